@@ -1,6 +1,7 @@
 """Convolutions that read images: those of the Nature DQN, of IMPALA and of MinAtar's DQN, by name."""
 
 from collections.abc import Callable, Iterator, Sequence
+from math import prod
 from typing import NamedTuple
 
 import torch
@@ -74,6 +75,22 @@ def parse_encoder(text: str, picture: Picture) -> Design:
     return design
 
 
+def multiplications(design: Design, picture: Picture) -> int:
+    """Return the number of multiplications in the convolutions for one image."""
+    channels, sides, count = picture.channels, [picture.height, picture.width], 0
+    for out, (kernel, stride) in zip(design.channels, design.kernels, strict=False):
+        sides = [(side - kernel) // stride + 1 for side in sides]
+        count += prod(sides) * kernel**2 * channels * out
+        channels = out
+    if not design.kernels:
+        for out in design.channels:
+            count += prod(sides) * 9 * channels * out
+            sides = [-(-side // 2) for side in sides]
+            count += prod(sides) * 4 * 9 * out * out
+            channels = out
+    return count
+
+
 def _too_small(design: Design, picture: Picture) -> int:
     """Return the smallest side that a design needs if the images are smaller, else 0."""
     least = 1
@@ -135,11 +152,12 @@ class Convolutions(nn.Sequential):
             images = frames.movedim(-1, CHANNELS).flatten(-4, -3)
         else:
             images = images.unflatten(-1, (p.channels, p.height, p.width))
-        scaled = channels_last(images, *self.axes).float()
-        if p.low == p.low:  # there are bounds
-            scaled = (scaled - p.low if p.low else scaled) * (1 / (p.high - p.low))
+        images = channels_last(images, *self.axes)
+        scaled = images.to(torch.get_default_dtype(), copy=True)
+        if p.low == p.low:  # there are bounds; in place, as images are large
+            scaled = (scaled.sub_(p.low) if p.low else scaled).mul_(1 / (p.high - p.low))
         features: Tensor = super().forward(scaled)
-        if not joined.shape[-1]:
+        if self.size == p.size:
             return features
         return torch.cat([features, joined.to(features.dtype).expand(*features.shape[:-1], -1)], -1)
 

@@ -2,12 +2,15 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import tyro
 
 from ..engine.settings import Groups
 from .settings import AgentSettings
+
+if TYPE_CHECKING:
+    from ..envs import Picture
 
 
 @dataclass(kw_only=True)
@@ -29,8 +32,21 @@ class ImageSettings(AgentSettings):
 
         return bool(self.find_environment(question))
 
+    def find_picture(self) -> "Picture | None":
+        """Return how an image lies in the rows of the first of the run's environments that shows images, or None."""
+        from .spaces import picture_in
+
+        found: list[Picture] = []
+
+        def question(env: str, kwargs: Mapping[str, Any]) -> bool:
+            found.extend(picture_in(env, kwargs, self.observations))
+            return bool(found)
+
+        self.find_environment(question)
+        return found[0] if found else None
+
     def resolve(self) -> str | None:
-        from .spaces import describe_rows
+        from .spaces import describe_rows, describe_united
 
         lines: list[str] = []
 
@@ -39,4 +55,6 @@ class ImageSettings(AgentSettings):
             return False  # ask of all
 
         self.find_environment(question)
+        if any(lines):
+            lines.append(describe_united(self.environments(), self.kwargs, self.observations))
         return "; ".join(filter(None, (*lines, super().resolve()))) or None

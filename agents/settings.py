@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 MOST_ENVS = 65_536  # copies of an environment
 MEMBERS = 5  # most seeds of a stack whose number is "auto"
 EPISODES, UNLIMITED = 10, 1_000  # episodes between checkpoints; the steps of one that no limit is known for
+MOST_ADDED = 0.02  # of the run's steps, that evaluations on past tasks add if "auto" chooses them
 Stack = Annotated[int | Literal["auto", "off"], tyro.conf.arg(metavar="auto|off|INT")]
 SET_HERE = {  # names that `gymnasium.make` takes for itself
     "id": "use --env",
@@ -48,7 +49,8 @@ class AgentSettings(RunSettings):
     """Seeds that one run trains at once, off for one each. auto: at most five, if the networks are small. A stack gives
     other rounding errors than runs alone."""
     env: Annotated[str | None, tyro.conf.arg(metavar="NAME")] = None
-    """Environment to train on: a short name (halfcheetah, asterix), a Gymnasium id or my_module:Mine-v0."""
+    """Environment to train on: a short name (halfcheetah, asterix, minatar:breakout), a Gymnasium id or
+    my_module:Mine-v0."""
     sequence: Annotated[str | None, tyro.conf.arg(metavar="NAMES")] = None
     """Train on several environments in turn: names separated by commas, or a named sequence (see `supple list`)."""
     cycles: int = 1
@@ -93,6 +95,12 @@ class AgentSettings(RunSettings):
     """Environment steps between evaluations; 0: only at the end of each task."""
     eval_episodes: int = 5
     """Episodes per evaluation, on separate copies of the environment; 0: no evaluations."""
+    eval_tasks: Annotated[Literal["auto", "past", "all", "current"], tyro.conf.arg(metavar="auto|past|all|current")] = (
+        "auto"
+    )
+    """Tasks on which the agent is evaluated at the end of each task: past (and this one), all, or only the current one.
+    auto: past if tasks differ and the limits of their episodes let it add at most 2 % of the run's steps, else current.
+    A fresh agent knows no other task, so for it this is current."""
 
     groups: ClassVar[Groups] = {
         "run": ("seeds",),
@@ -100,7 +108,7 @@ class AgentSettings(RunSettings):
             "env", "sequence", "cycles", "steps_per_task", "steps", "max_episode_steps", "env_kwargs", "shift", "fresh",
             "num_envs",
         ),
-        "measuring": ("eval_episodes",),
+        "measuring": ("eval_episodes", "eval_tasks"),
         "speed": ("stack", "env_workers", "physics", "env_threads"),
     }  # fmt: skip
     shrinks: ClassVar[tuple[str, ...]] = ("steps", "steps_per_task", *RunSettings.shrinks, "shift")
@@ -300,6 +308,24 @@ class AgentSettings(RunSettings):
         except ImportError as error:
             raise RunError(str(error)) from error
 
+    def past_is_cheap(self) -> bool:
+        """Return whether tasks differ, and `eval_tasks` "past" adds at most 2 % to the run's steps by these settings.
+
+        It adds evaluations on past tasks and, once, episodes of random actions on all tasks. Each episode counts with
+        its limit, without which they are not cheap. Without shifts, all tasks in an environment are the same."""
+        tasks = replace(self, shift=None).plan_tasks()
+        limits = {env: self.episode_limit(env) for env in {task.env for task in tasks}}
+        known: set[object] = set()
+        steps = of_known = 0  # of one episode in each of them
+        for task in tasks:
+            if (limit := limits[task.env]) is None:
+                return False
+            if (same := task.env if self.shift is None else task.index) not in known:
+                known.add(same)
+                of_known += limit
+            steps += of_known - limit
+        return len(known) > 1 and 0 < self.eval_episodes * (steps + of_known) <= MOST_ADDED * tasks[-1].end
+
     def lengthen(self, steps: int) -> "AgentSettings":
         if self.steps is None:
             raise UsageError(
@@ -318,6 +344,10 @@ class AgentSettings(RunSettings):
         if len(self.seeds) == 1:
             self.seed, self.seeds = self.seeds[0], ()
         self.stack = len(self.seeds) if self.stacked else "off"
+        if self.fresh:
+            self.eval_tasks = "current"
+        elif self.eval_tasks == "auto":
+            self.eval_tasks = "past" if self.past_is_cheap() else "current"
         if self.physics != "single":
             batched = self.can_batch()
             asked, self.physics = self.physics, "batched" if batched else "single"
@@ -372,3 +402,5 @@ class AgentSettings(RunSettings):
                 "learning rate: use --schedule-over task"
             )
         yield from negative(self, "eval_episodes")
+        if self.eval_tasks in ("past", "all") and not self.eval_episodes:
+            yield f"--eval-tasks {self.eval_tasks} needs evaluations: use --eval-episodes 5"

@@ -16,6 +16,8 @@ from ..registry import tell
 from ..registry.errors import RunError, UsageError
 from .dqn.agent import Pixels
 from .evaluate import Member, evaluate
+from .image_settings import ImageSettings
+from .stream import EnvTask
 from .work import AgentWork
 
 
@@ -81,18 +83,37 @@ class Trained:
             actions = policy(seen)
         return actions[0] if single else actions
 
-    def evaluate(self, env: str | None = None, episodes: int = 10, seed: int = 0) -> list[float]:
-        """Return the returns of `episodes` episodes of the evaluation policy, with the shifts of the task.
+    def evaluate(
+        self, env: str | None = None, episodes: int = 10, seed: int = 0, *, task: int | None = None
+    ) -> list[float]:
+        """Return the returns of `episodes` episodes of the evaluation policy.
 
-        The episodes run in parallel, with the seeds seed, seed + 1, … env: as in `predict`.
+        Args:
+            env: As in `predict`, with the shifts of the task at the checkpoint.
+            episodes: Their number. They run in parallel.
+            seed: The seed of the first one. The others have seed + 1, seed + 2, …
+            task: The index of a task of the run, on which to evaluate instead: in its environment, with its shifts as
+                they are at its end, and with the statistics of observations at the checkpoint.
+
+        Raises:
+            UsageError: The agent was not trained on `env`, there is no such task, or `episodes` is below 1.
         """
-        env, work = self._check_env(env), self._work
+        work = self._work
+        chosen = work.task if task is None else self._find_task(task)
+        if task is not None and env not in (None, chosen.env):
+            raise UsageError(f"task {task} is in {chosen.env}, not in {env}: give only one of them")
+        env = self._check_env(env or chosen.env)
         if episodes < 1:
             raise UsageError(f"episodes must be 1 or more, got {episodes}")
         first = self._member * episodes
-        envs = work.envs(work.settings, env, work.worlds(work.task, episodes)[first : first + episodes])
-        envs.progress(work.task.end - work.task.start)
+        envs = work.envs(work.settings, env, work.worlds(chosen, episodes)[first : first + episodes])
+        envs.progress(chosen.steps)
         return evaluate(self._agent, env, envs, list(range(seed, seed + episodes)))
+
+    def _find_task(self, index: int) -> EnvTask:
+        if not 0 <= index < len(self._work.tasks):
+            raise UsageError(f"there is no task {index}: the tasks of this run are 0 to {len(self._work.tasks) - 1}")
+        return self._work.tasks[index]
 
     def _check_env(self, env: str | None) -> str:
         if env is not None and env not in self._work.spaces:
@@ -105,7 +126,9 @@ class Trained:
             array = np.asarray(observation)
             return (array[None], True) if array.ndim == 3 else (array, False)
         if env not in self._flat_envs:
-            self._flat_envs[env] = flatten(make_env(env, kwargs=self._work.settings.kwargs))
+            s = self._work.settings
+            observations = s.observations if isinstance(s, ImageSettings) else "auto"
+            self._flat_envs[env] = flatten(make_env(env, kwargs=s.kwargs), observations)
         shown = self._flat_envs[env]
         space = shown.env.observation_space if isinstance(shown, Flat) else shown.observation_space
         if isinstance(space, Dict | Tuple):

@@ -83,7 +83,7 @@ class PPO:
         Raises:
             ValueError: The environments must share one head, but their spaces differ.
         """
-        s = self.settings = settings
+        s = self.settings = settings.complete(next(iter(spaces.values())).picture)
         self.device = torch.device(s.device)
         self.stack = (len(s.members),) if s.stacked else ()
         self._draws = generators(s, "initial parameters")
@@ -110,12 +110,16 @@ class PPO:
     def _new_network(self) -> MultiHead:
         """Return a new network. The members of a stack draw their weights as if alone."""
         s = self.settings
+        assert s.hidden is not None
+        assert s.adapter is not None
+        assert s.activation is not None
+        assert s.share_value is not None
+        shape = (s.hidden, s.adapter, s.activation, s.share_value)
 
         def make(draws: torch.Generator | None, init_lambda: float | None, members: int = 0) -> MultiHead:
             return MultiHead(
-                self.spaces, s.hidden, s.adapter_width, s.activation, s.share_value, draws, init_lambda,
-                value_hidden=s.value_hidden, initialization=s.initialization, normalization=s.normalization,
-                members=members,
+                self.spaces, *shape, draws, init_lambda, value_hidden=s.value_hidden,
+                initialization=s.initialization, normalization=s.normalization, members=members, encoder=s.encoder,
             )  # fmt: skip
 
         return draw_network(
@@ -158,6 +162,7 @@ class PPO:
             seeds=len(draws) if self.stack else 0,
             redraw=redraw,
             wiring=self.network.wiring(),
+            unwired=self.network.unwired(),
             policy=self._policy,
             values=lambda outputs: outputs[1],
             activation_draws=self.activations or None,
@@ -225,7 +230,7 @@ class PPO:
         """Act in `env` from now on, with its statistics, adapter and heads from earlier visits."""
         s = self.settings
         self.key = self._key(env)
-        self.rollout = Rollout(s.rollout_steps, (*self.stack, s.num_envs), *self.spaces[self.key])
+        self.rollout = Rollout(s.rollout_steps, (*self.stack, s.num_envs), self.spaces[self.key])
 
     def begin_episodes(self, observations: Array) -> None:
         """Begin episodes: all environments were reset to these observations, (rows, d)."""
@@ -251,7 +256,7 @@ class PPO:
         return self._actions.reshape(-1, *policy.shape)
 
     @torch.no_grad()
-    def _outputs_of(self, policy: Callable[[Tensor], Tensor], observations: NDArray[np.float32]) -> NDArray[np.float32]:
+    def _outputs_of(self, policy: Callable[[Tensor], Tensor], observations: NDArray[Any]) -> NDArray[np.float32]:
         """Return a policy's outputs, (*stack, n, outputs), on the CPU, for normalised observations (*stack, n, d)."""
         return policy(torch.from_numpy(observations).to(self.device)).cpu().numpy()
 
@@ -377,8 +382,11 @@ class PPO:
 
     def check_memory(self, runs: int) -> None:
         s = self.settings
-        values = max(3 * space.observation + 2 * space.policy.outputs + 12 for space in self.spaces.values())
-        needed = 4 * values * s.rollout_steps * s.num_envs * len(s.members) * runs  # for the rollout and its batch
+        each = [
+            3 * space.observation * np.dtype(space.dtype).itemsize + 4 * (2 * space.policy.outputs + 12)
+            for space in self.spaces.values()
+        ]
+        needed = max(each) * s.rollout_steps * s.num_envs * len(s.members) * runs  # for the rollout and its batch
         if needed > (free := free_memory()):
             raise ValueError(
                 f"--rollout-steps {s.rollout_steps} with --num-envs {s.num_envs} needs {format_bytes(needed)} of "
@@ -432,7 +440,8 @@ class PPO:
         """Return the batch of the last update. Raises ValueError if its shapes or types are wrong."""
         space, shape = self.spaces[env], batch[0].shape[:-1]
         drawn = torch.from_numpy(np.empty((*shape, *space.policy.shape), space.policy.dtype))
-        like = [torch.empty(*shape, space.observation), drawn, *torch.empty(4, *shape)]
+        seen = torch.from_numpy(np.empty((*shape, space.observation), space.dtype))
+        like = [seen, drawn, *torch.empty(4, *shape)]
         require_like(batch, like, "the last batch")
         if shape[:-1] != self.stack:
             raise ValueError(f"the last batch has the shape {tuple(shape)}, not that of this run")

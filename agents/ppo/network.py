@@ -1,32 +1,50 @@
 """The actor–critic of PPO: one body for all environments, and an adapter and heads for each of them."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor, nn
 
-from ...interventions import Layer, Units, Wiring, balance_layers_
+from ...envs import Picture
+from ...interventions import Layer, StackedConv2d, Units, Wiring, balance_layers_
 from ...networks import StackedLinear, direct
 from ...networks.modules import LAYER_NORM, LINEAR
 from ...networks.normalization import Normalization, hidden_linear, hidden_norm
+from ..encoders import Convolutions
 from ..initialization import uniform_
 from .policies import Policy
 
 Initialization = Literal["orthogonal", "pytorch"]
-AnyLinear = nn.Linear | StackedLinear
+Drawn = nn.Linear | StackedLinear | nn.Conv2d | StackedConv2d
+AnyDrawn = TypeVar("AnyDrawn", bound=Drawn)
 SHARED = "all"  # the key of adapter, head and statistics that all environments share
 
 
 class PolicySpace(NamedTuple):
-    """The length of an environment's observations, and the policy for its action space."""
+    """An environment's observations as rows of numbers (see `agents.spaces.RowSpace`), and its policy.
+
+    Attributes:
+        observation: The length of a row.
+        policy: The policy for the action space.
+        dtype: The type of the numbers that the network reads, as a name of NumPy's.
+        picture: How an image lies in a row, or None if observations are vectors.
+    """
 
     observation: int
     policy: Policy
+    dtype: str = "float32"
+    picture: Picture | None = None
+
+    @property
+    def vector(self) -> int:
+        """The number of entries that belong to no image, the last ones."""
+        return self.observation - (self.picture.size if self.picture else 0)
 
 
 def share_space(spaces: Mapping[str, PolicySpace]) -> dict[str, PolicySpace]:
     """Return the space of one head for all environments. Raises ValueError if their spaces differ."""
+    _only_picture(spaces, 0)
     first, *others = spaces.items()
     for env, space in others:
         if space != first[1]:
@@ -37,6 +55,23 @@ def share_space(spaces: Mapping[str, PolicySpace]) -> dict[str, PolicySpace]:
     return {SHARED: first[1]}
 
 
+def _only_picture(spaces: Mapping[str, PolicySpace], adapter: int) -> Picture | None:
+    """Return how the images lie that all environments show, or None if none of them shows any.
+
+    Raises ValueError if they differ, or should have adapters."""
+    (first, space), *others = spaces.items()
+    for env, other in others:
+        if other.picture != space.picture:
+            shown = [str(picture or "vectors") for picture in (space.picture, other.picture)]
+            raise ValueError(
+                f"all environments have one body, which needs equal images, but {first} shows {shown[0]} and {env} "
+                f"{shown[1]}: wrap the environments, or read pixels as vectors with --observations vector"
+            )
+    if adapter and space.picture is not None:
+        raise ValueError(f"--adapter {adapter} is for vectors, and {first} shows {space.picture}: use --adapter 0")
+    return space.picture
+
+
 class Tower(NamedTuple):
     """The names of adapters, of a body, and of the heads that read it."""
 
@@ -45,11 +80,11 @@ class Tower(NamedTuple):
     heads: tuple[str, ...]
 
 
-def orthogonal_(layer: nn.Linear, gain: float, generator: torch.Generator) -> nn.Linear:
+def orthogonal_(layer: nn.Linear | nn.Conv2d, gain: float, generator: torch.Generator) -> None:
     """Draw orthogonal weights and set the bias to zero, as CleanRL's and SB3's PPO do."""
     nn.init.orthogonal_(layer.weight, gain, generator=generator)
+    assert layer.bias is not None
     nn.init.zeros_(layer.bias)
-    return layer
 
 
 def rows_of(scale: Tensor) -> Tensor:
@@ -61,6 +96,8 @@ class MultiHead(nn.Module):
     """The actor–critic for a stream of environments: one shared body, and an adapter and two heads for each of them.
 
         observation (n, d_e) → adapter_e (linear) → body (width × activation, …) → policy_e (n, a_e), value_e (n)
+
+    If observations are images, the body begins with convolutions (see `Convolutions`) and there are no adapters.
 
     A stack of networks has the members as the first axis of all tensors: (members, n, d_e) → (members, n, a_e).
 
@@ -85,12 +122,13 @@ class MultiHead(nn.Module):
         initialization: Initialization = "orthogonal",
         normalization: Normalization = "none",
         members: int = 0,
+        encoder: str = "auto",
     ) -> None:
         """Draw a new network, or make a stack of them without drawing (see `stack_networks`).
 
         Args:
             spaces: Environment id → its space.
-            widths: Widths of the body's layers, at least one.
+            widths: Widths of the body's linear layers, at least one.
             adapter: Width of the adapters. 0: no adapters.
             activation: Name of the activation, with optional parameters.
             share_value: Whether the value function shares adapters and body with the policy.
@@ -98,25 +136,34 @@ class MultiHead(nn.Module):
             init_lambda: Rescale the hidden units to this balance at initialisation (see `balance_`). None: do not.
             value_hidden: Widths of the value function's own body, if it has one. None: as the policy's.
             initialization: Orthogonal weights with CleanRL's gains (√2 in the body, 0.01 before actions) and zero
-                biases, or PyTorch's default for linear layers.
+                biases, or PyTorch's default.
             normalization: The normalisation of the bodies' layers (see `networks.normalization`).
             members: The number of networks in the stack. 0: no stack.
+            encoder: The convolutions that read images (see `parse_encoder`).
 
         Raises:
-            ValueError: There are no adapters, but the observations differ in length.
+            ValueError: There are no adapters, but the observations differ in length; images differ, are too small for
+                the encoder, or should have adapters; or an encoder should read vectors.
         """
         super().__init__()
         sizes = {key: space.observation for key, space in spaces.items()}
+        picture = _only_picture(spaces, adapter)
         if not adapter and len(set(sizes.values())) > 1:
             raise ValueError(f"--adapter 0 needs environments with equal observation sizes, got {sizes}")
+        if picture is None and encoder != "auto":
+            raise ValueError(f"--encoder {encoder} reads images, but {next(iter(spaces))} shows vectors: leave it out")
         width_in = adapter or next(iter(sizes.values()))
 
-        def drawn(layer: AnyLinear, gain: float) -> AnyLinear:
-            if generator is None or isinstance(layer, StackedLinear):
+        def drawn(layer: AnyDrawn, gain: float = 2**0.5) -> AnyDrawn:
+            if generator is None or isinstance(layer, StackedLinear | StackedConv2d):
                 return layer
-            return orthogonal_(layer, gain, generator) if initialization == "orthogonal" else uniform_(layer, generator)
+            if initialization == "orthogonal":
+                orthogonal_(layer, gain, generator)
+            else:
+                uniform_(layer, generator)
+            return layer
 
-        def linear(d_in: int, d_out: int) -> AnyLinear:
+        def linear(d_in: int, d_out: int) -> nn.Linear | StackedLinear:
             return StackedLinear(members, d_in, d_out) if members else nn.Linear(d_in, d_out)
 
         def adapters() -> nn.ModuleDict:
@@ -127,9 +174,12 @@ class MultiHead(nn.Module):
         def body(widths: Sequence[int]) -> nn.Sequential:
             layers: list[nn.Module] = []
             d_in = width_in
+            if picture is not None:
+                convolutions = Convolutions(picture, d_in, encoder, units, drawn)
+                layers, d_in = [convolutions], convolutions.features
             for width in widths:
                 d_out = units.preactivations(width)
-                layers.append(drawn(hidden_linear(d_in, d_out, normalization, members), 2**0.5))
+                layers.append(drawn(hidden_linear(d_in, d_out, normalization, members)))
                 layers += [*hidden_norm(d_out, normalization, members), units(width)]
                 d_in = units.features(width)
             return nn.Sequential(*layers)
@@ -154,6 +204,7 @@ class MultiHead(nn.Module):
     def balance_(self, lam: float) -> None:
         """Rescale every hidden unit, including the adapters', so that ‖outgoing weights‖² − ‖incoming‖² − bias² = λ.
 
+        Those of convolutions keep their weights: only units between linear layers can be balanced.
         The outgoing weights are those of all layers that read the unit, and the incoming weights those of all layers
         that feed it. The gains of the orthogonal initialisation are lost. With a shared body, the heads of policy and
         value keep the ratio of their gains, 0.01 to 1. With separate bodies, the policy's head gets the scale of its
@@ -201,13 +252,17 @@ class MultiHead(nn.Module):
         return {n for n in names if mine in f".{n}." or not any(other in f".{n}." for other in others)}
 
     def layers(self) -> tuple[Layer, ...]:
-        """Return adapters (encoder), body (hidden) and heads, in forward order."""
+        """Return adapters or convolutions (encoder), the body's linear layers (hidden) and heads, in forward order."""
         layers: list[Layer] = []
         for tower in self.towers():
             adapters, body = (self.get_submodule(name).named_children() for name in (tower.adapters, tower.body))
             layers += [Layer(f"{tower.adapters}.{key}", layer, "encoder", 0) for key, layer in adapters]
+            depth = 1
+            if (encoder := self._encoder(tower)) is not None:
+                layers += encoder.layers(f"{tower.body}.0.")
+                depth = 1 + layers[-1].depth
             linears = [(name, layer) for name, layer in body if isinstance(layer, LINEAR)]
-            layers += [Layer(f"{tower.body}.{name}", layer, "hidden", 1 + i) for i, (name, layer) in enumerate(linears)]
+            layers += [Layer(f"{tower.body}.{name}", x, "hidden", depth + i) for i, (name, x) in enumerate(linears)]
         depth = 1 + max(layer.depth for layer in layers)
         heads = [name for head in ("policy", "value") for name in self._names_in(head)]
         return (*layers, *(Layer(name, self.get_submodule(name), "head", depth) for name in heads))
@@ -217,14 +272,23 @@ class MultiHead(nn.Module):
 
         Those of the value body come first, so that the last name is the policy's last hidden layer, whose outputs are
         called features."""
-        names = [name for tower in reversed(self.towers()) for name in self._names_in(tower.body)]
-        return tuple(name for name in names if not isinstance(self.get_submodule(name), (*LINEAR, *LAYER_NORM)))
+        units: list[str] = []
+        for tower in reversed(self.towers()):
+            if (encoder := self._encoder(tower)) is not None:
+                units += encoder.units(f"{tower.body}.0.")
+            names = self._hidden_names(tower)
+            units += [name for name in names if not isinstance(self.get_submodule(name), (*LINEAR, *LAYER_NORM))]
+        return tuple(units)
 
     def wiring(self) -> dict[str, Wiring]:
-        """Return the incoming and outgoing layers of each activation module. The last one feeds the heads."""
-        wiring = {}
+        """Return the incoming and outgoing layers of each activation module. The last one feeds the heads.
+
+        Units of convolutions that share weights with others are left out (see `Convolutions.wiring`)."""
+        wiring: dict[str, Wiring] = {}
         for tower in reversed(self.towers()):
-            names = self._names_in(tower.body)
+            names = self._hidden_names(tower)
+            if (encoder := self._encoder(tower)) is not None:
+                wiring |= encoder.wiring(f"{tower.body}.0.", names[:1])
             period = names.index(next(name for name in self.units() if name in names)) + 1
             for i in range(0, len(names), period):  # linear layer, its normalisation if any, units
                 linear, *norms, unit = names[i : i + period]
@@ -232,12 +296,27 @@ class MultiHead(nn.Module):
                 wiring[unit] = Wiring((linear,), readers, tuple(norms))
         return wiring
 
+    def unwired(self) -> dict[str, str]:
+        """Return for each activation module without a wiring the reason, as `trace_wiring` words it."""
+        reason = "has no private weights: it feeds a residual sum, or other numbers are joined to its outputs"
+        return {unit: reason for unit in self.units() if unit not in self.wiring()}
+
     def towers(self) -> list[Tower]:
         """Return the names of the parts of the policy and, if it shares none of them, of the value function."""
         policy, value = (tuple(self._names_in(head)) for head in ("policy", "value"))
         if self.share_value:
             return [Tower("adapters", "body", (*policy, *value))]
         return [Tower("adapters", "body", policy), Tower("value_adapters", "value_body", value)]
+
+    def _encoder(self, tower: Tower) -> Convolutions | None:
+        """Return the convolutions with which a body begins, or None."""
+        first = self.get_submodule(f"{tower.body}.0")
+        return first if isinstance(first, Convolutions) else None
+
+    def _hidden_names(self, tower: Tower) -> list[str]:
+        """Return the names of a body's modules behind its convolutions, if any."""
+        names = self._names_in(tower.body)
+        return names[1:] if self._encoder(tower) is not None else names
 
     def _names_in(self, part: str) -> list[str]:
         """Return the names of the modules in one of the network's parts."""

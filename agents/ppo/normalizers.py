@@ -11,11 +11,14 @@ from .network import PolicySpace
 from .settings import PPOSettings
 
 Array = NDArray[np.float64]
+Rows = NDArray[Any]  # observations as environments show them, (*stack, n, d)
 CLIP = 10.0  # of normalised observations and rewards
 
 
 class Normalizers:
     """The running statistics of each environment, or the one set that all share, by key.
+
+    Pixels are not normalised: of rows with an image, only the numbers after it are.
 
     Args:
         settings: Say what is normalised, and the number of environments of a member.
@@ -24,32 +27,41 @@ class Normalizers:
 
     Attributes:
         observations: The statistics of observations.
-        centres: The offsets of large observations, if these are not normalised; otherwise empty.
+        centres: The offsets of large observations, if these are vectors and not normalised; otherwise empty.
         rewards: The scales of rewards.
     """
 
     def __init__(self, settings: PPOSettings, spaces: Mapping[str, PolicySpace], stack: tuple[int, ...]) -> None:
         s = self.settings = settings
-        sizes = {key: space.observation for key, space in spaces.items()}
+        self.pixels = {key: space.observation - space.vector for key, space in spaces.items()}
+        sizes = {key: space.vector for key, space in spaces.items()}
         self.observations = {key: RunningMeanStd(size, stack) for key, size in sizes.items()}
-        self.centres = {} if s.normalize_observations else {key: Centre(size, stack) for key, size in sizes.items()}
+        centred = {key: size for key, size in sizes.items() if not (s.normalize_observations or self.pixels[key])}
+        self.centres = {key: Centre(size, stack) for key, size in centred.items()}
         self.rewards = {key: RewardScale(s.num_envs, s.gamma, stack) for key in spaces}
 
-    def observe(self, observations: Array, key: str) -> NDArray[np.float32]:
+    def observe(self, observations: Rows, key: str) -> Rows:
         """Return observations that an agent acts on, (*stack, n, d), normalised; they count in the statistics."""
-        if self.settings.normalize_observations:
-            self.observations[key].update(observations)
+        if self._normalizes(observations, key):
+            self.observations[key].update(observations[..., self.pixels[key] :])
         return self.normalize(observations, key)
 
-    def normalize(self, observations: Array, key: str) -> NDArray[np.float32]:
-        """Return observations, (*stack, n, d), normalised by the present statistics."""
-        if not self.settings.normalize_observations:
-            return self.centres[key](observations).astype(np.float32)
-        return self.observations[key].normalize(observations, clip=CLIP)
+    def normalize(self, observations: Rows, key: str) -> Rows:
+        """Return observations, (*stack, n, d), normalised by the present statistics: as float32, but images of uint8
+        as they are."""
+        if not self._normalizes(observations, key):
+            return self.centres[key](observations).astype(np.float32) if key in self.centres else observations
+        if not (pixels := self.pixels[key]):
+            return self.observations[key].normalize(observations, clip=CLIP)
+        numbers = self.observations[key].normalize(observations[..., pixels:], clip=CLIP)
+        return np.concatenate([observations[..., :pixels], numbers], -1)
 
-    def begin(self, observations: Array, key: str) -> None:
+    def _normalizes(self, observations: Rows, key: str) -> bool:
+        return self.settings.normalize_observations and observations.shape[-1] > self.pixels[key]
+
+    def begin(self, observations: Rows, key: str) -> None:
         """Set the offset of large observations by those after the first step, (*stack, n, d)."""
-        if self.centres:
+        if key in self.centres:
             self.centres[key].begin(observations)
 
     def scale(self, rewards: Array, done: NDArray[np.bool_], key: str) -> Array:

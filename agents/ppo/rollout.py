@@ -1,17 +1,19 @@
 """The rollout buffer of PPO, and generalised advantage estimation."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from .policies import Policy
+from .network import PolicySpace
 
 Array = NDArray[np.float64]
 Bool = NDArray[np.bool_]
 Integers = NDArray[np.int64]
+Rows = NDArray[Any]  # normalised observations, in the type that the network reads
 
 
 @dataclass(frozen=True)
@@ -64,20 +66,20 @@ class Rollout:
     Args:
         steps: Steps of each environment.
         shape: The number of environments, (num_envs,), or for a stack (members, num_envs).
-        observation: Length of an observation.
-        policy: The policy, which says what an action is.
+        space: The environments' observations, and the policy, which says what an action is.
     """
 
-    def __init__(self, steps: int, shape: tuple[int, ...], observation: int, policy: Policy) -> None:
+    def __init__(self, steps: int, shape: tuple[int, ...], space: PolicySpace) -> None:
         self.steps, self.shape = steps, shape
-        self.observations = np.zeros((steps, *shape, observation), np.float32)
+        policy = space.policy
+        self.observations: Rows = np.zeros((steps, *shape, space.observation), space.dtype)
         self.outputs = np.zeros((steps, *shape, policy.outputs), np.float32)
         self.actions = np.zeros((steps, *shape, *policy.shape), policy.dtype)
         self.rewards = np.zeros((steps, *shape))
         self.terminated = np.zeros((steps, *shape), bool)
         self.truncated = np.zeros((steps, *shape), bool)
         # of truncated episodes: (step, environments, their true last observations), with the rows of all environments
-        self.cuts: list[tuple[int, Bool, NDArray[np.float32]]] = []
+        self.cuts: list[tuple[int, Bool, Rows]] = []
         self.filled = 0
 
     def clear(self) -> None:
@@ -85,7 +87,7 @@ class Rollout:
 
     def add(
         self,
-        observations: NDArray[np.float32],
+        observations: Rows,
         outputs: NDArray[np.float32],
         actions: np.ndarray,
         rewards: Array,
@@ -107,7 +109,7 @@ class Rollout:
         self.rewards[t], self.terminated[t], self.truncated[t] = rewards, terminated, truncated
         self.filled += 1
 
-    def add_truncations(self, cut: Bool, observations: NDArray[np.float32]) -> None:
+    def add_truncations(self, cut: Bool, observations: Rows) -> None:
         """Record that the last step truncated some episodes.
 
         Args:
@@ -123,7 +125,7 @@ class Rollout:
             counts += cut.sum(-1)
         return counts.ravel().tolist()
 
-    def all_observations(self, following: NDArray[np.float32]) -> Tensor:
+    def all_observations(self, following: Rows) -> Tensor:
         """Return all observations whose values `batch` needs, (*stack, steps·num_envs + num_envs + truncations, d).
 
         The members of a stack have as many rows as the one with the most truncations.
@@ -134,7 +136,7 @@ class Rollout:
             rows.append(final)
         return torch.from_numpy(np.concatenate(rows, -2))
 
-    def _final_observations(self) -> tuple[NDArray[np.float32], tuple[Integers, ...], tuple[Integers, ...]]:
+    def _final_observations(self) -> tuple[Rows, tuple[Integers, ...], tuple[Integers, ...]]:
         """Return the last observations of truncated episodes, (*stack, most of a member, d), their places and steps.
 
         The places are the indices of each truncation in that array, the steps its indices in (steps, *shape).
@@ -146,7 +148,7 @@ class Rollout:
         by_member = np.argsort(members, kind="stable")
         number = np.empty_like(steps)  # of each truncation among those of its member
         number[by_member] = np.arange(len(steps)) - np.searchsorted(members[by_member], members[by_member])
-        final = np.zeros((*self.shape[:-1], number.max() + 1, self.observations.shape[-1]), np.float32)
+        final = np.zeros((*self.shape[:-1], number.max() + 1, self.observations.shape[-1]), self.observations.dtype)
         final[(*stack, number)] = np.concatenate([observations[cut] for _, cut, observations in self.cuts])
         return final, (*stack, number), (steps, *at)
 

@@ -1,8 +1,8 @@
 """The settings of PPO."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import tyro
 
@@ -10,6 +10,10 @@ from ...engine.settings import Device, Groups, device_here
 from ..image_settings import ImageSettings
 from ..limits import compile_problem, negative, not_positive, outside_unit_interval, wrong_adam_betas
 
+if TYPE_CHECKING:
+    from ...envs import Picture
+
+LARGEST = 250_000  # multiplications of an image's convolutions from which on a stack saves little on a CPU
 COMPILE_PAYS_AFTER = 250_000  # environment steps per environment: saves about 0.2 ms a step, costs about 30 s once
 
 
@@ -49,29 +53,33 @@ class PPOSettings(ImageSettings):
     """Weight of the entropy bonus."""
     max_grad_norm: float = 0.5
     """Clip the global gradient norm to this value; 0: no clipping."""
-    hidden: tuple[int, ...] = (64, 64)
-    """Widths of the hidden layers."""
+    hidden: Annotated[tuple[int, ...] | None, tyro.conf.arg(metavar="INT…")] = None
+    """Widths of the linear hidden layers (default: 64 64; after convolutions 512 for nature, 256 for impala, 128 for
+    minatar)."""
     value_hidden: Annotated[tuple[int, ...] | None, tyro.conf.arg(metavar="INT…")] = None
     """Widths of the value function's hidden layers, if share_value is off (default: hidden)."""
     normalization: Annotated[Literal["none", "layer", "spectral"], tyro.conf.arg(metavar="none|layer|spectral")] = (
         "none"
     )
-    """Normalisation of the hidden layers: layer normalisation before activations, or spectral norm of the weights."""
+    """Normalisation of linear hidden layers: layer normalisation before activations, or spectral norm of weights."""
     initialization: Literal["orthogonal", "pytorch"] = "orthogonal"
-    """Initial weights: orthogonal with CleanRL's gains, or PyTorch's default for linear layers."""
+    """Initial weights: orthogonal with CleanRL's gains, or PyTorch's default."""
     adapter: Annotated[int | None, tyro.conf.arg(metavar="INT")] = None
-    """Width of the linear input adapter that each environment has; 0: no adapters (default: 256 with --sequence, else
-    0)."""
+    """Width of the linear input adapter that each environment has; 0: no adapters (default: 256 for vectors with
+    --sequence, else 0)."""
     one_head: bool = False
     """Share one adapter, head and set of statistics between all environments, whose spaces must be equal."""
-    activation: str = "tanh"
-    """Activation of the hidden layers, with optional parameters: rand_smooth_leaky(lower=0.3,upper=0.6)."""
+    activation: Annotated[str | None, tyro.conf.arg(metavar="NAME")] = None
+    """Activation of the hidden layers, with optional parameters: rand_smooth_leaky(lower=0.3,upper=0.6) (default: tanh;
+    for images relu)."""
     init_lambda: Annotated[float | None, tyro.conf.arg(metavar="FLOAT")] = None
-    """Scale the initial weights so that ‖outgoing‖² − ‖incoming‖² = λ for every hidden unit (default: no scaling)."""
-    share_value: bool = False
-    """Share the hidden layers between policy and value function."""
+    """Scale the initial weights so that ‖outgoing‖² − ‖incoming‖² = λ for every linear hidden unit (default: no
+    scaling)."""
+    share_value: Annotated[bool | None, tyro.conf.arg(metavar="{True,False}")] = None
+    """Share the hidden layers between policy and value function (default: False; for images True, unless value_hidden
+    is given)."""
     normalize_observations: bool = True
-    """Normalise observations by running statistics, one set per environment."""
+    """Normalise observations, but not pixels, by running statistics, one set per environment."""
     normalize_rewards: bool = True
     """Divide rewards by the running standard deviation of the discounted return, per environment."""
     reward_scale: float = 1.0
@@ -109,12 +117,32 @@ class PPOSettings(ImageSettings):
         least, multiple = super().least(name)
         return (self.untrained_steps, multiple) if name in ("steps", "steps_per_task") else (least, multiple)
 
-    @property
-    def adapter_width(self) -> int:
-        """The width of the input adapters: environments of a sequence may have observations of different sizes."""
-        if self.adapter is not None:
-            return self.adapter
-        return 256 if self.sequence else 0
+    def complete(self, picture: "Picture | None") -> "PPOSettings":
+        """Return the settings with values for those whose defaults depend on the observations.
+
+        picture: How the images lie that environments show, or None for vectors.
+        Raises ValueError if the images are too small for the encoder, or there is no such encoder."""
+        defaults: dict[str, Any] = {"hidden": (64, 64), "activation": "tanh", "share_value": False, "adapter": 0}
+        if picture is not None:
+            from ..encoders import parse_encoder  # PyTorch, which help lines do without
+
+            hidden = parse_encoder(self.encoder, picture).hidden
+            defaults |= {"hidden": hidden, "activation": "relu", "share_value": self.value_hidden is None}
+        elif self.sequence:  # environments may have observations of different sizes
+            defaults["adapter"] = 256
+        return replace(self, **{name: value for name, value in defaults.items() if getattr(self, name) is None})
+
+    def worth_stacking(self) -> bool:
+        """Return whether a stack saves time: of large convolutions on a CPU, arithmetic is all."""
+        picture = self.find_picture()
+        if picture is None or device_here(self.device) == "cuda":
+            return True
+        from ..encoders import multiplications, parse_encoder
+
+        try:
+            return multiplications(parse_encoder(self.encoder, picture), picture) <= LARGEST
+        except ValueError:  # said where the network is made
+            return False
 
     @property
     def untrained_steps(self) -> int:
@@ -140,7 +168,12 @@ class PPOSettings(ImageSettings):
 
     def resolve(self) -> str | None:
         note = super().resolve()
-        self.adapter = self.adapter_width
+        try:
+            completed = self.complete(self.find_picture())
+        except ValueError as error:
+            raise UsageError(str(error)) from error
+        self.hidden, self.activation = completed.hidden, completed.activation
+        self.share_value, self.adapter = completed.share_value, completed.adapter
         self.device = device_here(self.device)
         if self.compile == "auto":
             _, steps = self.stream()

@@ -197,16 +197,18 @@ class GradientStep:
                 slot["step"] = torch.zeros((), device=parameter.device)
                 slot["exp_avg"], slot["exp_avg_sq"] = torch.zeros_like(parameter), torch.zeros_like(parameter)
         self.steps = torch.stack([slot["step"] for slot in slots])
-        self.average = torch.cat([slot["exp_avg"].flatten() for slot in slots])
-        self.square = torch.cat([slot["exp_avg_sq"].flatten() for slot in slots])
+        self.average, self.square = (
+            torch.cat([in_memory_of(p, slot[name]) for p, slot in zip(parameters, slots, strict=True)])
+            for name in ("exp_avg", "exp_avg_sq")
+        )
         self.counters, self.averages, self.squares = [*self.steps], self._views(self.average), self._views(self.square)
         for slot, counter, average, square in zip(slots, self.counters, self.averages, self.squares, strict=True):
             slot["step"], slot["exp_avg"], slot["exp_avg_sq"] = counter, average, square
 
     def _views(self, flat: Tensor) -> list[Tensor]:
-        """Return one view for each parameter, with its shape."""
+        """Return one view for each parameter, with its shape and layout."""
         parts = flat.split([parameter.numel() for parameter in self.parameters])
-        return [part.view_as(parameter) for part, parameter in zip(parts, self.parameters, strict=True)]
+        return [laid_out(part, parameter) for part, parameter in zip(parts, self.parameters, strict=True)]
 
     def __call__(self, loss: Loss, size: int, *rows: Tensor, before: Callable[[], None] | None = None) -> Tensor:
         """Make one gradient step on `loss(*minibatch)` for each minibatch of `size` rows, in order.
@@ -239,7 +241,9 @@ class GradientStep:
                 self._adam(gradients)
                 continue
             for parameter, part in zip(self.parameters, gradients, strict=True):
-                parameter.grad = part.contiguous()
+                parameter.grad = (
+                    part if part.stride() == parameter.stride() else torch.empty_like(parameter).copy_(part)
+                )
             if before:
                 before()
             if self.flat:
@@ -286,10 +290,32 @@ class GradientStep:
         )  # fmt: skip
 
 
+def in_memory_of(parameter: Tensor, values: Tensor) -> Tensor:
+    """Return values of a parameter's shape as a vector, in the order in which the parameter's lie in memory.
+
+    The fused Adam reads parameters and slots in this order, whatever their strides are."""
+    return values.flatten() if parameter.is_contiguous() else values.permute(_order_of(parameter)).flatten()
+
+
+def laid_out(vector: Tensor, parameter: Tensor) -> Tensor:
+    """Return what `in_memory_of` returned in the shape of the parameter."""
+    if parameter.is_contiguous():
+        return vector.view_as(parameter)
+    order = _order_of(parameter)
+    shaped = vector.view([parameter.shape[axis] for axis in order])
+    return shaped.permute([order.index(axis) for axis in range(parameter.ndim)])
+
+
+def _order_of(parameter: Tensor) -> list[int]:
+    """Return the axes of a parameter, those of the largest steps in memory first."""
+    return sorted(range(parameter.ndim), key=parameter.stride, reverse=True)
+
+
 def _gradient(loss: Loss, max_norm: float, parameters: list[Tensor], *batch: Tensor) -> tuple[Tensor, Tensor]:
     """Return the clipped gradient of all parameters as one vector, and the statistics of the loss."""
     value, statistics = loss(*batch)
-    gradient = torch.cat([g.flatten() for g in torch.autograd.grad(value, parameters)])
+    gradients = zip(parameters, torch.autograd.grad(value, parameters), strict=True)
+    gradient = torch.cat([in_memory_of(p, g) for p, g in gradients])
     if not max_norm:
         return gradient, statistics
     norm = gradient.square().sum().sqrt()
@@ -307,12 +333,12 @@ def _make_steps(
         statistics.append(numbers)
         with torch.no_grad():
             if adam.weight_decay:
-                gradient = gradient + adam.weight_decay * torch.cat([p.flatten() for p in parameters])
+                gradient = gradient + adam.weight_decay * torch.cat([in_memory_of(p, p) for p in parameters])
             average.lerp_(gradient, 1 - adam.beta1)
             square.mul_(adam.beta2).addcmul_(gradient, gradient, value=1 - adam.beta2)
             parts = zip(parameters, average.split(sizes), square.split(sizes), strict=True)
             for i, (p, m, v) in enumerate(parts):
-                p.sub_((rates[k, i] * m / (v.sqrt() * roots[k, i] + adam.epsilon)).view_as(p))
+                p.sub_(laid_out(rates[k, i] * m / (v.sqrt() * roots[k, i] + adam.epsilon), p))
     return torch.stack(statistics)
 
 

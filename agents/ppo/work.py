@@ -25,8 +25,11 @@ class PPOWork(AgentWork):
         return self.settings.minibatch_size
 
     def space(self, env: str) -> PolicySpace:
-        size, action, *_ = row_space(env, "ppo", self.settings.kwargs)
-        return PolicySpace(size, policy_for(action))
+        s = self.settings
+        row = row_space(env, "ppo", s.kwargs, observations=s.observations, images=True)
+        if row.picture is None:
+            return PolicySpace(row.observation, policy_for(row.action))
+        return PolicySpace(row.observation, policy_for(row.action), row.dtype, row.picture)
 
     def new_agent(self, settings: PPOSettings, spaces: Mapping[str, PolicySpace]) -> PPO:
         return PPO(settings, spaces)
@@ -34,7 +37,7 @@ class PPOWork(AgentWork):
     @staticmethod
     def envs(settings: PPOSettings, env: str, worlds: Sequence[World]) -> Envs:
         clips = {"clip_actions": settings.clip_actions}
-        makes = [partial(make_flat, env, {**world, **clips}) for world in worlds]
+        makes = [partial(make_flat, env, {**world, **clips}, settings.observations) for world in worlds]
         return side_by_side(makes, **settings.stepping)
 
     def after_update(self, run: RunDirectory, task: EnvTask, step: int) -> None:

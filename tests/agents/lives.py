@@ -38,6 +38,13 @@ def vectors(size: int) -> Iterator[StepResult]:
         yield StepResult(obs, rng.normal(size=ROWS), terminated, truncated, final, [])
 
 
+def images(size: int) -> Iterator[StepResult]:
+    """Yield steps as `vectors` does, with random pixels as observations, uint8."""
+    for step in vectors(size):
+        pixels = [(100 * rows).astype(np.int64).astype(np.uint8) for rows in (step.obs, step.final_obs)]
+        yield step._replace(obs=pixels[0], final_obs=pixels[1])
+
+
 def part(value: Tensor, member: int, like: Tensor) -> Tensor:
     """Return what belongs to a member in a tensor of the stack, (members · networks, …), in the shape of its own."""
     return value.unflatten(0, (len(SEEDS), -1))[member].view(like.shape)

@@ -15,12 +15,13 @@ from tests.agents.sac.conftest import agent_with
 pytestmark = pytest.mark.slow
 
 ppo_in_float64, dqn_in_float64, sac_in_float64 = ppo.in_float64, dqn.in_float64, sac.in_float64
+images_in_float64 = ppo.in_float64
 PARAMETERS = {
     "cbp": {"replacement_rate": 0.05, "maturity": 2}, "dash": {"batches": 2}, "redo": {"tau": 0.9},
-    "regrama": {"tau": 0.9}, "snp": {"noise": 0.01}, "swap": {"activation": "rrelu"},
+    "regrama": {"tau": 0.9}, "replay": {"keep": 0.5}, "snp": {"noise": 0.01}, "swap": {"activation": "rrelu"},
 }  # fmt: skip
 REFUSED = {  # on these networks, whatever the number of seeds
-    "sib": {"ppo", "dqn", "sac"}, "rebalance": {"dqn", "sac"}, "injection": {"ppo"},
+    "sib": {"ppo", "dqn", "sac", "images"}, "rebalance": {"dqn", "sac"}, "injection": {"ppo", "images"}, "replay": {"ppo"},
 }  # fmt: skip
 APPLIED = [
     name
@@ -29,6 +30,7 @@ APPLIED = [
 ]
 KINDS: dict[str, tuple[Callable[[], Lives], int]] = {  # networks with random activations, and decisions to make
     "ppo": (lambda: ppo.lives_of("rows"), 15),
+    "images": (lambda: ppo.lives_of("image"), 15),
     "dqn": (lambda: dqn.lives_of("random"), 11),
     "sac": (lambda: sac.lives_of(SimpleNamespace(agent_with=agent_with), "random"), 11),
 }

@@ -4,7 +4,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from supple.agents.dqn.network import NatureCNN
+from supple.agents.dqn.network import ValueNetwork
+from supple.envs import Picture
 from supple.interventions import (
     Injectable,
     Injected,
@@ -25,8 +26,8 @@ FRAMES = torch.randint(256, (8, 2, 36, 36), dtype=torch.uint8, generator=torch.G
 def build() -> Learner:
     """A Nature CNN with a target network, as DQN's learner, at step 0."""
 
-    def network() -> NatureCNN:
-        return NatureCNN(2, 36, 36, 3, hidden=8, activation="relu", generator=draws)
+    def network() -> ValueNetwork:
+        return ValueNetwork(2 * 36 * 36, 3, (8,), "relu", draws, picture=Picture(2, 36, 36))
 
     draws = torch.Generator().manual_seed(0)
     module = network()

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from supple.agents.dqn import DQNSettings
-from supple.agents.dqn.agent import DQN, Pixels, Vectors
+from supple.agents.dqn.agent import DQN, Pixels, RowSizes
 from supple.agents.offpolicy.graph import WARM_UP, UpdateGraph
 from supple.agents.offpolicy.replay import ReplayLayout, ReplayMemory, Sample
 from supple.agents.offpolicy.replay_feed import ReplayFeed
@@ -245,7 +245,7 @@ class LifeOfDQNOnVectors(Life):
     }  # fmt: skip
 
     def build(self, values: dict[str, Any]) -> DQN:
-        return DQN(DQNSettings(**values), {"a": Vectors(size=7, actions=3)})
+        return DQN(DQNSettings(**values), {"a": RowSizes(size=7, actions=3)})
 
     def world(self, seed: int) -> Iterator[StepResult]:
         return vectors(seed)

@@ -14,9 +14,10 @@ from supple.agents.ppo import PPOSettings
 from supple.agents.ppo.agent import PPO
 from supple.agents.ppo.network import MultiHead, PolicySpace
 from supple.agents.ppo.policies import Categorical, Gaussian, Policy
+from supple.envs import Picture
 from supple.interventions import OtherMinibatch
 from supple.networks import evaluating
-from tests.agents.lives import ENVS, SEEDS, Lives, of_seeds, vectors
+from tests.agents.lives import ENVS, SEEDS, Lives, images, of_seeds, vectors
 
 D = 4
 KINDS: dict[str, tuple[Policy, dict[str, Any]]] = {
@@ -25,7 +26,12 @@ KINDS: dict[str, tuple[Policy, dict[str, Any]]] = {
     "spectral": (Categorical(3), {"normalization": "spectral", "max_grad_norm": 0.1, "target_lambda": 1.0}),
     "random": (Categorical(3), {"activation": "rand_smooth_leaky", "normalize_observations": False}),
     "rows": (Gaussian(1), {"activation": "rrelu"}),  # draws for each row, of which members have different numbers
+    "image": (Categorical(3), {"encoder": "minatar(channels=[3,2])", "max_grad_norm": 0.1}),
+    "residual": (Gaussian(1), {"encoder": "impala(channels=[2,2])", "activation": "rrelu", "share_value": False}),
 }
+PICTURE = Picture(2, 5, 6, last=True)
+SPACES = {"image": PolicySpace(PICTURE.size, Categorical(3), "uint8", PICTURE)}
+SPACES["residual"] = SPACES["image"]._replace(policy=Gaussian(1))
 kinds = pytest.mark.parametrize("kind", KINDS)
 
 
@@ -35,14 +41,15 @@ def agent(kind: str, *seeds: int, **changes: Any) -> PPO:
         "env": "a", "steps": 1_000, "num_envs": ENVS, "rollout_steps": 5, "epochs": 2, "minibatch_size": 4,
         "hidden": (12, 8), "adapter": 0, "learning_rate": 1e-3, "compile": "off", **own, **of_seeds(*seeds), **changes,
     }  # fmt: skip
-    made = PPO(PPOSettings(**values), {"a": PolicySpace(D, policy)})
+    made = PPO(PPOSettings(**values), {"a": SPACES.get(kind) or PolicySpace(D, policy)})
     if len(seeds) == 1:
         torch.manual_seed(made.settings.seed)
     return made
 
 
 def lives_of(kind: str, **changes: Any) -> Lives:
-    return Lives(partial(agent, kind, **changes), vectors(D))
+    world = images(PICTURE.size) if kind in SPACES else vectors(D)
+    return Lives(partial(agent, kind, **changes), world)
 
 
 @pytest.fixture

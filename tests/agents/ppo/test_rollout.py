@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from stable_baselines3.common.buffers import RolloutBuffer
 
+from supple.agents.ppo.network import PolicySpace
 from supple.agents.ppo.policies import Bernoulli, Categorical, Gaussian, Policy
 from supple.agents.ppo.rollout import Rollout, RolloutBatch
 
@@ -14,7 +15,7 @@ GAMMA, LAM = 0.97, 0.9
 
 def filled(rng: np.random.Generator, steps: int, envs: int, truncations: bool, capacity: int | None = None) -> Rollout:
     """Return a rollout of random data in which about a third of the steps end an episode."""
-    rollout = Rollout(capacity or steps, (envs,), 3, Gaussian(2))
+    rollout = Rollout(capacity or steps, (envs,), PolicySpace(3, Gaussian(2)))
     for _ in range(steps):
         terminated = rng.random(envs) < 0.2
         truncated = (rng.random(envs) < 0.2) & ~terminated & truncations
@@ -134,7 +135,7 @@ def test_targets_are_advantages_plus_values_where_nothing_else_is_asked_for(targ
 
 @pytest.mark.parametrize("policy", [Categorical(4), Bernoulli(4)])
 def test_actions_keep_the_shape_and_the_type_of_their_space(policy: Policy) -> None:
-    rollout = Rollout(3, (2,), 5, policy)
+    rollout = Rollout(3, (2,), PolicySpace(5, policy))
     actions = np.ones((2, *policy.shape), policy.dtype)
     for _ in range(3):
         rollout.add(np.zeros((2, 5), np.float32), np.zeros((2, 4), np.float32), actions, *(np.zeros(2) for _ in "123"))
@@ -182,7 +183,7 @@ def test_each_member_of_a_stack_has_the_batch_of_its_rollout_alone(seed: int, st
     rng = np.random.default_rng(seed)
     alone = [filled(rng, steps, envs, truncations=True) for _ in range(3)]
     following = rng.normal(size=(3, envs, 3)).astype(np.float32)
-    stack = Rollout(steps, (3, envs), 3, Gaussian(2))
+    stack = Rollout(steps, (3, envs), PolicySpace(3, Gaussian(2)))
     for t in range(steps):
         arrays = ("observations", "outputs", "actions", "rewards", "terminated", "truncated")
         stack.add(*(np.stack([getattr(one, name)[t] for one in alone]) for name in arrays))

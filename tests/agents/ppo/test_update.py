@@ -15,9 +15,10 @@ from supple.agents.ppo.network import MultiHead, PolicySpace
 from supple.agents.ppo.policies import Gaussian
 from supple.agents.ppo.update import GradientStep, LossSettings, ppo_loss, steps_per_call
 from supple.engine.hooks.driver import HookDriver
-from supple.envs import StepResult
+from supple.envs import Picture, StepResult
 from supple.interventions import parse_hook
 from supple.interventions.contract import zero_slots_
+from supple.networks import StackedAdam
 from supple.registry.errors import RunError
 
 OBSERVATION, ACTION, N = 5, 3, 48
@@ -36,6 +37,15 @@ NAMES = {  # ours → Stable-Baselines3's
 }
 
 
+IMAGE = {  # of the convolutions of Nature's DQN, whose features policy and value share
+    **{f"body.0.{i}": f"features_extractor.cnn.{i}" for i in (0, 2, 4)},
+    "body.1": "features_extractor.linear.0",
+    "policy.env": "action_net",
+    "value.env": "value_net",
+}
+PICTURE = Picture(3, 36, 40)
+
+
 class Spaces(gym.Env):
     """An environment that only has spaces."""
 
@@ -43,26 +53,31 @@ class Spaces(gym.Env):
     action_space = gym.spaces.Box(-1, 1, (ACTION,), np.float32)
 
 
-def network() -> MultiHead:
-    net = MultiHead(
-        {"env": PolicySpace(OBSERVATION, Gaussian(ACTION))},
-        (64, 64),
-        0,
-        "tanh",
-        False,
-        torch.Generator().manual_seed(0),
-    )
+class ImageSpaces(Spaces):
+    observation_space = gym.spaces.Box(0, 255, (3, 36, 40), np.uint8)
+
+
+def network(picture: Picture | None = None) -> MultiHead:
+    draws, policy = torch.Generator().manual_seed(0), Gaussian(ACTION)
+    if picture is None:
+        net = MultiHead({"env": PolicySpace(OBSERVATION, policy)}, (64, 64), 0, "tanh", False, draws)
+    else:
+        space = PolicySpace(picture.size, policy, "uint8", picture)
+        net = MultiHead({"env": space}, (512,), 0, "relu", True, draws, encoder="nature")
     with torch.no_grad():  # away from the start, where policy means are tiny and every log_std is 0
         for p in net.parameters():
-            p += 0.1 * torch.randn(p.shape, generator=torch.Generator().manual_seed(p.numel()))
+            by = 0.1 if picture is None else 0.02
+            p += by * torch.randn(p.shape, generator=torch.Generator().manual_seed(p.numel()))
     return net
 
 
-def batch(n: int = N) -> tuple[torch.Tensor, ...]:
+def batch(n: int = N, picture: Picture | None = None) -> tuple[torch.Tensor, ...]:
     """Return a minibatch whose old log-probabilities differ from the policy's so much that some ratios are clipped."""
     g = torch.Generator().manual_seed(1)
     observations, noise = torch.randn(n, OBSERVATION, generator=g), torch.randn(n, ACTION, generator=g)
-    net = network()
+    if picture is not None:
+        observations = torch.randint(256, (n, picture.size), generator=g, dtype=torch.uint8)
+    net = network(picture)
     with torch.no_grad():
         actions = net.make_policy("env")(observations) + net.log_std["env"].exp() * noise
         log_probs = Gaussian(ACTION).log_prob_from_noise(actions, actions, noise, net.log_std["env"])
@@ -72,20 +87,21 @@ def batch(n: int = N) -> tuple[torch.Tensor, ...]:
     return observations, actions, log_probs, values, advantages, advantages + values
 
 
-def sb3_update(max_grad_norm: float) -> tuple[Any, dict[str, float]]:
+def sb3_update(max_grad_norm: float, picture: Picture | None = None) -> tuple[Any, dict[str, float]]:
     """Return Stable-Baselines3's PPO after one update on `batch()`, and what it logged."""
     from stable_baselines3 import PPO as Peer
     from stable_baselines3.common.logger import configure
 
-    model = Peer("MlpPolicy", Spaces(), n_steps=N, batch_size=N, n_epochs=1, ent_coef=0.01, max_grad_norm=max_grad_norm)
+    kind, env = ("MlpPolicy", Spaces()) if picture is None else ("CnnPolicy", ImageSpaces())
+    model = Peer(kind, env, n_steps=N, batch_size=N, n_epochs=1, ent_coef=0.01, max_grad_norm=max_grad_norm)
     model.set_logger(configure(None, []))
-    net, policy = network(), dict(model.policy.named_modules())
-    for ours, theirs in NAMES.items():
+    net, policy = network(picture), dict(model.policy.named_modules())
+    for ours, theirs in (NAMES if picture is None else IMAGE).items():
         policy[theirs].load_state_dict(net.get_submodule(ours).state_dict())
     model.policy.log_std.data.copy_(net.log_std["env"].data)
     buffer = model.rollout_buffer
     names = ("observations", "actions", "log_probs", "values", "advantages", "returns")
-    for name, tensor in zip(names, batch(), strict=True):
+    for name, tensor in zip(names, batch(N, picture), strict=True):
         getattr(buffer, name)[:] = tensor.numpy().reshape(getattr(buffer, name).shape)
     buffer.full = True
     model.train()
@@ -96,16 +112,17 @@ def pairs(net: MultiHead, policy: nn.Module) -> list[tuple[torch.Tensor, nn.Para
     """(our parameter, Stable-Baselines3's)."""
     theirs = dict(policy.named_parameters())
     found = [(net.log_std["env"], theirs["log_std"])]
-    for a, b in NAMES.items():
+    for a, b in (IMAGE if net.share_value else NAMES).items():
         found += [(net.get_parameter(f"{a}.{part}"), theirs[f"{b}.{part}"]) for part in ("weight", "bias")]
     assert len(found) == len(theirs) == len(list(net.parameters()))
     return found
 
 
-def test_loss_and_gradients_equal_those_of_stable_baselines3() -> None:
-    policy, logged = sb3_update(max_grad_norm=1e9)
-    net = network()
-    loss, statistics = ppo_loss(net, "env", batch(), SB3_LOSS)
+@pytest.mark.parametrize("picture", [None, PICTURE], ids=["vectors", "images"])
+def test_loss_and_gradients_equal_those_of_stable_baselines3(picture: Picture | None) -> None:
+    policy, logged = sb3_update(1e9, picture)
+    net = network(picture)
+    loss, statistics = ppo_loss(net, "env", batch(N, picture), SB3_LOSS)
     loss.backward()
     ours = dict(zip(("policy", "value", "entropy", "kl", "clip"), statistics.tolist(), strict=True))
     assert 0.1 < ours["clip"] < 0.9
@@ -124,32 +141,42 @@ def test_loss_and_gradients_equal_those_of_stable_baselines3() -> None:
 
 
 @pytest.mark.slow
-def test_one_update_with_clipping_and_adam_equals_that_of_stable_baselines3() -> None:
-    policy, _ = sb3_update(max_grad_norm=0.1)
-    net = network()
+@pytest.mark.parametrize("picture", [None, PICTURE], ids=["vectors", "images"])
+def test_one_update_with_clipping_and_adam_equals_that_of_stable_baselines3(picture: Picture | None) -> None:
+    policy, _ = sb3_update(0.1, picture)
+    net = network(picture)
     step = GradientStep(0.1, compiled=False)
     step.begin(torch.optim.Adam(net.parameters(), lr=3e-4, eps=1e-5), list(net.parameters()), 1)
-    step(lambda *b: ppo_loss(net, "env", b, SB3_LOSS), N, *batch())
-    start = network().state_dict()
+    step(lambda *b: ppo_loss(net, "env", b, SB3_LOSS), N, *batch(N, picture))
+    start = network(picture).state_dict()
     assert all(not torch.equal(p, start[name]) for name, p in net.named_parameters())
     for mine, theirs in pairs(net, policy):
         torch.testing.assert_close(mine.detach(), theirs.detach(), rtol=0, atol=2e-6)  # a step is 3e-4
 
 
 @pytest.mark.parametrize(
-    ("max_norm", "adam"),
-    [(0.5, {}), (1e9, {}), (0.0, {}), (0.5, {"weight_decay": 0.1, "betas": (0.5, 0.9)})],
+    ("max_norm", "adam", "picture"),
+    [
+        (0.5, {}, None),
+        (1e9, {}, None),
+        (0.0, {}, None),
+        (0.5, {"weight_decay": 0.1, "betas": (0.5, 0.9)}, None),
+        (0.5, {"weight_decay": 0.1}, PICTURE),
+    ],
 )
-def test_eager_steps_equal_clipping_by_norm_and_the_optimizers_own_steps(max_norm: float, adam: dict[str, Any]) -> None:
-    ours, reference = network(), network()
+def test_eager_steps_equal_clipping_by_norm_and_the_optimizers_own_steps(
+    max_norm: float, adam: dict[str, Any], picture: Picture | None
+) -> None:
+    ours, reference = network(picture), network(picture)
     optimizer = torch.optim.Adam(ours.parameters(), lr=1e-2, eps=1e-5, **adam)
     step = GradientStep(max_norm, compiled=False)
     step.begin(optimizer, list(ours.parameters()), 1)
     plain = torch.optim.Adam(reference.parameters(), lr=1e-2, eps=1e-5, **adam)
+    rows = batch(N, picture)
     for _ in range(4):
-        step(lambda *b: ppo_loss(ours, "env", b, SB3_LOSS), N, *batch())
+        step(lambda *b: ppo_loss(ours, "env", b, SB3_LOSS), N, *rows)
         plain.zero_grad()
-        ppo_loss(reference, "env", batch(), SB3_LOSS)[0].backward()
+        ppo_loss(reference, "env", rows, SB3_LOSS)[0].backward()
         if max_norm:
             nn.utils.clip_grad_norm_(reference.parameters(), max_norm)
         plain.step()
@@ -299,3 +326,28 @@ def test_a_penalty_that_cannot_be_compiled_is_named_in_one_line() -> None:
     step.begin(torch.optim.Adam([weight]), [weight], 1)
     with pytest.raises(RunError, match=r"^torch.compile cannot trace the loss \(.*\): use --compile off, or set .*$"):
         step(lambda rows: ((weight * torch.rand(2, generator=draws)).sum(), rows), 1, torch.ones(1))
+
+
+@pytest.mark.slow
+@needs_compiler
+@pytest.mark.parametrize("members", [0, 2])
+def test_compiled_steps_on_images_equal_eager_ones(members: int) -> None:
+    picture, networks = Picture(2, 6, 6, last=True), []
+    space = PolicySpace(picture.size, Gaussian(1), "uint8", picture)
+    stack = (members,) if members else ()
+    g = torch.Generator().manual_seed(0)
+    pixels = torch.randint(256, (*stack, 16, picture.size), generator=g, dtype=torch.uint8)
+    rows = (pixels, torch.randn(*stack, 16, 1, generator=g), *torch.randn(4, *stack, 16, generator=g))
+    for compiled in (False, True):
+        torch.manual_seed(0)  # from which a stack draws
+        draws = None if members else torch.Generator().manual_seed(0)
+        encoder = "minatar(channels=[4,3])"
+        net = MultiHead({"a": space}, (8,), 0, "relu", True, draws, encoder=encoder, members=members)
+        kind = StackedAdam if members else torch.optim.Adam
+        step = GradientStep(0.5, compiled, bool(members))
+        step.begin(kind(net.parameters(), lr=1e-2, eps=1e-5, weight_decay=0.01), list(net.parameters()), 2)
+        for _ in range(3):
+            step(lambda *b, net=net: ppo_loss(net, "a", b, SB3_LOSS), 8, *rows)
+        networks.append(net)
+    for (name, eager), other in zip(networks[0].named_parameters(), networks[1].parameters(), strict=True):
+        torch.testing.assert_close(other, eager, rtol=1e-4, atol=1e-5, msg=lambda m, name=name: f"{name}: {m}")

@@ -1,0 +1,161 @@
+"""Whole runs of PPO on images: killed, resumed and forked; what is trained can be used, examined and shown."""
+
+import json
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+
+from supple.agents.ppo import PPOSettings
+from supple.agents.trained import Trained
+from supple.agents.video import record_videos
+from supple.engine.runs import prepare
+from supple.engine.spec import RunSpec
+from supple.engine.storage.names import slug
+from supple.experiments.history.collect import load
+from supple.registry.errors import UsageError
+from supple.scripts import compare, doctor, train
+from tests.agents.ppo import pictured
+
+SMALL = [*pictured.SMALL, "--encoder", "minatar(channels=[4])"]
+HOOKS = ["--hook", "fire@0.6", "--hook", "redo(tau=0.5)@every:80", "--hook", "l2_init(strength=0.01)"]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _registered() -> Iterator[None]:
+    pictured.register()
+    yield
+    pictured.forget()
+
+
+def settings(env: str, **own: Any) -> PPOSettings:
+    values: dict[str, Any] = {
+        "env": env, "steps": 80, "num_envs": 2, "rollout_steps": 20, "minibatch_size": 20, "epochs": 2, "hidden": (8,),
+        "encoder": "minatar(channels=[4])", "eval_episodes": 1, "measure_every": 640, "compile": "off",
+    }  # fmt: skip
+    return PPOSettings(**values | own)
+
+
+def trained(folder: Path, chosen: PPOSettings) -> Path:
+    prepare(RunSpec("ppo", chosen), folder, lambda line: None).train(lambda step: None)
+    return folder
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("env", ["Column-v0", "ColumnAndTime-v0"])
+@pytest.mark.parametrize("seeds", [(), ("--seeds", "0", "1")], ids=["alone", "stack"])
+def test_a_killed_run_resumes_to_the_same_bytes(
+    killed: Any, same: Any, tmp_path: Path, env: str, seeds: tuple[str, ...]
+) -> None:
+    arguments = ["ppo", "--env", env, "--steps", "400", *SMALL, *HOOKS, *seeds]
+    train.main([*arguments, "--out", str(tmp_path / "reference")])
+    killed(["train", *arguments], tmp_path / "run", 120, 240)
+    same.assert_runs(tmp_path / "run", tmp_path / "reference")
+
+
+@pytest.mark.slow
+def test_a_fork_equals_the_whole_run_with_its_hook(here: Any, same: Any, tmp_path: Path) -> None:
+    agent = ["ppo", "--sequence", "Column-v0,Column-v0", "--steps-per-task", "160", *SMALL]
+    train.main([*agent, "--hook", "fire@task", "--out", str(tmp_path / "whole")])
+    with here():
+        compare.main(
+            [*agent, "--fork-at-task", "1", "--arm", "none", "--arm", "fire@task", "--out", str(tmp_path / "arms")]
+        )
+    arms = tmp_path / "arms" / "seed-0"
+    assert same.last_state(arms / slug("fire@task")) == same.last_state(tmp_path / "whole")
+    assert same.last_state(arms / slug("fire@task")) != same.last_state(arms / "none")
+
+
+@pytest.mark.parametrize("env", [name for name in pictured.KINDS if name != "ColumnWide-v0"])
+def test_ppo_learns_what_the_image_shows(env: str, tmp_path: Path) -> None:
+    run = trained(tmp_path / "run", settings(env, steps=1_280, num_envs=8, learning_rate=1e-2, gamma=0.5, epochs=4))
+    rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    assert rows[-1]["eval/return"] > 7  # 2.7 at random
+    names = ("srank", "dormant_fraction", "dormant_fraction/body.0.1", "gradient_norm", "policy_churn", "value_churn")
+    assert {f"agent/{name}" for name in names} <= set().union(*rows)
+
+
+@pytest.mark.slow
+def test_workers_change_nothing(tmp_path: Path, same: Any) -> None:
+    runs = [trained(tmp_path / str(n), settings("ColumnAndTime-v0", env_workers=n)) for n in (0, 2)]
+    assert same.last_state(runs[0]) == same.last_state(runs[1])
+
+
+def test_rollouts_and_batches_keep_the_type_of_pixels(tmp_path: Path) -> None:
+    agent: Any = Trained(trained(tmp_path / "run", settings("Column-v0")))._work.agent
+    agent.begin_task("Column-v0")
+    assert agent.rollout.observations.dtype == np.uint8
+    assert str(agent.last[1].observations.dtype) == "torch.uint8"
+
+
+@pytest.mark.parametrize("env", ["Column-v0", "ColumnFloat-v0", "ColumnAndTime-v0"])
+@pytest.mark.parametrize("seeds", [(), (0, 1)])
+def test_actions_are_predicted_from_observations_as_the_environment_returns_them(
+    env: str, seeds: tuple[int, ...], tmp_path: Path
+) -> None:
+    run = trained(tmp_path / "run", settings(env, seeds=seeds, curvature=not seeds))
+    agent, world = Trained(run), gym.make(env)
+    seen = [world.reset(seed=seed)[0] for seed in range(4)]
+    one_by_one = [agent.predict(observation) for observation in seen]
+    assert all(action in world.action_space for action in one_by_one)
+    batch = seen if isinstance(seen[0], dict) else np.stack(seen)
+    assert agent.predict(batch).tolist() == one_by_one
+    assert len(agent.evaluate(episodes=2)) == 2
+    with pytest.raises(UsageError, match=f"^observations of {env} "):
+        agent.predict(np.zeros((6, 6, 5), np.uint8))
+
+
+def test_images_read_as_vectors_are_predicted_from_as_images(tmp_path: Path) -> None:
+    run = trained(tmp_path / "run", settings("Column-v0", observations="vector", encoder="auto"))
+    config = json.loads((run / "config.json").read_text())["settings"]
+    assert (config["activation"], config["share_value"], config["hidden"]) == ("tanh", False, [8])
+    agent: Any = Trained(run)
+    assert agent._work.spaces["Column-v0"].picture is None
+    assert agent.predict(gym.make("Column-v0").reset(seed=0)[0]) in gym.spaces.Discrete(3)
+
+
+def test_doctor_examines_and_videos_show_agents_that_see(tmp_path: Path) -> None:
+    run = trained(tmp_path / "run", settings("Column-v0", seeds=(0, 1)))
+    doctor.main([str(run), "--updates", "2", "--seed", "1", "--try", "fire", "--out", str(tmp_path / "page")])
+    (stage,) = json.loads((tmp_path / "page/doctor.json").read_text())["stages"]
+    assert "body.0.1" in json.dumps(stage)
+    problems: list[str] = []
+    videos = record_videos(load(run), problems.append)
+    assert len(videos) == 1
+    assert [line for line in problems if "observations are images" not in line] == []
+
+
+REFUSALS = {
+    "--env Column-v0 --encoder nature": "images of 6 × 6 pixels are too small for --encoder nature: it needs 36 × 36",
+    "--env Column-v0 --encoder natura": "unknown encoder 'natura': did you mean 'nature'?",
+    "--sequence Column-v0,ColumnWide-v0": "all environments have one body, which needs equal images, but Column-v0",
+    "--sequence Column-v0,CartPole-v1": "all environments have one body, which needs equal images, but Column-v0",
+    "--env Column-v0 --adapter 8": "--adapter 8 is for vectors, and Column-v0 shows images of 6 × 6",
+    "--env CartPole-v1 --observations image": "CartPole-v1: --observations image needs images, but observations are",
+    "--env CartPole-v1 --encoder impala": "--encoder impala reads images, but CartPole-v1 shows vectors",
+    "--env Pair-v0": "Pair-v0: observations of Dict(",
+}
+
+
+@pytest.mark.parametrize("options", REFUSALS)
+def test_what_cannot_be_seen_is_refused_in_one_line_before_training(options: str, tmp_path: Path) -> None:
+    image = gym.spaces.Box(0, 255, (8, 8, 3), np.uint8)
+
+    class Pair(gym.Env):
+        observation_space = gym.spaces.Dict({"left": image, "right": image})
+        action_space = gym.spaces.Discrete(2)
+
+    gym.register("Pair-v0", Pair)
+    steps = ["--steps-per-task" if "sequence" in options else "--steps", "4096"]
+    try:
+        with pytest.raises(UsageError) as refusal:
+            train.main(["ppo", *shlex.split(options), *steps, "--out", str(tmp_path / "run")])
+    finally:
+        del gym.registry["Pair-v0"]
+    assert str(refusal.value).startswith(REFUSALS[options])
+    assert "\n" not in str(refusal.value)
+    assert not (tmp_path / "run").exists()
