@@ -126,7 +126,8 @@ def games() -> Entries:
     from supple.envs import PACKAGED, packaged_names
     from supple.envs import games as atari
 
-    for names in (atari, *(partial(packaged_names, module) for module in PACKAGED)):
+    of_packages: list[Callable[[], dict[str, str]]] = [atari, *(partial(packaged_names, module) for module in PACKAGED)]
+    for names in of_packages:
         try:
             yield from (Entry(*item) for item in sorted(names().items()))
         except ImportError as error:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 import tyro
 
 from ...engine.settings import Device, Groups, device_here
+from ...registry.errors import UsageError
 from ..image_settings import ImageSettings
 from ..limits import compile_problem, negative, not_positive, outside_unit_interval, wrong_adam_betas
 

@@ -8,7 +8,15 @@ import tyro
 
 from ...engine.settings import Device, Groups, device_here
 from ..image_settings import ImageSettings
-from ..limits import compile_problem, drawn_by_member, negative, not_positive, outside_unit_interval, wrong_adam_betas, wrong_sampling
+from ..limits import (
+    compile_problem,
+    drawn_by_member,
+    negative,
+    not_positive,
+    outside_unit_interval,
+    wrong_adam_betas,
+    wrong_sampling,
+)
 
 COMPILE_PAYS_AFTER = 20_000  # gradient steps
 HeadsSetting = Literal["one", "environment", "one-hot"]

@@ -24,7 +24,7 @@ SHADES = ListedColormap(colormaps["Blues"](np.linspace(0.1, 1.0, 256)))  # 0 is 
 
 
 @dataclass(frozen=True, eq=False)
-class Panel:
+class HeatMap:
     """A heat map of one arm: `values`, (times, tasks), are means over seeds. The last rows are after each task."""
 
     title: str
@@ -34,7 +34,7 @@ class Panel:
 
 def plot_old_tasks(old: OldTasks) -> Plot:
     """Plot the performance of each arm on each task (across) after each task (down), mean over seeds."""
-    panels = [Panel(baseline_name(arm), own.tasks, mean(own.scaled, axis=0)) for arm, own in old.arms.items()]
+    panels = [HeatMap(baseline_name(arm), own.tasks, mean(own.scaled, axis=0)) for arm, own in old.arms.items()]
     seeds = max(len(own.seeds) for own in old.arms.values())
     unit = "in %, " if old.percent else ""
     caption = (
@@ -52,7 +52,7 @@ def seeds_text(seeds: int) -> str:
     return f"mean over {seeds} seeds" if seeds > 1 else "1 seed"
 
 
-def draw_matrices(panels: Sequence[Panel], form: Form) -> Figure:
+def draw_matrices(panels: Sequence[HeatMap], form: Form) -> Figure:
     """Return a figure with one heat map per panel, with numbers in the cells if there are few tasks.
 
     Args:
@@ -62,7 +62,7 @@ def draw_matrices(panels: Sequence[Panel], form: Form) -> Figure:
     most, times = max(len(panel.tasks) for panel in panels), max(len(panel.values) for panel in panels)
     few, labels = most <= MOST_NUMBERS, [_labels(panel.tasks) for panel in panels]
     room = 0.09 * max(len(label) for of_panel in labels for label in of_panel) if few else 0.4
-    width = 0.5 + room + (0.5 * most if few else 3.0)
+    width = 0.5 + room + (0.5 * most if few else 2.6)
     rows = -(-len(panels) // max(1, min(len(panels), int(WIDTH // width))))
     columns = -(-len(panels) // rows)  # so that the last row is nearly full
     height = 0.7 + 0.6 * room + (0.34 * times if few else 2.5)

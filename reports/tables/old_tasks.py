@@ -14,7 +14,7 @@ from ...engine.forks import FRESH
 from ...experiments.history.collect import ComparisonData, RunData
 from ...experiments.history.performance import performance_of
 from ...metrics import intransigence, learning_curve_transfer, share_of_fresh, task_forgetting
-from .cells import PERCENT, Form, Heading, Interval, Value, percent
+from .cells import Form, Heading, Interval, Value, percent
 from .differences import Difference, Measure, baseline_name, differences, group_by, variants_of
 from .statistics import NAN, Spread, mean, mean_of_known, spread_json
 from .table import Table, over_seeds
@@ -88,7 +88,7 @@ class OldTasks:
 
     @property
     def form(self) -> Form:
-        return PERCENT if self.percent else Form(decimals=2)
+        return Form(decimals=1, scale=100.0) if self.percent else Form(decimals=2)
 
 
 def read_old_tasks(data: ComparisonData, areas: Areas | None = None) -> list[OldTasks]:

@@ -21,7 +21,8 @@ PARAMETERS = {
     "regrama": {"tau": 0.9}, "replay": {"keep": 0.5}, "snp": {"noise": 0.01}, "swap": {"activation": "rrelu"},
 }  # fmt: skip
 REFUSED = {  # on these networks, whatever the number of seeds
-    "sib": {"ppo", "dqn", "sac", "images"}, "rebalance": {"dqn", "sac"}, "injection": {"ppo", "images"}, "replay": {"ppo"},
+    "sib": {"ppo", "dqn", "sac", "images"}, "rebalance": {"dqn", "sac"}, "injection": {"ppo", "images"},
+    "replay": {"ppo", "images"},
 }  # fmt: skip
 APPLIED = [
     name

@@ -6,7 +6,7 @@ import numpy as np
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
-from ....reports.figures.old_tasks import IN_CELLS, Panel, draw_matrices, seeds_text
+from ....reports.figures.old_tasks import IN_CELLS, HeatMap, draw_matrices, seeds_text
 from ....reports.figures.style import FORK, INK, Plot, arm_styles, draw_band, legend, new_figure, seeds_phrase, tidy
 from ....reports.studies.study import ReportedStudy
 from ....reports.tables.statistics import mean
@@ -22,7 +22,7 @@ def plot_matrices(study: ReportedStudy, learned: Sequence[Learned]) -> Plot | No
     panels = []
     for scores in learned:
         table = np.concatenate([mean(scores.before, axis=0)[None], mean(scores.scores, axis=0)])
-        panels.append(Panel(study.name(scores.cell.group, scores.cell.arm), scores.tasks, table))
+        panels.append(HeatMap(study.name(scores.cell.group, scores.cell.arm), scores.tasks, table))
     caption = (
         f"Score of each task (across, in %) after each task was learned (down; {seeds_text(study.seeds)}). Bold: the "
         "task just learned; to its right what is not learned yet, to its left what is kept."
