@@ -89,7 +89,6 @@ GYM_CONTROL_SMALL = {
     "steps_per_task": 60_000,
     "shift": "offset(scale=1) + flip_actions",
     "hidden": (128, 128, 128),
-    "activation": "relu",
     "learning_rate": 5e-3,
     "schedule": "linear",
     "measure_every": 6_000,
