@@ -13,7 +13,7 @@ from .pictures import Observations, find_image, picture_of
 
 
 class United(NamedTuple):
-    """What the environments of a sequence have in common.
+    """The channels and actions that the environments of a sequence have in common.
 
     Attributes:
         channels: The number of channels of their images, or 0: images are left as they are.

@@ -72,7 +72,7 @@ class Pixels(NamedTuple):
 
     @property
     def picture(self) -> Picture:
-        """How the frames lie in the numbers of an observation."""
+        """The place of the frames in the numbers of an observation."""
         return Picture(self.stack, self.height, self.width)
 
     @property
