@@ -128,7 +128,7 @@ def test_compiled_updates_are_those_of_eager_mode_with_penalties_double_q_and_st
 
 @pytest.mark.slow
 def test_every_hook_acts_or_is_refused_in_one_line() -> None:
-    acted = 0
+    acted, refused = 0, []
     for name in interventions:
         one = agent(normalization="layer")
         world = steps()
@@ -137,13 +137,14 @@ def test_every_hook_acts_or_is_refused_in_one_line() -> None:
             hook = parse_hook(name if name in ("none",) else f"{name}@0.5")
             driver = HookDriver([hook] if hook else [], one.learners, lambda **_: None, 20)
         except ValueError as error:
-            assert "\n" not in str(error), name
+            refused.append(str(error))
             continue
         live(one, world, 3, driver)
         driver.after_steps(0, 15)
         live(one, world, 3, driver)
         assert np.isfinite(one.numbers()["loss/td"]), name
         acted += 1
+    assert not any("\n" in line for line in refused)
     assert acted > 10
 
 
