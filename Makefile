@@ -8,7 +8,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 # those of pyproject.toml, and `package`, which is `supple` itself
 ROOMS := package $(shell $(PYTHON) -c "import tomllib; print(*tomllib.load(open('pyproject.toml', 'rb'))['tool']['supple']['rooms'])")
-EXTRAS := mujoco,atari,box2d,language,dev,docs
+EXTRAS := mujoco,atari,minatar,minigrid,box2d,language,dev,docs
 SPREAD := -n 2 --dist loadscope --no-loadscope-reorder  # files stay whole, so that what their tests share is made once
 
 .PHONY: demo test quick docs bench dist install clean

@@ -153,13 +153,11 @@ class Convolutions(nn.Sequential):
         else:
             images = images.unflatten(-1, (p.channels, p.height, p.width))
         images = channels_last(images, *self.axes)
-        scaled = images.to(torch.get_default_dtype())
-        if p.low == p.low and (p.low, p.high) != (0, 1):  # there are bounds
-            scaled = scaled - p.low if p.low else scaled
-            new = p.low or images.dtype != scaled.dtype  # else they are the caller's
-            scaled = scaled.mul_(1 / (p.high - p.low)) if new else scaled * (1 / (p.high - p.low))
+        scaled = images.to(torch.get_default_dtype(), copy=True)
+        if p.low == p.low and (p.low, p.high) != (0, 1):  # there are bounds; in place, as images are large
+            scaled = (scaled.sub_(p.low) if p.low else scaled).mul_(1 / (p.high - p.low))
         features: Tensor = super().forward(scaled)
-        if not joined.shape[-1]:
+        if self.size == p.size:
             return features
         return torch.cat([features, joined.to(features.dtype).expand(*features.shape[:-1], -1)], -1)
 

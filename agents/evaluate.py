@@ -5,6 +5,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import numpy as np
+from gymnasium import Space
+from gymnasium.vector.utils import batch_space
 
 from ..envs import Envs
 from .agent import Agent, Policy
@@ -38,33 +40,59 @@ class Member:
 
 
 def evaluate(agent: Agent | Member, env: str, envs: Envs, seeds: Sequence[int]) -> list[float]:
-    """Return the returns of the evaluation policy, one episode per seed, and close `envs`.
+    """Return the returns of the agent's evaluation policy, as `play` does.
+
+    Args:
+        agent: The agent.
+        env: The environment's name, as in training.
+        envs: Copies of it, one for each seed.
+        seeds: The seeds of the episodes.
+    """
+    with agent.greedy(env) as policy:
+        return play(policy, env, envs, seeds)
+
+
+def uniform(space: Space, copies: int, seeds: Sequence[int]) -> Policy:
+    """Return a policy that draws actions uniformly within the bounds of a space, whatever is observed.
+
+    Args:
+        space: The action space of an environment. Where it has no bounds, actions are drawn as by `Space.sample`.
+        copies: The number of environments for each seed.
+        seeds: Those of the draws, of which each has its own generator.
+    """
+    batches = [batch_space(space, copies) for _ in seeds]
+    for batch, seed in zip(batches, seeds, strict=True):
+        batch.seed(seed)
+    return lambda _: np.concatenate([batch.sample() for batch in batches])
+
+
+def play(policy: Policy, env: str, envs: Envs, seeds: Sequence[int]) -> list[float]:
+    """Return the returns of a policy, one episode per seed, and close `envs`.
 
     All episodes run in parallel. Each seed counts once, because taking the first n episodes to finish would favour
     short ones. An episode that has not ended after `LONGEST` decisions counts with its return so far, with a warning.
 
     Args:
-        agent: The agent whose evaluation policy acts.
-        env: The environment's name, as in training.
+        policy: Returns the actions for the observations of all copies.
+        env: The environment's name.
         envs: Copies of it, one for each seed.
         seeds: The seeds of the episodes.
     """
     returns: dict[int, float] = {}  # of the episodes that have ended
-    with agent.greedy(env) as policy:
-        observations, so_far = envs.reset(seeds), np.zeros(len(seeds))
-        for _ in range(LONGEST):
-            result = envs.step(policy(observations))
-            observations = result.obs
-            so_far += result.reward
-            for episode in result.episodes:
-                returns.setdefault(episode.index, episode.ret)
-            if len(returns) == len(seeds):
-                break
-        else:
-            warnings.warn(
-                f"{env}: {len(seeds) - len(returns)} of {len(seeds)} evaluation episodes had not ended after {LONGEST} "
-                f"decisions and count with their return so far; limit them with --max-episode-steps",
-                stacklevel=2,
-            )
+    observations, so_far = envs.reset(seeds), np.zeros(len(seeds))
+    for _ in range(LONGEST):
+        result = envs.step(policy(observations))
+        observations = result.obs
+        so_far += result.reward
+        for episode in result.episodes:
+            returns.setdefault(episode.index, episode.ret)
+        if len(returns) == len(seeds):
+            break
+    else:
+        warnings.warn(
+            f"{env}: {len(seeds) - len(returns)} of {len(seeds)} evaluation episodes had not ended after {LONGEST} "
+            f"decisions and count with their return so far; limit them with --max-episode-steps",
+            stacklevel=2,
+        )
     envs.close()
     return [returns[i] if i in returns else float(so_far[i]) for i in range(len(seeds))]

@@ -33,6 +33,16 @@ def wrong_adam_betas(betas: tuple[float, float]) -> Iterator[str]:
         yield f"--adam-betas must both lie in [0, 1), got {betas[0]} {betas[1]}"
 
 
+def wrong_sampling(text: str) -> Iterator[str]:
+    """Check the text of `--replay-sampling`."""
+    from .offpolicy.sampling import parse_sampling  # PyTorch, which help lines do without
+
+    try:
+        parse_sampling(text)
+    except ValueError as error:
+        yield f"--replay-sampling: {error}"
+
+
 def compile_problem() -> str | None:
     """Return a line for the user if torch.compile does not work on this machine, else None."""
     from ..engine.compile import can_compile  # PyTorch, which help lines do without
@@ -40,6 +50,15 @@ def compile_problem() -> str | None:
     if can_compile():
         return None
     return "torch.compile does not work here (is a C++ compiler installed?): updates run in eager mode, slower"
+
+
+def drawn_by_member(settings: Any) -> str | None:
+    """Return a line for the user if each member of a stack draws its own random activations, else None."""
+    from ..networks.activations import RandomActivation, parse_activation  # PyTorch, which help lines do without
+
+    if not (settings.stacked and isinstance(parse_activation(settings.activation), RandomActivation)):
+        return None
+    return f"--activation {settings.activation} draws for each seed of a stack: updates run in eager mode, slower"
 
 
 def _options(settings: Any, names: tuple[str, ...]) -> Iterator[tuple[str, Any]]:

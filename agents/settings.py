@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 MOST_ENVS = 65_536  # copies of an environment
 MEMBERS = 5  # most seeds of a stack whose number is "auto"
 EPISODES, UNLIMITED = 10, 1_000  # episodes between checkpoints; the steps of one that no limit is known for
+MOST_ADDED = 0.02  # of the run's steps, that evaluations on past tasks add if "auto" chooses them
 Stack = Annotated[int | Literal["auto", "off"], tyro.conf.arg(metavar="auto|off|INT")]
 SET_HERE = {  # names that `gymnasium.make` takes for itself
     "id": "use --env",
@@ -48,7 +49,8 @@ class AgentSettings(RunSettings):
     """Seeds that one run trains at once, off for one each. auto: at most five, if the networks are small. A stack gives
     other rounding errors than runs alone."""
     env: Annotated[str | None, tyro.conf.arg(metavar="NAME")] = None
-    """Environment to train on: a short name (halfcheetah, asterix), a Gymnasium id or my_module:Mine-v0."""
+    """Environment to train on: a short name (halfcheetah, asterix, minatar:breakout), a Gymnasium id or
+    my_module:Mine-v0."""
     sequence: Annotated[str | None, tyro.conf.arg(metavar="NAMES")] = None
     """Train on several environments in turn: names separated by commas, or a named sequence (see `supple list`)."""
     cycles: int = 1
@@ -81,10 +83,24 @@ class AgentSettings(RunSettings):
     """Environment steps between measurements of the metrics."""
     trainability_every: int = 0
     """Environment steps between measurements of trainability; 0: never. Each takes as long as about 400 updates."""
+    schedule: Annotated[Literal["constant", "linear", "cosine"], tyro.conf.arg(metavar="constant|linear|cosine")] = (
+        "constant"
+    )
+    """Learning rate: constant, or falling linearly or as a cosine from --learning-rate to --min-rate times it."""
+    schedule_over: Annotated[Literal["task", "run"], tyro.conf.arg(metavar="task|run")] = "task"
+    """Let the learning rate fall over each task anew, or once over the run, which slows learning in later tasks."""
+    min_rate: float = 0.0
+    """Learning rate at the end of the schedule, as a share of --learning-rate."""
     eval_every: int = 0
     """Environment steps between evaluations; 0: only at the end of each task."""
     eval_episodes: int = 5
     """Episodes per evaluation, on separate copies of the environment; 0: no evaluations."""
+    eval_tasks: Annotated[Literal["auto", "past", "all", "current"], tyro.conf.arg(metavar="auto|past|all|current")] = (
+        "auto"
+    )
+    """Tasks on which the agent is evaluated at the end of each task: past (and this one), all, or only the current one.
+    auto: past if tasks differ and the limits of their episodes let it add at most 2 % of the run's steps, else current.
+    A fresh agent knows no other task, so for it this is current."""
 
     groups: ClassVar[Groups] = {
         "run": ("seeds",),
@@ -92,7 +108,7 @@ class AgentSettings(RunSettings):
             "env", "sequence", "cycles", "steps_per_task", "steps", "max_episode_steps", "env_kwargs", "shift", "fresh",
             "num_envs",
         ),
-        "measuring": ("eval_episodes",),
+        "measuring": ("eval_episodes", "eval_tasks"),
         "speed": ("stack", "env_workers", "physics", "env_threads"),
     }  # fmt: skip
     shrinks: ClassVar[tuple[str, ...]] = ("steps", "steps_per_task", *RunSettings.shrinks, "shift")
@@ -292,10 +308,33 @@ class AgentSettings(RunSettings):
         except ImportError as error:
             raise RunError(str(error)) from error
 
+    def past_is_cheap(self) -> bool:
+        """Return whether tasks differ, and `eval_tasks` "past" adds at most 2 % to the run's steps by these settings.
+
+        It adds evaluations on past tasks and, once, episodes of random actions on all tasks. Each episode counts with
+        its limit, without which they are not cheap. Without shifts, all tasks in an environment are the same."""
+        tasks = replace(self, shift=None).plan_tasks()
+        limits = {env: self.episode_limit(env) for env in {task.env for task in tasks}}
+        known: set[object] = set()
+        steps = of_known = 0  # of one episode in each of them
+        for task in tasks:
+            if (limit := limits[task.env]) is None:
+                return False
+            if (same := task.env if self.shift is None else task.index) not in known:
+                known.add(same)
+                of_known += limit
+            steps += of_known - limit
+        return len(known) > 1 and 0 < self.eval_episodes * (steps + of_known) <= MOST_ADDED * tasks[-1].end
+
     def lengthen(self, steps: int) -> "AgentSettings":
         if self.steps is None:
             raise UsageError(
                 "--steps cannot extend a run of several tasks: only runs started with --steps can be extended"
+            )
+        if self.schedule != "constant":
+            raise UsageError(
+                f"--steps cannot extend this run: with --schedule {self.schedule} its learning rate depends on the "
+                "planned end"
             )
         if steps <= self.steps:
             raise UsageError(f"--steps is {steps}, but the run is already planned for {self.steps} steps: give more")
@@ -305,6 +344,10 @@ class AgentSettings(RunSettings):
         if len(self.seeds) == 1:
             self.seed, self.seeds = self.seeds[0], ()
         self.stack = len(self.seeds) if self.stacked else "off"
+        if self.fresh:
+            self.eval_tasks = "current"
+        elif self.eval_tasks == "auto":
+            self.eval_tasks = "past" if self.past_is_cheap() else "current"
         if self.physics != "single":
             batched = self.can_batch()
             asked, self.physics = self.physics, "batched" if batched else "single"
@@ -348,4 +391,16 @@ class AgentSettings(RunSettings):
             yield (f"--env-workers must be between 0 and --num-envs ({self.num_envs}), got {self.env_workers}")
         if self.fresh and set(self.hook) - {"none"}:
             yield "--fresh True cannot be combined with --hook: it begins every task with a new agent"
+        if self.schedule == "constant" and (self.schedule_over != "task" or self.min_rate):
+            given = "--min-rate" if self.min_rate else f"--schedule-over {self.schedule_over}"
+            yield f"{given} has no effect on a constant learning rate: add --schedule linear or cosine"
+        if not 0 <= self.min_rate <= 1:
+            yield f"--min-rate is a share from 0 to 1, got {self.min_rate}"
+        if self.schedule_over == "run" and self.fresh:
+            yield (
+                "--schedule-over run cannot be combined with --fresh True, as later agents would begin with a smaller "
+                "learning rate: use --schedule-over task"
+            )
         yield from negative(self, "eval_episodes")
+        if self.eval_tasks in ("past", "all") and not self.eval_episodes:
+            yield f"--eval-tasks {self.eval_tasks} needs evaluations: use --eval-episodes 5"

@@ -1,6 +1,7 @@
 """The observation and action spaces that each agent supports."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from contextlib import ExitStack
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -10,14 +11,18 @@ from ..envs import (
     Flat,
     Observations,
     Picture,
+    United,
     find_image,
     flatten,
     make_env,
     package_hint,
     picture_of,
     resolve_env,
+    unite,
 )
-from ..envs.fault import text_of
+from ..envs.fault import EnvironmentFault, text_of
+from ..envs.minigrid import WithoutMission
+from ..envs.shifts.base import wrappers_of
 
 AgentSpace = TypeVar("AgentSpace")
 # The action spaces that each agent supports. Observations may be anything that `envs.flatten` turns into rows.
@@ -51,6 +56,7 @@ def row_space(
     actions: tuple[type[spaces.Space], ...] | None = None,
     observations: Observations = "auto",
     images: bool = False,
+    united: United | None = None,
 ) -> RowSpace:
     """Return the sizes of an environment for an agent, with its observations as rows of numbers.
 
@@ -61,12 +67,13 @@ def row_space(
         actions: The classes of the action spaces that the agent supports. By default, those of ppo, dqn or sac.
         observations: Which observations are images (see `envs.find_image`).
         images: Whether the agent reads images.
+        united: What the environments of the run have in common (see `unite_environments`).
 
     Raises:
         ValueError: The observations cannot be turned into rows, they are images that the agent does not read, or the
             agent does not support the actions. The message names the environment and the agents that do.
     """
-    env = make_env(name, kwargs=kwargs)
+    env = make_env(name, kwargs=kwargs, united=united)
     try:
         flat = flatten(env, observations)
     except ValueError as error:
@@ -103,6 +110,35 @@ def row_space(
     return RowSpace(spaces.flatdim(shown), action, str(shown.dtype), picture)
 
 
+def unite_environments(
+    names: Iterable[str], kwargs: Mapping[str, Any] | None = None, observations: Observations = "auto"
+) -> United | None:
+    """Return what the environments of a run have in common (see `envs.unite`), or None if there is only one.
+
+    Atari games are left out, whose images agents may read in another form. Raises ValueError as `envs.unite` does."""
+    several = [name for name in dict.fromkeys(names) if not name.startswith("ALE/")]
+    if len(several) < 2:
+        return None
+    with ExitStack() as stack:
+        envs = {name: make_env(name, kwargs=kwargs) for name in several}
+        for env in envs.values():
+            stack.callback(env.close)
+        return unite(envs, observations)
+
+
+def describe_united(names: Iterable[str], kwargs: Mapping[str, Any] | None, observations: Observations) -> str:
+    """Return a line that says what the environments of a run are shown with in common, or ""."""
+    try:
+        united = unite_environments(names, kwargs, observations)
+    except (EnvironmentFault, ImportError, ValueError):  # said where the environments are needed
+        return ""
+    if united is None:
+        return ""
+    shown = [f"{united.channels} channels (zeros where they have fewer)"] if united.channels else []
+    shown += [f"{united.actions} actions (those that they lack are action 0)"] if united.actions else []
+    return f"the environments of the sequence are given {' and '.join(shown)}"
+
+
 def only_space(agent: str, spaces: Mapping[str, AgentSpace]) -> AgentSpace:
     """Return the one space of all environments, by their names. Raises ValueError if they differ."""
     (first, common), *others = spaces.items()
@@ -121,7 +157,9 @@ def describe_rows(name: str, kwargs: Mapping[str, Any] | None, observations: Obs
     env.close()
     shown = env.observation_space
     if (image := find_image(shown, observations)) is not None:
-        return f"{name}: observations{image.name and f' in {image.name}'} are {picture_of(image.space)}"
+        left_out = any(isinstance(wrapper, WithoutMission) for wrapper in wrappers_of(env))
+        said = f"{name}: observations{image.name and f' in {image.name}'} are {picture_of(image.space)}"
+        return said + ("; the text of its mission is left out" if left_out else "")
     if isinstance(shown, spaces.Box) and len(shown.shape) > 1:
         return f"{name}: observations of {shown.shape} are read as vectors (--observations image: as images)"
     return ""

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from ..engine.loop import Warn
 from ..engine.states import load_states, steps_of
-from ..envs import Flat, flatten, make_env
+from ..envs import Flat, Padded, flatten, make_env
 from ..envs.fault import text_of
 from ..envs.guard import find_fault
 from ..registry import tell
@@ -17,6 +17,7 @@ from ..registry.errors import RunError, UsageError
 from .dqn.agent import Pixels
 from .evaluate import Member, evaluate
 from .image_settings import ImageSettings
+from .stream import EnvTask
 from .work import AgentWork
 
 
@@ -80,20 +81,41 @@ class Trained:
         seen, single = self._prepare(observation, env)
         with self._agent.greedy(env) as policy:
             actions = policy(seen)
+        if (padded := self._find_padded(env)) is not None:
+            actions = padded.own_actions(actions)
         return actions[0] if single else actions
 
-    def evaluate(self, env: str | None = None, episodes: int = 10, seed: int = 0) -> list[float]:
-        """Return the returns of `episodes` episodes of the evaluation policy, with the shifts of the task.
+    def evaluate(
+        self, env: str | None = None, episodes: int = 10, seed: int = 0, *, task: int | None = None
+    ) -> list[float]:
+        """Return the returns of `episodes` episodes of the evaluation policy.
 
-        The episodes run in parallel, with the seeds seed, seed + 1, … env: as in `predict`.
+        Args:
+            env: As in `predict`, with the shifts of the task at the checkpoint.
+            episodes: Their number. They run in parallel.
+            seed: The seed of the first one. The others have seed + 1, seed + 2, …
+            task: The index of a task of the run, on which to evaluate instead: in its environment, with its shifts as
+                they are at its end, and with the statistics of observations at the checkpoint.
+
+        Raises:
+            UsageError: The agent was not trained on `env`, there is no such task, or `episodes` is below 1.
         """
-        env, work = self._check_env(env), self._work
+        work = self._work
+        chosen = work.task if task is None else self._find_task(task)
+        if task is not None and env not in (None, chosen.env):
+            raise UsageError(f"task {task} is in {chosen.env}, not in {env}: give only one of them")
+        env = self._check_env(env or chosen.env)
         if episodes < 1:
             raise UsageError(f"episodes must be 1 or more, got {episodes}")
         first = self._member * episodes
-        envs = work.envs(work.settings, env, work.worlds(work.task, episodes)[first : first + episodes])
-        envs.progress(work.task.end - work.task.start)
+        envs = work.envs(work.settings, env, work.worlds(chosen, episodes)[first : first + episodes])
+        envs.progress(chosen.steps)
         return evaluate(self._agent, env, envs, list(range(seed, seed + episodes)))
+
+    def _find_task(self, index: int) -> EnvTask:
+        if not 0 <= index < len(self._work.tasks):
+            raise UsageError(f"there is no task {index}: the tasks of this run are 0 to {len(self._work.tasks) - 1}")
+        return self._work.tasks[index]
 
     def _check_env(self, env: str | None) -> str:
         if env is not None and env not in self._work.spaces:
@@ -108,9 +130,11 @@ class Trained:
         if env not in self._flat_envs:
             s = self._work.settings
             observations = s.observations if isinstance(s, ImageSettings) else "auto"
-            self._flat_envs[env] = flatten(make_env(env, kwargs=s.kwargs), observations)
-        shown = self._flat_envs[env]
+            self._flat_envs[env] = flatten(make_env(env, kwargs=s.kwargs, united=self._work.united), observations)
+        shown, padded = self._flat_envs[env], self._find_padded(env)
         space = shown.env.observation_space if isinstance(shown, Flat) else shown.observation_space
+        if padded is not None:
+            space = padded.env.observation_space
         if isinstance(space, Dict | Tuple):
             single = not isinstance(observation, list)
             rows: Any = [observation] if single else observation
@@ -125,5 +149,11 @@ class Trained:
         if isinstance(shown, Flat):
             if problem := next(filter(None, (find_fault(space, row) for row in rows)), None):
                 raise UsageError(f"observations of {env} are {text_of(space)}, got {problem}")
-            rows = np.stack([shown.observation(row) for row in rows])
+            own = rows if padded is None else map(padded.observation, rows)
+            rows = np.stack([shown.observation(row) for row in own])
         return rows, single
+
+    def _find_padded(self, env: str) -> Padded | None:
+        """Return the wrapper that adds channels and actions of other environments, or None if there are none."""
+        inner = getattr(self._flat_envs.get(env), "env", None)
+        return inner if isinstance(inner, Padded) else None

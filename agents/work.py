@@ -36,7 +36,10 @@ from ..metrics import human_normalized
 from ..registry.errors import Diverged, EnvironmentFailed, RunError
 from .agent import Agent
 from .evaluate import evaluate
+from .rates import rate_at, scale_rates
+from .returns_by_task import returns_on
 from .settings import AgentSettings
+from .spaces import unite_environments
 from .stream import EnvTask
 
 World = Mapping[str, Any]  # arguments of the function that makes one copy of an environment
@@ -75,7 +78,9 @@ class AgentWork(Work):
         try:
             self.tasks: tuple[EnvTask, ...] = settings.plan_tasks()
             self.shifts = settings.parse_shifts()
-            self.spaces = {name: self.space(name) for name in dict.fromkeys(task.env for task in self.tasks)}
+            names = tuple(dict.fromkeys(task.env for task in self.tasks))
+            self.united = unite_environments(names, settings.kwargs, getattr(settings, "observations", "auto"))
+            self.spaces = {name: self.space(name) for name in names}
         except EnvironmentFault as fault:
             raise RunError(str(fault)) from fault
         self.agent = self.new_agent(settings, self.spaces)
@@ -124,10 +129,11 @@ class AgentWork(Work):
         Only the seeds of the shifts differ between members. Without shifts they have no effect, but they tell apart the
         copies of members that cannot share one vector, such as games."""
         s = self.settings
+        world = s.world if self.united is None else {**s.world, "united": self.united}
         if self.shifts is None and not s.stacked:
-            return [s.world] * copies
+            return [world] * copies
         shifted = {} if self.shifts is None else {"shifts": self.shifts, "task": task.index}
-        return [{**shifted, **s.world, "seed": seed} for seed in s.members for _ in range(copies)]
+        return [{**shifted, **world, "seed": seed} for seed in s.members for _ in range(copies)]
 
     # -- learning ---------------------------------------------------------------------------------------------------
 
@@ -150,7 +156,7 @@ class AgentWork(Work):
 
     def begin_segment(self, number: int, step: int) -> None:
         self.now = step
-        with self._name_faults():
+        with self.naming_faults():
             if self._envs is None:
                 self._envs = self._new_envs()
             self._envs.progress(self._steps_of_task)
@@ -174,7 +180,7 @@ class AgentWork(Work):
         return self.now - self.task.start
 
     @contextmanager
-    def _name_faults(self) -> Iterator[None]:
+    def naming_faults(self) -> Iterator[None]:
         """Turn a fault of an environment into EnvironmentFailed, with the step of the run."""
         try:
             yield
@@ -183,6 +189,8 @@ class AgentWork(Work):
 
     def advance(self, task: EnvTask, step: int, until: int, hooks: HookDriver, run: RunDirectory) -> int:
         """Let the agent act and learn for one decision or, with PPO, for one rollout and its update.
+
+        The learning rate is that of the first step.
 
         Args:
             task: The current task.
@@ -195,9 +203,13 @@ class AgentWork(Work):
             RunError: The agent breaks its protocol: actions have a wrong shape, or the last update is not complete.
         """
         assert self._envs is not None
+        if not step and self.settings.eval_tasks != "current":
+            self._log_random(run)
         agent, stride = self.agent, self.settings.stride
+        if self.settings.schedule != "constant":
+            scale_rates(self.learners.values(), rate_at(self.settings, task, self.tasks[-1].end, step))
         gradual = self.shifts is not None and self.shifts.is_gradual
-        with self._name_faults():
+        with self.naming_faults():
             while True:
                 actions = agent.act()
                 if not self._acted:
@@ -240,6 +252,13 @@ class AgentWork(Work):
                 place = {"step": step, "task": task.index, **self._label(seed)}
                 run.event(event="untrained", **place, **{"return": fmean(returns)}, episodes=len(returns))
                 del self.untrained[seed]
+
+    def _log_random(self, run: RunDirectory) -> None:
+        """Log the mean return of random actions on each task, whose copies draw as in the evaluations."""
+        returns = returns_on(self, self.tasks, random=True)
+        for task in self.tasks:
+            for seed, value in zip(self.settings.members, returns[task.index], strict=True):
+                run.event(event="random", step=0, task=task.index, **self._label(seed), **{"return": value})
 
     def _label(self, seed: int | str) -> dict[str, int]:
         """Return the label of the lines that belong to one member of a stack: its seed."""
@@ -299,7 +318,7 @@ class AgentWork(Work):
         if self.frozen and self._envs is not None:
             copies = self.settings.num_envs
             rows = [member * copies + i for member in sorted(self.frozen) for i in range(copies)]
-            with self._name_faults():
+            with self.naming_faults():
                 self._envs.freeze(rows)
 
     # -- logging and evaluation ---------------------------------------------------------------------------------------
@@ -314,18 +333,27 @@ class AgentWork(Work):
     def evaluate(self, task: EnvTask) -> Numbers:
         """Return the mean returns of the evaluation policy, in new copies of the environment, by member for a stack.
 
-        They are also measured in its held-out variation, if it has one."""
+        They are also measured in its held-out variation, if it has one, and at the end of a task on the tasks that the
+        settings name (`eval_tasks`)."""
         s = self.settings
         worlds = self.worlds(task, s.eval_episodes)
         seeds = [seed for member in s.members for seed in self.evaluation_seeds(member, task, s.eval_episodes)]
-        with self._name_faults():
+        with self.naming_faults():
             values: Numbers = {"eval/return": self._mean_returns(task, self.envs(s, task.env, worlds), seeds)}
             scores = [human_normalized(task.env, value) for value in values["eval/return"]]
             if None not in scores:
                 values["eval/human_normalized"] = scores
             if (held_out := self.held_out(task.env, worlds)) is not None:
                 values["eval/return_friction"] = self._mean_returns(task, held_out, seeds)
+            if self.now >= task.end and s.eval_tasks != "current":
+                wanted = self.tasks if s.eval_tasks == "all" else self.tasks[: task.index + 1]
+                returns = returns_on(self, wanted, {task.index: values["eval/return"]})
+                values |= {_return_on(each): returns[each.index] for each in wanted}
         return values if self.seeds else {name: value for name, (value,) in values.items()}
+
+    def performance(self, numbers: Numbers) -> dict[int, Any]:
+        names = {task.index: _return_on(task) for task in self.tasks}
+        return {index: numbers[name] for index, name in names.items() if name in numbers}
 
     def evaluation_seeds(self, seed: int, task: EnvTask, episodes: int) -> list[int]:
         """Return the seeds of a member's evaluation episodes of a task."""
@@ -361,7 +389,7 @@ class AgentWork(Work):
         """Close the environments of the current task."""
         if self._envs is not None:
             envs, self._envs, self._acted = self._envs, None, False
-            with self._name_faults():
+            with self.naming_faults():
                 envs.close()
 
     def close(self) -> None:
@@ -371,6 +399,11 @@ class AgentWork(Work):
             if self._workers is not None:
                 self._workers.close()
                 self._workers = None
+
+
+def _return_on(task: EnvTask) -> str:
+    """Return the name of the mean return on a task, evaluated at the end of another or its own."""
+    return f"eval/return/{task.index}-{task.name}"
 
 
 def _make_share(make: Callable[..., Envs], settings: Any, env: str, worlds: Sequence[World], rows: range) -> Envs:

@@ -32,7 +32,7 @@ from scipy.stats import binomtest
 
 from supple.agents.dqn import DQNSettings
 from supple.agents.ppo import PPOSettings
-from supple.agents.presets import GYM_CONTROL_SMALL
+from supple.agents.presets import GYM_CONTROL
 from supple.agents.suites import NINE_ROOMS
 from supple.engine.runs import prepare
 from supple.engine.settings import RunSettings
@@ -42,6 +42,16 @@ from supple.metrics import Diagnosis, diagnose
 from supple.tracks.language.pretrain.settings import PretrainSettings
 from supple.tracks.vision.settings import VisionSettings
 
+LEVELS = {  # four short levels at the learning rate of TRAC's notebook: the runs that were reported
+    **GYM_CONTROL,
+    "cycles": 4,
+    "steps_per_task": 20_000,
+    "hidden": (128, 128, 128),
+    "learning_rate": 1e-2,
+    "measure_every": 4_000,
+    "checkpoint_every": 250_000,
+    "compile": "on",
+}
 FOLDER = Path(__file__).parent / "results" / "doctor"
 ALARMS = ("lost", "silent")
 FIRST_SEED = {"set": 100, "report": 0}
@@ -106,8 +116,8 @@ def mean_return(episodes: Sequence[tuple[int, float]]) -> float:
 
 
 def control(**own: Any) -> Callable[[int, Path], Found]:
-    """Return a run of gym-control-small: 8,000 steps of the last level are behind it, 12,000 before it."""
-    return agent("ppo", lambda seed: PPOSettings(**GYM_CONTROL_SMALL, seed=seed, **own), 68_000)
+    """Return a run of four levels of gym-control: 8,000 steps of the last are behind it, 12,000 before it."""
+    return agent("ppo", lambda seed: PPOSettings(**LEVELS, seed=seed, **own), 68_000)
 
 
 def rooms(*hooks: str) -> Callable[[int, Path], Found]:

@@ -325,7 +325,7 @@ def evaluated(study: str, arm: str, seed: int, curve: Sequence[Sequence[float]])
 def committed_learned() -> Iterator[Row]:
     old = {
         "defaults": "none", "clipped values": "none + clip_value=true", "shared body": "none + share_value=true",
-        "256-256": "none + hidden=[256,256]", "adapter 256": "none + adapter=256", "annealed": "none + anneal=run",
+        "256-256": "none + hidden=[256,256]", "adapter 256": "none + adapter=256", "annealed": "none + schedule=linear",
         "half value loss": "none + value_coefficient=0.25", "clipped": "none", "squashed": "none + log_std=squashed",
         "before": "none + hidden=[256,256] + adapter=256 + share_value=true + clip_value=true",
     }  # fmt: skip

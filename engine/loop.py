@@ -179,6 +179,10 @@ class Loop:
     def _finish(self, task: Task, numbers: Numbers) -> None:
         """Log how well a task was learned, while the learners' data still belong to this task."""
         self._check_members()
+        for evaluated, value in self.work.performance(numbers).items():
+            place = {"event": "evaluation", "step": self.step, "task": task.index, "evaluated": evaluated}
+            for labels, own in self._lines(self._by_seed({"return": value})):
+                self.run.event(**place, **labels, **own)
         if "tasks" in self.work.logs:
             fields = self.work.finish(task, numbers)
             place = {"step": self.step, "task": task.index, "name": task.name}

@@ -213,6 +213,12 @@ class Work(ABC):
         The networks are in evaluation mode. The state of generators must not change.
         """
 
+    def performance(self, numbers: Numbers) -> dict[int, Any]:
+        """Return the results on each task that `evaluate` found at the end of a task, by its index, for events.
+
+        They are {} for kinds whose results of tasks (`finish`) have them. For a stack, each is one number per seed."""
+        return {}
+
     def merit(self, task: Any, numbers: Numbers) -> float | None:
         """Return how good the state with these numbers of `evaluate` is (higher is better).
 

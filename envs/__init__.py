@@ -11,19 +11,24 @@ from .h1 import register_h1
 from .joined import JoinedVector
 from .lake import register_lake
 from .make import environment_names, games, has_friction, make_env, resolve_env
+from .minatar import register_minatar
 from .nine_rooms import register_nine_rooms
+from .packaged import PACKAGED, packaged_names
 from .pictures import Observations, Picture, find_image, picture_of
 from .repeat import Repeat
 from .sequence import SEQUENCES, parse_sequence
 from .shifts import Shift, Shifted, Shifts, parse_shifts, shifts
+from .united import Padded, United, unite
 from .vector import Envs, Episode, StepResult, Vector
 from .workers import EnvWorkers, WorkerVector
 
 register_h1()
 register_lake()
+register_minatar()
 register_nine_rooms()
 
 __all__ = [
+    "PACKAGED",
     "REWARD_FLOOR",
     "SEQUENCES",
     "AtariVector",
@@ -38,12 +43,14 @@ __all__ = [
     "Guard",
     "JoinedVector",
     "Observations",
+    "Padded",
     "Picture",
     "Repeat",
     "Shift",
     "Shifted",
     "Shifts",
     "StepResult",
+    "United",
     "Vector",
     "WorkerVector",
     "environment_names",
@@ -55,10 +62,12 @@ __all__ = [
     "make_env",
     "make_pixels",
     "package_hint",
+    "packaged_names",
     "parse_sequence",
     "parse_shifts",
     "picture_of",
     "resolve_env",
     "shifts",
     "side_by_side",
+    "unite",
 ]

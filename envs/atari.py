@@ -1,4 +1,4 @@
-"""Atari games and other environments with images, as uint8 stacks of four grey frames for DQN.
+"""Atari games as uint8 stacks of four grey frames, for DQN.
 
 ALE's vector environment (C++) plays and preprocesses the games. All its settings are given here, because its defaults
 differ. The result equals `gymnasium.wrappers.AtariPreprocessing` pixel for pixel (the tests compare them).
@@ -12,14 +12,12 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 from gymnasium.wrappers import AtariPreprocessing, FrameStackObservation
 
-from .fault import text_of
 from .frozen import Frozen
-from .make import games, import_ale, make_env, resolve_env
+from .make import games, import_ale, resolve_env
 from .shifts import Shifted, Shifts
 from .vector import Envs, Episode, StepResult, Vector, require_one_each
 
 STACK = 4
-SMALLEST = 36  # pixels per side, below which the third convolution of the Nature CNN has no input
 
 
 class AtariVector:
@@ -189,10 +187,7 @@ def make_pixels(
     max_episode_steps: int | None = None,
     kwargs: Mapping[str, Any] | None = None,
 ) -> Envs:
-    """Return `num_envs` copies of an environment with observations (4, height, width) uint8 and discrete actions.
-
-    The environment is an Atari game (see `AtariVector`) or any registered environment that returns one grey frame,
-    (height, width) uint8. Four frames are stacked, with zeros before the first of an episode.
+    """Return `num_envs` copies of an Atari game with observations (4, 84, 84) uint8 (see `AtariVector`).
 
     ALE's vector environment supports neither modes nor rendering. Therefore Atari games with shifts or a render mode
     use Gymnasium's wrappers in one thread: the pixels and rules are the same, sticky actions come from another
@@ -201,28 +196,25 @@ def make_pixels(
     Args:
         env: A Gymnasium id, or the short name of a game.
         num_envs: Number of copies.
-        sticky: Of Atari games, as in `AtariVector`.
-        sticky_per: Of Atari games, as in `AtariVector`.
-        max_frames: Of Atari games, as in `AtariVector`.
-        threads: Of Atari games, as in `AtariVector`.
+        sticky: As in `AtariVector`.
+        sticky_per: As in `AtariVector`.
+        max_frames: As in `AtariVector`.
+        threads: As in `AtariVector`.
         shifts: The shifts between the tasks of a stream (see `Shifted`).
         seed: The seed of the shifts' values.
         task: The index of the task.
         render_mode: As in `make_env`.
-        max_episode_steps: As in `make_env`, but not for Atari games.
-        kwargs: As in `make_env`, but not for Atari games.
+        max_episode_steps: Refused: games have `max_frames`.
+        kwargs: Refused: games have the settings above.
 
     Raises:
-        ValueError: Keyword arguments or max_episode_steps are given for an Atari game, the environment has other
-            actions or observations, its images are smaller than 36 × 36, which the Nature CNN needs, or a shift does
-            not fit. The message names the environment.
+        ValueError: The environment is not an Atari game, keyword arguments or max_episode_steps are given, or a shift
+            does not fit. The message names the environment.
         ImportError: Atari with shifts or a render mode needs OpenCV, which is not installed.
     """
     env_id = resolve_env(env)
     if not env_id.startswith("ALE/"):
-        world: dict[str, Any] = {"shifts": shifts, "seed": seed, "task": task, "render_mode": render_mode}
-        world |= {"max_episode_steps": max_episode_steps, "kwargs": kwargs}
-        return Vector([lambda: _make_stacked(env_id, world)] * num_envs)
+        raise ValueError(f"{env_id} is not an Atari game: see `supple list games`")
     if max_episode_steps is not None:
         raise ValueError(f"{env_id} has no --max-episode-steps: use --max-frames, 4 for each step")
     if kwargs:
@@ -283,38 +275,3 @@ class Sticky(gym.ActionWrapper):
         if self.np_random.random() >= self.probability:
             self._previous = action
         return self._previous
-
-
-def _make_stacked(env_id: str, world: dict[str, Any]) -> gym.Env:
-    env = make_env(env_id, **world)
-    try:
-        _check_spaces(env_id, env.observation_space, env.action_space)
-    except ValueError:
-        env.close()
-        raise
-    return FrameStackObservation(env, STACK, padding_type="zero")
-
-
-def _check_spaces(env_id: str, observation: gym.Space, action: gym.Space) -> None:
-    if not isinstance(action, gym.spaces.Discrete):
-        other = ": use ppo" if isinstance(action, gym.spaces.Box) else ""
-        raise ValueError(f"DQN needs discrete actions, but {env_id} has {text_of(action)}{other}")
-    shape = observation.shape or ()
-    if observation.dtype != np.uint8 or len(shape) != 2:
-        if observation.dtype != np.uint8 or len(shape) != 3:
-            wrappers = "AddRenderObservation, then GrayscaleObservation,"
-        elif shape[-1] == 3:
-            wrappers = "GrayscaleObservation"
-        elif shape[-1] == 1:
-            wrappers = "ReshapeObservation, to the shape (height, width),"
-        else:  # channels first, or frames that are stacked already
-            wrappers = "TransformObservation, which picks or averages one frame,"
-        raise ValueError(
-            f"DQN needs grey images, (height, width) uint8, but {env_id} has {text_of(observation)}: register it with "
-            f"the wrapper gymnasium.wrappers.{wrappers} around it"
-        )
-    if min(shape) < SMALLEST:
-        raise ValueError(
-            f"the Nature CNN needs images of at least {SMALLEST} × {SMALLEST}, but {env_id} has {shape[0]} × "
-            f"{shape[1]}: register it with the wrapper gymnasium.wrappers.ResizeObservation around it"
-        )

@@ -9,13 +9,9 @@ VERSIONED = re.compile(r"(?P<name>.+)-v(?P<version>\d+)")
 # Where a name or a module begins like this, what makes the environment work. Seen with the newest releases in 2026.
 PACKAGES = {
     r"(minigrid|babyai)\b": (
-        "MiniGrid's observations hold images and a text: pip install minigrid, and register the task in a plug-in with "
-        "the wrapper minigrid.wrappers.FlatObsWrapper around it"
+        "MiniGrid's tasks are named like minigrid:DoorKey-5x5 (see `supple list games`), and show no text of a mission"
     ),
-    r"min_?atar\b": (
-        "MinAtar is a package of its own (GPL-3): pip install minatar, call minatar.gym.register_envs() in a plug-in, "
-        "and register the game there with the wrapper gymnasium.wrappers.FlattenObservation around it"
-    ),
+    r"min_?atar\b": "MinAtar's games are named like minatar:breakout (see `supple list games`)",
     r"(dm_?control|dm_?c|dm_?suite|shimmy)\b": (
         "the DeepMind Control Suite comes with shimmy, but dm-control 1.0.50 does not run with MuJoCo 4: "
         "pip install 'shimmy[dm-control]' 'mujoco<4', and use --plugin shimmy --env dm_control/walker-walk-v0"

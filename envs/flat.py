@@ -13,6 +13,7 @@ from .pictures import Observations, SpacePart, find_image, parts_of, picture_of
 MOST = 1_000_000  # numbers of a one-hot vector
 EXACT = 2**24  # up to which float32 holds every whole number
 PLAIN = (spaces.Box, spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)
+BOOL, BYTE = np.dtype(np.bool_), np.dtype(np.uint8)
 FLOATS = (np.float32, np.float64)  # that networks and memories take as they are
 
 
@@ -69,6 +70,7 @@ class Flat(gym.ObservationWrapper):
             self._dtype, self._order = np.dtype(np.float32), _image_first(shown, image)
         elif image is not None:
             self._dtype = np.dtype(np.uint8 if numbers.dtype in (np.uint8, np.bool_) else np.float32)
+        self._composite = isinstance(shown, spaces.Dict | spaces.Tuple)
         low, high = (self._row(bound.ravel()) for bound in (numbers.low, numbers.high))
         self.observation_space = spaces.Box(low, high, dtype=self._dtype.type)
 
@@ -78,13 +80,17 @@ class Flat(gym.ObservationWrapper):
             vector = np.zeros(self._size, self._dtype)
             vector[self._starts + np.ravel(observation)] = 1
             return vector
-        if isinstance(self._shown, spaces.Dict | spaces.Tuple):
+        if self._composite:
             observation = spaces.flatten(self._shown, observation)
-        return self._row(np.ravel(observation))
+        return self._row(np.asarray(observation).reshape(-1))
 
     def _row(self, numbers: NDArray[Any]) -> NDArray[Any]:
         """Return the numbers of an observation in the order and type of a row."""
-        return (numbers if self._order is None else numbers[self._order]).astype(self._dtype)
+        if self._order is not None:
+            numbers = numbers[self._order]
+        if numbers.dtype is BOOL and self._dtype is BYTE:
+            return numbers.view(BYTE)  # which takes no time
+        return numbers.astype(self._dtype, copy=False)
 
     def observations(self, observations: NDArray[Any]) -> NDArray[Any]:
         """Return the observations of several copies, numbers (n, …), as rows, (n, size)."""

@@ -1,8 +1,9 @@
 """Make an environment by its name, with the wrappers that all runs use.
 
 The wrappers, innermost first: Gymnasium's order check and time limit, the guard against explosions of physics, the
-shifts of a stream's tasks, clipping of actions. So the guard checks the original rewards, and shifted actions are
-within bounds. Gymnasium's passive checker is left out, because it takes time.
+shifts of a stream's tasks, clipping of actions, the channels and actions that only other environments of a sequence
+have. So the guard checks the original rewards, and shifted actions are within bounds. Gymnasium's passive checker is
+left out, because it takes time.
 
 Terminations are those of the v5 tasks, as in Lillo & Cheney (2025, arXiv 2509.22562, section 7): a fall ends Hopper and
 Walker2d, an unhealthy height ends Ant and Humanoid, and HalfCheetah always runs for 1000 steps.
@@ -11,7 +12,6 @@ Walker2d, an unhealthy height ends Ant and Humanoid, and HalfCheetah always runs
 import copy
 import logging
 import math
-import re
 import sys
 import warnings
 from collections.abc import Mapping
@@ -26,8 +26,11 @@ from .elsewhere import package_hint, successor
 from .fault import BLAMED, EnvironmentFault, describe_error
 from .guard import ClipActions, Guard
 from .h1 import H1_TASKS
+from .minigrid import WithoutMission, shows_mission
+from .packaged import find_packaged, squash
 from .shifts import Shifted, Shifts
 from .shifts.physics import model_of
+from .united import Padded, United
 
 SHORT_NAMES = {
     "halfcheetah": "HalfCheetah-v5",
@@ -64,15 +67,18 @@ def resolve_env(name: str) -> str:
     """Return the Gymnasium id for a name: a short name (`hopper`), an Atari game, or a registered id.
 
     For `module:id`, the module must already be imported. It is not imported here, because the name may come from a
-    file. Short names may have any case, and games any separators (`beam_rider`, `BeamRider`). Of Atari's ids, only
-    `ALE/<Game>-v5` are supported, because the older ones differ in settings that are chosen here. ale-py is only
-    imported for names that nothing else matches.
+    file; but those of `PACKAGED` are: `minatar:breakout`, `minigrid:DoorKey-5x5`. Short names may have any case, and
+    games any separators (`beam_rider`, `BeamRider`). Of Atari's ids, only `ALE/<Game>-v5` are supported, because the
+    older ones differ in settings that are chosen here. ale-py is only imported for names that nothing else matches.
 
     Raises:
         ValueError: The name is unknown. The message has its successor if it is an old id, the package that it comes
             from if that is known, or the nearest names.
-        ImportError: ale-py is not installed, and the name is `ALE/…` or resembles no other name.
+        ImportError: The package that the name belongs to is not installed. For ale-py, the name is `ALE/…` or resembles
+            no other name.
     """
+    if (packaged := find_packaged(name)) is not None:
+        return packaged
     module, colon, env_id = name.rpartition(":")
     if colon:
         if module not in sys.modules:
@@ -96,10 +102,10 @@ def resolve_env(name: str) -> str:
         if not near_names(name.lower(), others):
             raise ImportError(f"unknown environment {name!r}, and {error}") from error
         short = {}
-    known = {_squash(known): env_id for known, env_id in short.items()}
-    known |= {_squash(env_id): env_id for env_id in short.values()}
-    if _squash(name) in known:
-        return known[_squash(name)]
+    known = {squash(known): env_id for known, env_id in short.items()}
+    known |= {squash(env_id): env_id for env_id in short.values()}
+    if squash(name) in known:
+        return known[squash(name)]
     if newer := successor(name, ids, known):
         raise ValueError(f"unknown environment {name!r}: did you mean {newer!r}, its successor? {OTHERS}")
     shown = {env_id.lower(): env_id for env_id in short.values()} if atari else {game: game for game in short} | others
@@ -139,10 +145,6 @@ def _ids_but_atari() -> list[str]:
     return [env_id for env_id, spec in gym.registry.items() if not str(spec.entry_point).startswith("ale_py")]
 
 
-def _squash(name: str) -> str:
-    return re.sub("[^a-z0-9]", "", name.lower())
-
-
 def make_env(
     name: str,
     friction: float = 1.0,
@@ -154,6 +156,7 @@ def make_env(
     max_episode_steps: int | None = None,
     render_mode: str | None = None,
     kwargs: Mapping[str, Any] | None = None,
+    united: United | None = None,
 ) -> gym.Env:
     """Return an environment with the wrappers that agents need.
 
@@ -170,12 +173,13 @@ def make_env(
         max_episode_steps: Steps after which an episode is truncated. By default, the environment's own limit.
         render_mode: "rgb_array" lets `render` return pictures. By default, the environment renders nothing.
         kwargs: Keyword arguments of the environment. Each environment gets a copy of its own.
+        united: The numbers of channels and actions of all environments of a sequence (see `unite`).
 
     Raises:
         ValueError: The name is unknown or an old id that can no longer be made, the friction is not positive and
             finite, the friction is not 1 but there is no MuJoCo physics, a shift does not fit, the limit is below 1, or
             the environment lacks the render mode.
-        ImportError: MuJoCo or Box2D is needed and not installed.
+        ImportError: MuJoCo, Box2D or another package is needed and not installed.
         EnvironmentFault: The environment cannot be made.
     """
     env_id = resolve_env(name)
@@ -184,6 +188,8 @@ def make_env(
     if max_episode_steps is not None and max_episode_steps < 1:
         raise ValueError(f"max_episode_steps must be at least 1, got {max_episode_steps}")
     simulator = str(gym.spec(env_id).entry_point)
+    if "frozen_lake" in simulator and not (kwargs or {}).get("desc") and (kwargs or {}).get("map_name", "") is None:
+        raise ValueError(f"{env_id} with map_name null draws another map for each copy: give one as desc")
     if "mujoco" in simulator:
         quiet_mujoco()
     elif "humanoid_tasks" in simulator:
@@ -199,7 +205,9 @@ def make_env(
         except ValueError:
             env.close()
             raise
-    return ClipActions(env) if clip_actions and isinstance(env.action_space, gym.spaces.Box) else env
+    if clip_actions and isinstance(env.action_space, gym.spaces.Box):
+        env = ClipActions(env)
+    return env if united is None else Padded(env, united)
 
 
 def _make_registered(
@@ -223,6 +231,8 @@ def _make_registered(
         raise  # its message already says what to install
     except BLAMED as error:
         raise EnvironmentFault(env_id, describe_error("making it", error)) from error
+    if shows_mission(env):
+        env = WithoutMission(env)
     if newer:
         warnings.warn(f"{env_id} is out of date: its successor is {newer}", stacklevel=2)
     return env

@@ -14,7 +14,7 @@ SMALLEST = 3  # pixels on a side, those of the smallest kernel
 
 
 class Picture(NamedTuple):
-    """How an image lies in the first numbers of a row, and how its values are scaled.
+    """The place of an image in the first numbers of a row, and the scale of its values.
 
     Attributes:
         channels: The number of channels, those of all frames if several are stacked.

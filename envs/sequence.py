@@ -7,6 +7,8 @@ SEQUENCES = {
     "cycling-text": ("HalfCheetah-v5", "Hopper-v5", "Walker2d-v5", "Ant-v5"),
     # The order that the tables and figures of appendix F show.
     "cycling-tables": ("HalfCheetah-v5", "Humanoid-v5", "Ant-v5", "Hopper-v5"),
+    # C-CHAIN (Tang et al., ICML 2025): MinAtar games with different numbers of channels.
+    "continual-minatar": ("MinAtar/SpaceInvaders-v0", "MinAtar/Asterix-v0", "MinAtar/Seaquest-v0"),
 }
 
 

@@ -129,7 +129,8 @@ class Vector:
         self._shown: np.ndarray | None = None  # the last observations
         self._returns = np.zeros(num_envs)
         self._lengths = np.zeros(num_envs, np.int64)
-        self._repeats = [next((w for w in wrappers_of(env) if isinstance(w, Repeat)), None) for env in self.envs]
+        repeats = [next((w for w in wrappers_of(env) if isinstance(w, Repeat)), None) for env in self.envs]
+        self._repeats = repeats if any(repeat is not None for repeat in repeats) else []
         shifted = [find_shifted(env) for env in self.envs]
         self._gradual = [env for env in shifted if env is not None and env.shifts.is_gradual]
 
@@ -161,12 +162,12 @@ class Vector:
         terminated = np.zeros(self.num_envs, bool)
         truncated = np.zeros(self.num_envs, bool)
         final_info: dict[int, dict[str, Any]] = {}
-        taken = [1] * self.num_envs
+        taken: Any = [1] * self.num_envs if self._repeats else 1
         for i, env in enumerate(self.envs):
             if i in self._frozen.rows:
                 continue
             obs[i], reward[i], terminates, truncates, info = env.step(actions[i])
-            if (repeat := self._repeats[i]) is not None:
+            if self._repeats and (repeat := self._repeats[i]) is not None:
                 taken[i] = repeat.taken
             if terminates or truncates:
                 terminated[i], truncated[i] = terminates, truncates

@@ -17,6 +17,7 @@ from .comparisons.points import Point
 from .history.collect import ComparisonData, RunData
 from .history.collect import load as collect
 from .history.parts import parts_of
+from .history.performance import performance_of
 from .sweeps.sweep import FILE, folders_of
 from .sweeps.tuning import TUNING
 
@@ -120,6 +121,16 @@ class Results:
             ValueError: `count` is below 1.
         """
         return self._frame(lambda run: parts_of(run, count, metrics, limit))
+
+    def performance(self) -> "DataFrame":
+        """Return how well each task was done after each task: a row for task `on`, evaluated after task `after`.
+
+        Its `value` is the mean return of agents (see --eval-tasks), or the accuracy, score or loss of other kinds.
+        Tasks are counted from 0.
+
+            load("runs/a").performance().pivot_table("value", "after", "on")
+        """
+        return self._frame(performance_of)
 
     @cached_property
     def scores(self) -> dict[str, Any]:

@@ -48,6 +48,7 @@ from .rebalance import Rebalance
 from .recycle import recycle_
 from .redo import Redo
 from .regrama import ReGraMa
+from .replay import KeepNewest, ReplayWindow
 from .reset import Reset
 from .schedule import AtStart, AtTask, Every, Memory, Moment, Schedule, When
 from .shrink_perturb import ShrinkPerturb, shrink_perturb_
@@ -86,6 +87,7 @@ __all__ = [
     "Injected",
     "Injection",
     "Intervention",
+    "KeepNewest",
     "L2EffectiveRank",
     "L2Init",
     "LastLoss",
@@ -105,6 +107,7 @@ __all__ = [
     "Redo",
     "Reinitialization",
     "ReleasedCode",
+    "ReplayWindow",
     "Rescaling",
     "Reset",
     "ResetContract",

@@ -36,6 +36,7 @@ class Intervention:
 
     name: str = ""
     params: Mapping[str, Any] = MappingProxyType({})  # as given by the user, for logs
+    together: str = ""  # what it does that the seeds of a stack share, so that it cannot act on some of them alone
     at_start: bool = False  # without a schedule, it is applied once at the start of the run
     traceable: bool = True  # whether torch.compile can trace `penalty`: False if it draws numbers itself
 

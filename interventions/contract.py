@@ -19,6 +19,7 @@ from ..networks.parameters import copy_module_, restore_
 from ..networks.slots import COUNTERS, FACTORED, check_slots, slot_starts, write_start_
 
 Preset = Literal["uniform", "as_released"]
+KEPT_DATA = "replay, observation statistics, generators"  # the heading of what every reset keeps
 
 
 @dataclass(frozen=True)
@@ -85,7 +86,7 @@ class ResetContract:
                 "written": "rewritten tensors := online network's",
             }[self.target],
             "temperature": {"kept": "kept", "start": "back to its start value"}[self.temperature],
-            "replay, observation statistics, generators": "kept",
+            KEPT_DATA: "kept",
         }
         if frozen := learner.frozen():
             more = f" and {len(frozen) - 3} more" if len(frozen) > 3 else ""

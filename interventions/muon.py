@@ -63,7 +63,7 @@ class MuonWithAdam(torch.optim.Optimizer):
         for_adam, for_muon = [], []
         for group in adam.param_groups:
             settings = {key: value for key, value in group.items() if key != "params"} | {"betas": BETAS}
-            settings.setdefault("initial_lr", settings["lr"])
+            settings.setdefault("initial_lr", float(settings["lr"]))
             for_adam.append({"params": [p for p in group["params"] if p not in matrices], **settings})
             for stacked in (False, True):
                 weights = [p for p in group["params"] if matrices.get(p) is stacked]
@@ -109,7 +109,12 @@ class MuonWithAdam(torch.optim.Optimizer):
         torch._foreach_lerp_(buffers, gradients, 1 - momentum)
         moves = torch._foreach_lerp(gradients, buffers, momentum)  # Nesterov's
         torch._foreach_mul_(parameters, 1 - rate * group.get("weight_decay", 0.0))
-        torch._foreach_add_(parameters, _make_directions(moves, group["stacked"], self.variant), alpha=-rate)
+        directions = _make_directions(moves, group["stacked"], self.variant)
+        if isinstance(rate, Tensor):  # a number would have to be read from the GPU
+            torch._foreach_mul_(directions, -rate)
+            torch._foreach_add_(parameters, directions)
+        else:
+            torch._foreach_add_(parameters, directions, alpha=-rate)
 
 
 def _make_directions(moves: Sequence[Tensor], stacked: bool, variant: Variant) -> list[Tensor]:

@@ -1,10 +1,14 @@
 """Scores of a sequence of supervised tasks: accuracy retained, transferred, and reached while learning.
 
 `accuracies` is the matrix A[i, j]: accuracy on task j after training on task i, both counted from 0. A[−1] is the
-accuracy at the end. Only the entries in a formula are read; others may be NaN.
+accuracy at the end. Only the entries in a formula are read; others may be NaN. A number is NaN if one of its entries
+was not measured. Instead of accuracies, A may have scores, or returns on a scale that all tasks share (`share_of_fresh`
+with the returns of a reference and of random actions).
 
 Two numbers with opposite signs are called BWT. `backward_transfer` is the usual one (negative: forgotten), `forgetting`
 is eq. 10 of the MoRAM paper (positive: forgotten, lower is better).
+
+"Continual World" is Wołczyk et al. 2021 (arXiv 2105.10919), "CORA" is Powers et al. 2021 (arXiv 2110.10067).
 """
 
 from collections.abc import Sequence
@@ -18,7 +22,7 @@ Array = NDArray[np.float64]
 def average_accuracy(accuracies: ArrayLike) -> float:
     """Return ACC_T = (1/T) Σ_j A[T, j] of accuracies A, (T, T) (Lillo & Cheney 2025, eq. 3).
 
-    For fewer tasks pass `A[:t, :t]`.
+    Continual World calls it the average performance at the end. For fewer tasks pass `A[:t, :t]`.
     """
     return float(_matrix(accuracies, "average_accuracy")[-1].mean())
 
@@ -45,8 +49,96 @@ def forgetting(scores: ArrayLike) -> float:
 
     It is −`backward_transfer`, the usual BWT (Lopez-Paz & Ranzato 2017), of scores A, (N, N). NaN for one task.
     """
-    A = _matrix(scores, "forgetting")
-    return _mean(A.diagonal()[:-1] - A[-1, :-1])
+    return _mean(task_forgetting(_matrix(scores, "forgetting"))[:-1])
+
+
+def task_forgetting(scores: ArrayLike) -> Array:
+    """Return F_j = A[j, j] − A[T, j], what each task has lost since it was learned, (T,) (Continual World).
+
+    Positive: forgotten; negative: later tasks improved it; 0 for the last. In [−1, 1] for scores A, (T, T), in [0, 1].
+    Continual World's forgetting is the mean of all T entries, `forgetting` that of the first T − 1.
+    """
+    A = _matrix(scores, "task_forgetting")
+    return A.diagonal() - A[-1]
+
+
+def isolated_forgetting(scores: ArrayLike, scale: ArrayLike = 1.0) -> Array:
+    """Return IF[i, j] = (A[i − 1, j] − A[i, j]) / s_j for j < i, what training on task i took from task j (CORA).
+
+    Positive: forgotten. The sum over i is `task_forgetting` / s_j.
+
+    Args:
+        scores: A, (T, T).
+        scale: s, a number or (T,), above 0. CORA divides by the largest |return| on the task in the model's own runs,
+            by which a model that learns less seems to forget more. Use one scale for all models.
+
+    Returns:
+        (T, T); NaN for j ≥ i.
+
+    Raises:
+        ValueError: A scale is not above 0, or has another shape.
+    """
+    A = _matrix(scores, "isolated_forgetting")
+    return np.where(np.tri(len(A), k=-1, dtype=bool), -_changes(A, np.nan, scale, "isolated_forgetting"), np.nan)
+
+
+def zero_shot_transfer(scores: ArrayLike, before: ArrayLike, scale: ArrayLike = 1.0) -> Array:
+    """Return Z[i, j] = (A[i, j] − A[i − 1, j]) / s_j for j > i, what training on task i gave to task j (CORA).
+
+    Positive: task j became better before it was trained. The sum over i < j is (A[j − 1, j] − b_j) / s_j, whose mean
+    for s = 1 is `forward_transfer`.
+
+    Args:
+        scores: A, (T, T).
+        before: b, a number or (T,), the scores before any training. They stand for A[−1] in the first row.
+        scale: As for `isolated_forgetting`.
+
+    Returns:
+        (T, T); NaN for j ≤ i.
+
+    Raises:
+        ValueError: As for `isolated_forgetting`.
+    """
+    A = _matrix(scores, "zero_shot_transfer")
+    return np.where(np.tri(len(A), dtype=bool), np.nan, _changes(A, before, scale, "zero_shot_transfer"))
+
+
+def intransigence(scores: ArrayLike, reference: ArrayLike) -> Array:
+    """Return I_j = r_j − A[j, j], by how much less of each task is learned than by a reference, (T,).
+
+    Positive: it can no longer learn as much. In [−1, 1] for scores in [0, 1]. The definition is that of Chaudhry et al.
+    2018 (arXiv 1801.10112), whose reference is trained on all tasks so far together. One that learns the task alone,
+    such as a fresh agent, is what measures lost plasticity.
+
+    Args:
+        scores: A, (T, T).
+        reference: r, (T,), the reference's score on each task after it was trained there.
+
+    Raises:
+        ValueError: The reference has another length.
+    """
+    A, r = _matrix(scores, "intransigence"), np.asarray(reference, dtype=np.float64)
+    if r.shape != (len(A),):
+        raise ValueError(f"intransigence: reference must have one score for each of {len(A)} tasks, got {r.shape}")
+    return r - A.diagonal()
+
+
+def learning_curve_transfer(area: ArrayLike, reference: ArrayLike) -> Array:
+    """Return FT = (AUC − AUC_ref) / (1 − AUC_ref), the forward transfer of Continual World, (…).
+
+    It is at most 1 where AUC is, and 0 for one that learns as the reference. It has no lower bound and is unstable as
+    AUC_ref nears 1, so report AUC − AUC_ref too. Continual World's number is the mean over all tasks.
+
+    Args:
+        area: AUC, the area under the learning curve within a task (`learning_curve_area`), (…), on a scale with 1 for
+            the best possible.
+        reference: AUC_ref, that of an agent that learns this task alone. Both broadcast.
+
+    Returns:
+        FT; NaN where AUC_ref ≥ 1, since nothing could be gained.
+    """
+    a, r = np.broadcast_arrays(np.asarray(area, dtype=np.float64), np.asarray(reference, dtype=np.float64))
+    return np.divide(a - r, 1 - r, out=np.full(a.shape, np.nan), where=r < 1)
 
 
 def domain_transfer(accuracies: ArrayLike) -> Array:
@@ -153,6 +245,16 @@ def _matrix(accuracies: ArrayLike, caller: str) -> Array:
     if A.ndim != 2 or A.size == 0 or A.shape[0] != A.shape[1]:
         raise ValueError(f"{caller}: accuracies must be (tasks, tasks), A[i, j] after task i on task j; got {A.shape}")
     return A
+
+
+def _changes(A: Array, before: ArrayLike, scale: ArrayLike, caller: str) -> Array:
+    """Return (A[i, j] − A[i − 1, j]) / s_j, (T, T), with A[−1] = b."""
+    first, s = np.asarray(before, dtype=np.float64), np.asarray(scale, dtype=np.float64)
+    if not {first.shape, s.shape} <= {(), (len(A),)} or not (s > 0).all():
+        raise ValueError(
+            f"{caller}: needs numbers or one for each of {len(A)} tasks, and a scale above 0; got {first.shape}, {s}"
+        )
+    return np.diff(A, axis=0, prepend=np.broadcast_to(first, (1, len(A)))) / s
 
 
 def _mean(values: Array) -> float:

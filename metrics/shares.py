@@ -33,11 +33,14 @@ def share_of_fresh(area: ArrayLike, fresh: ArrayLike, random: ArrayLike) -> Arra
     """Return the learning of an agent relative to that of a fresh agent: (A − A_random) / (A_fresh − A_random).
 
     1: it learns as well as a fresh agent; 0: not at all; values above 1 and below 0 are possible. It does not depend on
-    an offset of the returns or on other arms. The definition is ours.
+    an offset of the returns or on other arms. The definition is ours. The formula also scales the returns of several
+    tasks alike: 0 is random actions, 1 a reference.
 
     Args:
-        area, fresh: Areas under learning curves (`learning_curve_area`) of the agent and of a fresh agent, (…).
-        random: The mean return of the untrained policy, (…). All three broadcast, and have one unit.
+        area, fresh: Areas under learning curves (`learning_curve_area`) of the agent and of a fresh agent, (…), or
+            returns.
+        random: The mean return of the untrained policy or of random actions, (…). All three broadcast, and have one
+            unit.
 
     Returns:
         The share, (…); NaN if fresh ≤ random, since the fresh agent learned nothing.

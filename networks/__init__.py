@@ -22,6 +22,7 @@ from .parameters import copy_module_, restore_, snapshot, stack_networks
 from .passes import evaluating, unchanged
 from .recording import Recording, record
 from .redraw import redraw
+from .rmsprop import CentredRMSprop
 from .scale import isometry_scale
 from .stacked import StackedConv2d, StackedLayerNorm, StackedLinear, StackedMaxPool2d
 from .symmetry import NoSymmetry, ScalePair, scale_pairs
@@ -29,6 +30,7 @@ from .tracing import unit_names
 from .wiring import Wiring, trace_wiring
 
 __all__ = [
+    "CentredRMSprop",
     "Layer",
     "Learner",
     "LinearPair",

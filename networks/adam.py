@@ -21,7 +21,7 @@ class StackedAdam(torch.optim.Optimizer):
 
     Args:
         params: The parameters.
-        lr: The learning rate.
+        lr: The learning rate, a tensor () if a CUDA graph reads it.
         betas: β₁ and β₂, in [0, 1).
         eps: ε.
         weight_decay: The weight decay.
@@ -34,7 +34,7 @@ class StackedAdam(torch.optim.Optimizer):
     counts_by_member = True  # what the shape of `step` in a checkpoint is compared with
 
     def __init__(
-        self, params: Iterable[nn.Parameter], lr: float = 1e-3, betas: tuple[float, float] = (0.9, 0.999),
+        self, params: Iterable[nn.Parameter], lr: float | Tensor = 1e-3, betas: tuple[float, float] = (0.9, 0.999),
         eps: float = 1e-8, weight_decay: float = 0.0, decoupled: bool = False, networks: int = 1,
     ) -> None:  # fmt: skip
         options = {"weight_decay": weight_decay, "decoupled_weight_decay": decoupled}
@@ -73,7 +73,7 @@ class StackedAdam(torch.optim.Optimizer):
             arithmetic = torch._fused_adamw_ if group["decoupled_weight_decay"] else torch._fused_adam_
             arithmetic(
                 parameters, gradients, first, second, [], steps, amsgrad=False, beta1=group["betas"][0],
-                beta2=group["betas"][1], lr=float(group["lr"]), weight_decay=group["weight_decay"], eps=group["eps"],
+                beta2=group["betas"][1], lr=group["lr"], weight_decay=group["weight_decay"], eps=group["eps"],
                 maximize=False,
             )  # fmt: skip
 

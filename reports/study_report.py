@@ -13,6 +13,7 @@ from .studies.evaluation_tables import is_share
 from .studies.evaluations import Cell, compared_names, read_cells, to_json
 from .studies.study import ReportedStudy, read_study
 from .tables.differences import Measure, difference_tables, differences, differences_json, lead, missing_lead, verdict
+from .tables.old_tasks import OldTasks, old_tasks_tables, sentences
 from .tables.statistics import NAN, Spread, strict_json
 from .tables.table import Table
 
@@ -34,6 +35,7 @@ class StudyParts:
         more: Further keys of each cell in scores.json.
         compared: The numbers by which arms are compared: name, and whether they are shares → one spread per cell. None
             for the final values of all evaluated numbers.
+        old_tasks: What became of old tasks.
     """
 
     tables: list[Table]
@@ -41,6 +43,7 @@ class StudyParts:
     plots: "Callable[[], Sequence[Plot | None]]" = tuple
     more: Sequence[dict[str, Any]] = ()
     compared: Compared | None = None
+    old_tasks: Sequence[OldTasks] = ()
 
 
 def make_report(
@@ -63,20 +66,22 @@ def make_report(
             study, cells, final_values(cells, compared_names(cells)) if parts.compared is None else parts.compared
         )
         compared = differences(measures)
-        tables = [*parts.tables, *difference_tables(compared)]
-        lines, sentences = [line for line in parts.lines if line], verdict(compared)
+        tables = [*parts.tables, *difference_tables(compared), *old_tasks_tables(parts.old_tasks)]
+        lines = [line for line in parts.lines if line]
+        said = [*verdict(compared), *sentences(parts.old_tasks)]
 
         def page(plots: "Sequence[Plot]", place: Path) -> str:
             from .pages.study_page import render_study  # templates take a moment
 
-            return render_study(study, title, tables, lines, measures, sentences, plots, place)
+            sure = sentences(parts.old_tasks, sure=True)
+            return render_study(study, title, tables, lines, measures, said, plots, place, sure)
 
         return Content(
             tables,
-            to_json(study, cells, parts.more) | strict_json(differences_json(compared)),
+            to_json(study, cells, parts.more) | strict_json(differences_json(compared) | {"verdict": said}),
             lambda: _plots(study, parts, apart),
             page,
-            [*sentences, *lines, *study.notes],
+            [*said, *lines, *study.notes],
             measures,
             runs=study.runs,
         )

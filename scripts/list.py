@@ -118,17 +118,20 @@ def environments() -> Entries:
     for plugin in plugins.loaded():
         for name in plugin.registered["environment"]:
             yield Entry(name, f"registered by {plugin.name}")
-    yield Entry("…", "any other Gymnasium id: vectors for ppo and sac, images or vectors with discrete actions for dqn")
-    yield Entry("…", "Atari games for dqn: supple list games")
+    yield Entry("…", "any other Gymnasium id: vectors or images; discrete actions for dqn, continuous ones for sac")
+    yield Entry("…", "games of Atari for dqn, of MinAtar and MiniGrid: supple list games")
 
 
 def games() -> Entries:
+    from supple.envs import PACKAGED, packaged_names
     from supple.envs import games as atari
 
-    try:
-        yield from (Entry(*item) for item in sorted(atari().items()))
-    except ImportError as error:
-        yield Entry("…", str(error))
+    of_packages: list[Callable[[], dict[str, str]]] = [atari, *(partial(packaged_names, module) for module in PACKAGED)]
+    for names in of_packages:
+        try:
+            yield from (Entry(*item) for item in sorted(names().items()))
+        except ImportError as error:
+            yield Entry("…", str(error))
 
 
 def sequences() -> Entries:

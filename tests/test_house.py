@@ -24,7 +24,7 @@ LIBRARIES: dict[str, set[str]] = {
     "experiments": {"torch", "numpy", "scipy", "pandas", "orjson", "psutil", "filelock", "submitit", "optuna", "ray"},
     "reports": {"numpy", "scipy", "rliable", "rich", "matplotlib", "jinja2", "PIL", "markupsafe", "psutil", "torch"},
     "integrations": {"torch", "transformers", "lightning", "numpy", "gymnasium", "stable_baselines3"},
-    "envs": {"numpy", "gymnasium", "mujoco", "ale_py"},
+    "envs": {"numpy", "gymnasium", "mujoco", "ale_py", "minatar", "minigrid"},
     "agents": {"torch", "numpy", "gymnasium", "tyro", "matplotlib"},
     "tracks": {
         *("torch", "numpy", "scipy", "safetensors", "PIL", "tyro", "matplotlib", "jinja2", "huggingface_hub"),

@@ -18,12 +18,13 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from ...engine.compile import compile_step
 from ...engine.hooks.driver import HookDriver
 from ...engine.storage.learner_state import learner_state, load_learner_state
 from ...engine.work import Numbers
-from ...envs import StepResult
+from ...envs import Picture, StepResult
 from ...interventions import EndlessData, Injectable, LastLoss, Learner, OtherMinibatch, ReleasedCode
-from ...networks import StackedAdam, copy_module_, evaluating, set_generators
+from ...networks import CentredRMSprop, StackedAdam, copy_module_, evaluating, set_generators
 from ...networks.activations import is_random
 from ...networks.optimizers import clip_, step
 from ...networks.passes import keep_states
@@ -40,18 +41,20 @@ from ..draws import (
 )
 from ..normalize import Centre
 from ..offpolicy.experience import Experience
+from ..offpolicy.gradients import differentiate
 from ..offpolicy.graph import UpdateGraph
 from ..offpolicy.replay import ReplayLayout, Sample
+from ..rates import initial_rate
 from ..spaces import only_space
 from ..stacks import by_member, draw_network, redraw_draws
-from .network import NatureCNN, ValueMLP
+from .network import ValueNetwork
 from .settings import DQNSettings
 
 STATISTICS = ("loss/td", "q/mean")
 
 
 class Pixels(NamedTuple):
-    """The sizes of an environment with images: frames per observation, height and width, number of actions."""
+    """The sizes of an Atari game: frames per observation, height and width, number of actions."""
 
     stack: int
     height: int
@@ -67,33 +70,35 @@ class Pixels(NamedTuple):
         """Return s and s′ from the frames of a sample, (…, n, stack, H, W) each."""
         return frames[..., :-1, :, :], frames[..., 1:, :, :]
 
-    def network(self, settings: DQNSettings, draws: torch.Generator | None, members: int = 0) -> NatureCNN:
-        """Return a new network, initialised by a generator, or a stack of them."""
-        s = settings
-        return NatureCNN(*self, s.hidden, s.activation, draws, s.normalization, s.initialization, members)
+    @property
+    def picture(self) -> Picture:
+        """The place of the frames in the numbers of an observation."""
+        return Picture(self.stack, self.height, self.width)
+
+    @property
+    def size(self) -> int:
+        """The numbers of an observation."""
+        return self.picture.size
 
 
-class Vectors(NamedTuple):
-    """The sizes of an environment with vectors: length of an observation, number of actions."""
+class RowSizes(NamedTuple):
+    """The sizes of an environment whose observations are rows of numbers (see `spaces.RowSpace`): length, number of
+    actions, how an image lies in a row, and whether its numbers are bytes."""
 
     size: int
     actions: int
+    picture: Picture | None = None
+    bytes: bool = False
 
     @property
     def layout(self) -> ReplayLayout:
         """The layout of the replay memory."""
-        return ReplayLayout((self.size,), np.float32, actions=self.actions)
+        return ReplayLayout((self.size,), np.uint8 if self.bytes else np.float32, actions=self.actions)
 
     def split(self, frames: Tensor) -> tuple[Tensor, Tensor]:
         """Return s and s′ from the frames of a sample, (…, n, size) each."""
         s, after = frames.unbind(-2)
         return s, after
-
-    def network(self, settings: DQNSettings, draws: torch.Generator | None, members: int = 0) -> ValueMLP:
-        """Return a new network, initialised by a generator, or a stack of them."""
-        s = settings
-        normalization, initialization = s.normalization, s.initialization
-        return ValueMLP(*self, s.widths, s.activation, draws, normalization, initialization, s.softmax_values, members)
 
 
 class DQN:
@@ -103,7 +108,7 @@ class DQN:
     draw from generators of their own. What an environment sees has one axis of rows, those of the first member first.
     """
 
-    def __init__(self, settings: DQNSettings, spaces: Mapping[str, Pixels | Vectors]) -> None:
+    def __init__(self, settings: DQNSettings, spaces: Mapping[str, Pixels | RowSizes]) -> None:
         """Make the network, its target and an empty replay memory.
 
         Args:
@@ -129,19 +134,26 @@ class DQN:
         )
         learn = UpdateGraph(lambda *sample: self._learn_from(Sample(*sample)), self.activations)
         self.captured = learn if on_gpu and s.capture else None
-        self.centre = Centre(self.space.size, self.stack) if isinstance(self.space, Vectors) else None
-        self._random: tuple[int, bool] | None = None  # see `_is_random`
+        self.centre = Centre(self.space.size, self.stack) if self.space.picture is None else None
+        self.compiled = compile_step(differentiate)
+        self._changes = -1  # of the learner when `_prepare` looked last
         self.learner = self._learner()
         self.learners = {"q": self.learner}
         if self.stack:
             set_generators(self.network, self.activations)
             seed_activations(s, self.activations)
 
-    def _new_network(self) -> NatureCNN | ValueMLP:
+    def _new_network(self) -> ValueNetwork:
         """Return a new network. The members of a stack draw their weights as if alone."""
+        s, space = self.settings, self.space
+        behind = (s.hidden,) if s.hidden else None
+        widths = s.widths if space.picture is None else behind
 
-        def make(draws: torch.Generator | None, members: int = 0) -> NatureCNN | ValueMLP:
-            return self.space.network(self.settings, draws, members)
+        def make(draws: torch.Generator | None, members: int = 0) -> ValueNetwork:
+            return ValueNetwork(
+                space.size, space.actions, widths, s.activation, draws, s.normalization, s.initialization,
+                s.softmax_values, members, space.picture, s.encoder,
+            )  # fmt: skip
 
         return draw_network(make, partial(make, None), self._draws, self.activations)
 
@@ -156,9 +168,13 @@ class DQN:
         s, on_gpu = self.settings, self.device.type == "cuda"
         draws, stacked = generators(s, "interventions"), bool(self.stack)
         parameters, own = list(self.network.parameters()), sources_of(draws)
-        constants = s.learning_rate, s.adam_betas, s.adam_epsilon, s.weight_decay
+        rate = initial_rate(s, s.learning_rate, captured=on_gpu and s.capture)
+        constants = rate, s.adam_betas, s.adam_epsilon, s.weight_decay
         optimizer: torch.optim.Optimizer
-        if stacked:
+        if s.optimizer == "rmsprop":
+            options = s.rmsprop_decay, s.rmsprop_epsilon, s.weight_decay, s.rmsprop_momentum
+            optimizer = CentredRMSprop(parameters, rate, *options, stacked=stacked)
+        elif stacked:
             optimizer = StackedAdam(parameters, *constants)
         else:
             optimizer = torch.optim.Adam(parameters, *constants, fused=True, capturable=on_gpu)
@@ -190,6 +206,7 @@ class DQN:
                 LastLoss(lambda: self._latest),
                 Injectable("mlp"),
                 ReleasedCode("dqn"),
+                self.experience.window,
             ),
         )
 
@@ -254,17 +271,11 @@ class DQN:
         """Return the generators of random activations of the members without a greedy row, (members, n).
 
         The networks of these members run only because others have such a row."""
-        if not (self.stack and self._is_random()):
+        self._prepare()
+        if not (self.stack and self.random):
             return []
         idle = (~greedy).all(-1).nonzero().flatten().tolist()
         return [self.activations[member] for member in idle]
-
-    def _is_random(self) -> bool:
-        """Return whether the network has random activations."""
-        changes = len(self.learner.changes)
-        if self._random is None or self._random[0] != changes:
-            self._random = changes, is_random(self.network)
-        return self._random[1]
 
     def remember(self, result: StepResult) -> None:
         """Store the result of the actions that `act` returned."""
@@ -302,29 +313,66 @@ class DQN:
 
     def _learn_from(self, sample: Sample, hooks: HookDriver | None = None) -> None:
         """Make one gradient step on each batch in the sample, in order, without synchronising with the GPU."""
-        s = self.settings
-        axis = len(self.stack)
+        s, axis = self.settings, len(self.stack)
+        self._prepare()
         split = (tensor.split(s.batch_size, axis) for tensor in sample)
         batches = [Sample(*parts) for parts in zip(*split, strict=True)]
         # The target network is fixed here, so all targets can be computed at once, unless the online network, which
         # changes at every step, chooses the actions.
-        targets = map(self._targets, batches) if s.double_q else self._targets(sample).split(s.batch_size, axis)
+        once = not (self.compiles or s.double_q)
+        targets = self._targets(sample).split(s.batch_size, axis) if once else [None] * len(batches)
         for batch, wanted in zip(batches, targets, strict=True):
-            loss, value = self._td_loss(batch, wanted)
-            total = loss.sum() if self.stack else loss
-            if hooks and hooks.penalizes:
-                total = total + hooks.penalty(self.learner)
-            self.optimizer.zero_grad(set_to_none=True)
-            total.backward()
+            if self.compiles:
+                loss, value = self._differentiate_compiled(batch, hooks)
+            else:
+                loss, value = self._differentiate(batch, wanted, hooks)
             if s.max_grad_norm:
-                clip_(list(self.network.parameters()), s.max_grad_norm, bool(self.stack))
+                clip_(self.trained, s.max_grad_norm, bool(self.stack))
             if hooks:
                 hooks.before_update(self.learner)
             step(self.optimizer)
-            self._latest = loss.detach()
-            self.experience.sums += torch.stack([self._latest, value.detach()], -1)
+            self._latest = loss
+            self.experience.sums += torch.stack([loss, value], -1)
             if hooks:
                 hooks.after_update(self.learner)
+
+    def _prepare(self) -> None:
+        """Look at the networks anew if an intervention has changed the architecture."""
+        if self._changes == (changes := len(self.learner.changes)):
+            return
+        self._changes, self.random = changes, is_random(self.network)
+        self.trained = [parameter for parameter in self.network.parameters() if parameter.requires_grad]
+        self.target.eval()
+        # compiled code cannot draw from the generators of members
+        self.compiles = self.settings.compile == "on" and not (self.stack and self.random)
+
+    def _differentiate(self, batch: Sample, targets: Tensor | None, hooks: HookDriver | None) -> tuple[Tensor, Tensor]:
+        """Write the gradients of a batch, with penalties, into `.grad`, and return its loss and the mean Q(s, a)."""
+        loss, value = self._td_loss(batch, self._targets(batch) if targets is None else targets)
+        total = loss.sum() if self.stack else loss
+        if hooks and hooks.penalizes:
+            total = total + hooks.penalty(self.learner)
+        for parameter in self.trained:
+            parameter.grad = None
+        total.backward()
+        return loss.detach(), value.detach()
+
+    def _differentiate_compiled(self, batch: Sample, hooks: HookDriver | None) -> tuple[Tensor, Tensor]:
+        """Do the same as `_differentiate` in one compiled call, but for the penalties."""
+        if self.stack:  # one layout, and so one compiled update, however many batches there are
+            batch = Sample(*(tensor.contiguous() for tensor in batch))
+        loss, value, gradients = self.compiled(self._loss_of, self.trained, *batch)
+        for parameter, gradient in zip(self.trained, gradients, strict=True):
+            parameter.grad = gradient
+        if hooks and hooks.penalizes and (penalty := hooks.penalty(self.learner)).requires_grad:
+            penalty.backward()
+        return loss, value
+
+    def _loss_of(self, *tensors: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the loss of a sample and the mean Q(s, a) as a constant, (*stack,) each."""
+        sample = Sample(*tensors)
+        loss, value = self._td_loss(sample, self._targets(sample))
+        return loss, value.detach()
 
     def _values(self, network: nn.Module, observations: Tensor) -> Tensor:
         """Return a network's action values in the precision of updates, (*stack, n, actions) float32."""
@@ -338,7 +386,6 @@ class DQN:
 
         Both networks are in evaluation mode, so that random activations use their mean slope. Targets then have no
         noise, and measuring the loss does not advance the generator of training."""
-        self.target.eval()
         _, after = self.space.split(sample.frames)
         values = self._values(self.target, after)
         if self.settings.double_q:

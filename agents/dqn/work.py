@@ -8,9 +8,9 @@ from typing import Any
 from gymnasium import spaces
 
 from ...envs import Envs, JoinedVector, make_pixels, side_by_side
-from ..spaces import row_space, shows_images
+from ..spaces import row_space
 from ..work import AgentWork, World, make_flat
-from .agent import DQN, STATISTICS, Pixels, Vectors
+from .agent import DQN, STATISTICS, Pixels, RowSizes
 from .settings import DQNSettings
 
 
@@ -22,12 +22,12 @@ class DQNWork(AgentWork):
     def rows(self) -> int:
         return self.settings.batch_size
 
-    def space(self, env: str) -> Pixels | Vectors:
+    def space(self, env: str) -> Pixels | RowSizes:
         """Return the sizes of an environment's observations and its number of actions."""
         s = self.settings
-        if not shows_images(env, s.kwargs):
-            shown = row_space(env, "dqn", s.kwargs)
-            return Vectors(shown.observation, spaces.flatdim(shown.action))
+        if not env.startswith("ALE/"):
+            shown = row_space(env, "dqn", s.kwargs, observations=s.observations, images=True, united=self.united)
+            return RowSizes(shown.observation, spaces.flatdim(shown.action), shown.picture, shown.dtype == "uint8")
         envs: Any = self.envs(s, env, [s.world])
         stack, height, width = envs.single_observation_space.shape
         actions = int(envs.single_action_space.n)
@@ -40,8 +40,9 @@ class DQNWork(AgentWork):
     @staticmethod
     def envs(settings: DQNSettings, env: str, worlds: Sequence[World]) -> Envs:
         s = settings
-        if not shows_images(env, s.kwargs):
-            return side_by_side([partial(make_flat, env, world) for world in worlds], **s.stepping)
+        if not env.startswith("ALE/"):
+            makes = [partial(make_flat, env, world, s.observations) for world in worlds]
+            return side_by_side(makes, **s.stepping)
         share = max(len(worlds) // len(s.members), 1)  # the copies of a member
         # with --sticky-per step, all copies of a vector repeat an action together, which members must not
         kinds = [(world, row // share if s.sticky_per == "step" else 0) for row, world in enumerate(worlds)]

@@ -12,10 +12,14 @@ from torch import Tensor
 from ...engine.storage.restoring import require_like
 from ...engine.work import Numbers
 from ...envs import StepResult
+from ...interventions import ReplayWindow
 from ...registry.errors import Diverged
 from ..draws import Draws, Seeded, generators, set_states, states_of
-from .replay import ReplayLayout, ReplayMemory, Sample, bytes_needed, check_memory
+from .capacity import bytes_needed, check_memory
+from .replay import ReplayLayout, ReplayMemory, Sample
 from .replay_feed import ReplayFeed
+from .reservoir import ReservoirMemory
+from .sampling import Reservoir, parse_sampling
 
 BATCHES_AT_ONCE = 16  # most batches drawn together, so that a high replay ratio does not need more memory
 PROBE_ROWS = 256  # transitions in the probe of metrics and interventions
@@ -31,6 +35,7 @@ class ReplaySettings(Seeded, Protocol):
     batch_size: int
     replay_size: int
     replay_folder: str | None
+    replay_sampling: str
     learning_starts: int
     priming_updates: int
 
@@ -69,13 +74,19 @@ class Experience(Generic[Prepared]):
         s = self.settings = settings
         self.layout, self.device, self.statistics, self.prepare = layout, device, statistics, prepare
         self.folder = Path(s.replay_folder) if s.replay_folder else None
+        self.sampling = parse_sampling(s.replay_sampling)
         self.check_memory(runs=1)
-        members = len(s.members) if s.stacked else 0
-        self.memory = ReplayMemory(s.replay_size, s.num_envs, layout, self.folder, members)
+        members, size = len(s.members) if s.stacked else 0, (s.replay_size, s.num_envs, layout)
+        self.memory: ReplayMemory
+        if isinstance(self.sampling, Reservoir):
+            self.memory = ReservoirMemory(*size, generators(s, "reservoir"), self.folder, members)
+        else:
+            self.memory = ReplayMemory(*size, self.folder, members, self.sampling)
         self.feed = ReplayFeed(self.memory, device)
         self.draws = generators(s, "replay")
         self.decisions = 0  # so far, of all environments
-        self.taken = 0  # gradient steps so far
+        self.taken = 0  # gradient steps so far, with those that were left out
+        self.resumes = 0  # decisions before which no gradient steps are made
         self.updates = 0  # gradient steps since the last call of `numbers`
         shape = (members, len(statistics)) if members else (len(statistics),)
         self.sums = torch.zeros(shape, dtype=torch.float64, device=device)  # over those steps
@@ -84,7 +95,7 @@ class Experience(Generic[Prepared]):
     def check_memory(self, runs: int) -> None:
         """Raise ValueError if `runs` simultaneous runs need more memory than is free."""
         s = self.settings
-        needed = bytes_needed(s.replay_size, s.num_envs, self.layout)
+        needed = bytes_needed(s.replay_size, s.num_envs, self.layout, isinstance(self.sampling, Reservoir))
         check_memory(needed, s.replay_size, self.folder, runs, len(s.members))
 
     def add(self, actions: np.ndarray, rewards: np.ndarray, result: StepResult) -> None:
@@ -109,6 +120,9 @@ class Experience(Generic[Prepared]):
         due = 0
         if (learning := self.decisions - s.learning_starts) >= 0:
             due = s.priming_updates + int(s.replay_ratio * learning + 1e-9)  # 0.3 · 40 is 11.999…
+        if self.decisions < self.resumes:
+            self.taken = due if self.taken else 0  # those of a pause are left out, but learning may begin after it
+            return
         while self.taken < due:
             count = min(due - self.taken, BATCHES_AT_ONCE)
             sample = self.feed(count * s.batch_size, self.draws)
@@ -145,11 +159,36 @@ class Experience(Generic[Prepared]):
         self.updates = 0
         return dict(numbers) if stacked else {name: value for name, [value] in numbers.items()}
 
+    @property
+    def window(self) -> ReplayWindow:
+        """The capability by which interventions reach the memory. One of the agent's learners offers it."""
+        marks = torch.from_numpy(self.memory.marks.reshape(len(self.settings.members), -1))
+        return ReplayWindow(lambda: self.memory.sizes().tolist(), self._keep, self._refusal, marks)
+
+    def _keep(self, share: float) -> None:
+        """Forget all transitions but the newest share. If none is left, learning pauses until there is a batch."""
+        self.memory.keep(share)
+        self._recent = None
+        if not share:
+            self.resumes = self.decisions + self.settings.batch_size
+
+    def _refusal(self, share: float) -> str:
+        """Return why the memory cannot keep this share, or ""."""
+        s = self.settings
+        if share and isinstance(self.sampling, Reservoir):
+            return f"--replay-sampling {s.replay_sampling} does not have the newest transitions: use keep=0"
+        if share and share * s.replay_size < s.batch_size:
+            return (
+                f"keep={share} of --replay-size {s.replay_size:,} is less than one batch ({s.batch_size} "
+                f"transitions): raise it, or use keep=0, after which learning waits for a batch"
+            )
+        return ""
+
     # -- for metrics and interventions ---------------------------------------------------------------------
 
     def recent(self) -> Prepared | None:
-        """Return the probe: transitions that stay the same until the next decision, or None before the first."""
-        if not len(self.memory):
+        """Return the probe: transitions that stay the same until the next decision, or None while there are none."""
+        if not self.memory.ready:
             return None
         if self._recent is None or self._recent[0] != self.decisions:
             draws = generators(self.settings, f"probe {self.decisions}")
@@ -157,9 +196,9 @@ class Experience(Generic[Prepared]):
         return self._recent[1]
 
     def require_recent(self) -> Prepared:
-        """Return the probe, as `recent` does. Raises RuntimeError before the first step."""
+        """Return the probe, as `recent` does. Raises RuntimeError while there are no transitions."""
         if (recent := self.recent()) is None:
-            raise RuntimeError("there are no recent transitions before the first step")
+            raise RuntimeError("there are no recent transitions before the first step, or after all were forgotten")
         return recent
 
     def batches(self, losses: Callable[[Prepared], Tensor], draws: Draws) -> Callable[[int | None], Iterator[Tensor]]:
@@ -170,7 +209,7 @@ class Experience(Generic[Prepared]):
         def batches(count: int | None) -> Iterator[Tensor]:
             if count is None:
                 raise ValueError("a replay memory has no end, so there is no pass over it: give the number of batches")
-            if not len(self.memory):
+            if not self.memory.ready:
                 raise ValueError("the replay memory is still empty: schedule it later")
             return (losses(self._sample(self.settings.batch_size, draws)) for _ in range(count))
 
@@ -178,7 +217,7 @@ class Experience(Generic[Prepared]):
 
     def another(self, draws: Draws) -> Prepared | None:
         """Return a batch of training size, drawn by `draws`, or None while the memory is empty."""
-        return self._sample(self.settings.batch_size, draws) if len(self.memory) else None
+        return self._sample(self.settings.batch_size, draws) if self.memory.ready else None
 
     def _sample(self, rows: int, draws: Draws) -> Prepared:
         return self.prepare(Sample(*(tensor.to(self.device) for tensor in self.memory.sample(rows, draws))), draws)
@@ -191,6 +230,7 @@ class Experience(Generic[Prepared]):
             "draws": states_of(self.draws),
             "decisions": self.decisions,
             "taken": self.taken,
+            "resumes": self.resumes,
             "updates": self.updates,
             "sums": self.sums,
         }
@@ -201,4 +241,5 @@ class Experience(Generic[Prepared]):
         self.memory.load_state_dict(state["memory"])
         set_states(self.draws, state["draws"])
         self.decisions, self.taken, self.updates = state["decisions"], state["taken"], state["updates"]
+        self.resumes = state["resumes"]
         self.sums.copy_(state["sums"])

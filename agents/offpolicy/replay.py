@@ -7,8 +7,8 @@ the stacks when it samples. A vector is a stack of one: s is in one row, s′ in
 """
 
 import math
-import shutil
 import tempfile
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,12 +19,12 @@ import torch
 from numpy.typing import DTypeLike, NDArray
 from torch import Tensor
 
-from ...engine.machine.resources import format_bytes, free_memory
 from ...engine.storage.checkpoint import Rows
 from ...engine.storage.restoring import require_like
 from ..draws import Draws, sources_of
+from .sampling import Integers, Recency, Uniform
 
-Integers = NDArray[np.int64]
+UNIFORM = Uniform()
 CHUNK = 16_384  # rows read at once from a checkpoint: 116 MB of 84×84 images
 
 
@@ -81,6 +81,10 @@ class ReplayLayout:
         """The shape of an observation."""
         return self.frame if self.stack is None else (self.stack, *self.frame)
 
+    def rows(self, capacity: int, num_envs: int) -> int:
+        """Return the rows of one ring: its share of the transitions, depth − 1 frames before them, and one after."""
+        return math.ceil(capacity / num_envs) + self.depth
+
     @property
     def row(self) -> np.dtype[np.void]:
         """The columns of a row: a frame, the action that followed, and its result."""
@@ -121,25 +125,29 @@ class ReplayMemory:
         layout: The contents of one step.
         folder: Where the file with the frames is made. None: the frames are in RAM.
         members: Number of agents in the stack; 0 if there is no stack.
+        sampling: With what probabilities transitions are drawn.
 
     Attributes:
         rings: Number of environments of all members.
+        start: The row of each ring from which on transitions are kept, (rings,); those before are forgotten.
 
     Raises:
         ValueError: capacity or num_envs is below 1.
     """
 
     def __init__(
-        self, capacity: int, num_envs: int, layout: ReplayLayout, folder: Path | None = None, members: int = 0
-    ) -> None:
+        self, capacity: int, num_envs: int, layout: ReplayLayout, folder: Path | None = None, members: int = 0,
+        sampling: Uniform | Recency = UNIFORM,
+    ) -> None:  # fmt: skip
         if min(capacity, num_envs) < 1:
             raise ValueError(
                 f"capacity and num_envs of a replay memory must be at least 1, got {capacity} and {num_envs}"
             )
         self.num_envs, self.layout, self.stack, self.members = num_envs, layout, layout.depth, members
+        self.sampling = sampling
         self.rings = max(members, 1) * num_envs
         self.window = math.ceil(capacity / num_envs)  # rows of each ring that can be sampled
-        self.rows = _rows(capacity, num_envs, layout)
+        self.rows = layout.rows(capacity, num_envs)
         shape, row = (self.rings, self.rows), layout.row
         self.frames: np.ndarray = _allocate_frames((*shape, *layout.frame), row["frame"].base, folder)
         self.dtype = torch.from_numpy(np.empty(0, self.frames.dtype)).dtype  # of samples
@@ -149,30 +157,66 @@ class ReplayMemory:
         self.terminated: np.ndarray = np.zeros(shape, row["terminated"])
         self.acted: np.ndarray = np.zeros(shape, row["acted"])
         self.end = np.zeros(self.rings, np.int64)  # rows so far; row i of ring e lies at [e, i % self.rows]
-        self.count = 0
+        self.start = np.zeros(self.rings, np.int64)
         self.running = False  # whether the newest rows wait for an action
+        self._ready = False  # whether it is known that every member has a transition
 
     def __len__(self) -> int:
         """Return the number of transitions that can be sampled, of all members."""
-        return self.count
+        return int(self.sizes().sum())
+
+    @property
+    def ready(self) -> bool:
+        """Whether every member has a transition that can be sampled."""
+        if not self._ready:
+            # three rows of an environment always have one with an action
+            self._ready = (found := bool(self.sizes().all())) and self.window >= 3
+            return found
+        return True
+
+    @property
+    def marks(self) -> Integers:
+        """The numbers that `keep` writes, the same count for each member after one another."""
+        return self.start
 
     def sizes(self) -> Integers:
         """Return the number of transitions of each member that can be sampled, (members,), or (1,) outside a stack."""
-        return np.array([self._count(ring) for ring in range(self.rings)]).reshape(-1, self.num_envs).sum(1)
+        counts = [self._count(ring, first) for ring, first in enumerate(self._first().tolist())]
+        return np.array(counts).reshape(-1, self.num_envs).sum(1)
 
-    def _count(self, ring: int) -> int:
-        """Return the number of transitions of a ring that can be sampled."""
-        end = int(self.end[ring])
-        window = np.arange(max(0, end - 1 - self.window), end) % self.rows
-        return int(np.count_nonzero(self.acted[ring, window]))
+    def _first(self) -> Integers:
+        """Return the oldest row of each ring that can be sampled, (rings,)."""
+        return np.maximum(self.end - 1 - self.window, self.start)
+
+    def _count(self, ring: int, first: int) -> int:
+        """Return the number of transitions of a ring from a row on."""
+        end = max(int(self.end[ring]) - 1, first)  # the newest row never has an action
+        acted, start, stop = self.acted[ring], first % self.rows, end % self.rows
+        if start <= stop:
+            return int(np.count_nonzero(acted[start:stop]))
+        return int(np.count_nonzero(acted[start:])) + int(np.count_nonzero(acted[:stop]))
+
+    def keep(self, share: float) -> None:
+        """Forget all transitions but the newest of each environment, rounded up.
+
+        Nothing is copied: frames before the first transition that is kept remain for its stack.
+
+        Args:
+            share: The share of the present transitions that is kept, in [0, 1].
+        """
+        for ring, first in enumerate(self._first().tolist()):
+            left = math.ceil(share * self._count(ring, first) - 1e-9)  # 0.1 · 30 is 3.000…
+            rows = range(first, int(self.end[ring]))
+            self.start[ring] = first + bisect_left(rows, -left, key=lambda row: -self._count(ring, row))
+        self._ready = False
 
     def make_finite(self, members: Sequence[int]) -> None:
         """Replace actions and rewards of these members of a stack, which have diverged, by 0: losses are finite then.
 
         A diverged network chose the actions, and finite rewards may have infinite losses."""
-        for member in members:
-            own = slice(member * self.num_envs, (member + 1) * self.num_envs)
-            self.action[own] = self.reward[own] = 0
+        own = np.array(members, int)
+        for column in (self.action, self.reward):
+            column.reshape(max(self.members, 1), -1)[own] = 0
 
     def begin(self, observations: np.ndarray) -> None:
         """Begin episodes: all environments were reset to these observations, (rings, *layout.observation).
@@ -209,6 +253,20 @@ class ReplayMemory:
             ValueError: `begin` was not called first, or again after `load_state_dict`, or actions or observations have
                 the wrong shape or kind of dtype. Nothing is stored then.
         """
+        last, newest = self._require_fit(actions, final_obs, obs)
+        envs = np.arange(self.rings)
+        at = (self.end - 1) % self.rows
+        self.action[envs, at], self.reward[envs, at] = actions, rewards
+        self.terminated[envs, at], self.acted[envs, at] = terminated, True
+        age = np.minimum(self.age[envs, at] + 1, self.stack - 1)
+        if (cut := np.flatnonzero(truncated & ~terminated)).size:
+            self._append(cut, last[cut], age[cut])
+        self._append(envs, newest, np.where(terminated | truncated, 0, age))
+
+    def _require_fit(
+        self, actions: np.ndarray, final_obs: np.ndarray, obs: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return the newest frames of a step's observations, (rings, *frame) each. Raises ValueError as `add`."""
         if not self.running:
             raise ValueError("the replay memory has no current observations: call begin before add")
         last, newest = self._newest(final_obs), self._newest(obs)
@@ -218,15 +276,7 @@ class ReplayMemory:
                 f"the replay memory of {self.rings} environments takes {kept} actions of {wanted}, "
                 f"got {actions.dtype} of {actions.shape}"
             )
-        envs = np.arange(self.rings)
-        at = (self.end - 1) % self.rows
-        self.action[envs, at], self.reward[envs, at] = actions, rewards
-        self.terminated[envs, at], self.acted[envs, at] = terminated, True
-        self.count += self.rings
-        age = np.minimum(self.age[envs, at] + 1, self.stack - 1)
-        if (cut := np.flatnonzero(truncated & ~terminated)).size:
-            self._append(cut, last[cut], age[cut])
-        self._append(envs, newest, np.where(terminated | truncated, 0, age))
+        return last, newest
 
     def _newest(self, observations: np.ndarray) -> np.ndarray:
         """Return the newest frame of each observation, (rings, *frame)."""
@@ -241,8 +291,6 @@ class ReplayMemory:
     def _append(self, envs: Integers, frames: np.ndarray, age: NDArray[np.uint8]) -> None:
         """Append a row without an action for each of these environments."""
         row = self.end[envs]
-        leaving = row - self.window - 1  # the row that can no longer be sampled
-        self.count -= int(np.count_nonzero(self.acted[envs, leaving % self.rows] & (leaving >= 0)))
         at = row % self.rows
         self.frames[envs, at], self.age[envs, at], self.acted[envs, at] = frames, age, False
         self.end[envs] = row + 1
@@ -255,7 +303,7 @@ class ReplayMemory:
         return torch.empty(shape, dtype=self.dtype, pin_memory=pin_memory)
 
     def sample(self, size: int, draws: Draws, out: Tensor | None = None) -> Sample:
-        """Return `size` transitions of each member, drawn uniformly with replacement from all that it has.
+        """Return `size` transitions of each member, drawn with replacement from all that it has.
 
         They depend only on the member's generator and on the contents of its memory, and equal those of its memory
         alone.
@@ -268,8 +316,7 @@ class ReplayMemory:
         Raises:
             ValueError: The memory is empty, or `out` has the wrong shape, type or device.
         """
-        # three rows of an environment always have one with an action
-        if not self.count or (self.members and self.window < 3 and not self.sizes().all()):
+        if not self.ready:
             raise ValueError("the replay memory is empty: add transitions before sampling")
         sources = sources_of(draws)
         shape = (len(sources) * size, self.stack + 1, *self.layout.frame)
@@ -303,18 +350,17 @@ class ReplayMemory:
     def _draw(self, size: int, sources: Sequence[torch.Generator]) -> tuple[Integers, Integers]:
         """Return rings and rows of transitions, (members · size,) each.
 
-        They are uniform over the windows of a member's rings, with rows without action redrawn."""
-        first = np.maximum(self.end - 1 - self.window, 0)
-        bounds = np.cumsum(self.end - 1 - first)  # the newest row never has an action
+        They are drawn from the rows of a member's rings, with rows without action redrawn."""
+        bounds = np.cumsum(self.end - 1 - self._first())  # the newest row never has an action
         shift = self.end - 1 - bounds  # from a number among the rows of all rings to the row
-        ends = bounds[self.num_envs - 1 :: self.num_envs].tolist()  # by member
+        of_members = bounds.reshape(-1, self.num_envs)
 
         def draw(sizes: Sequence[int]) -> tuple[Integers, Integers]:
             numbers, start = [], 0
-            for n, source, end in zip(sizes, sources, ends, strict=True):
+            for n, source, own in zip(sizes, sources, of_members, strict=True):
                 if n:
-                    numbers.append(torch.randint(start, end, (n,), generator=source))
-                start = end
+                    numbers.append(self.sampling.draw(n, source, start, own))
+                start = int(own[-1])
             number = (torch.cat(numbers) if len(numbers) > 1 else numbers[0]).numpy()
             ring = np.searchsorted(bounds, number, side="right")
             return ring, number + shift[ring]
@@ -331,7 +377,8 @@ class ReplayMemory:
 
         They do not change afterwards if `begin` is called before the next `add`, as the loop does.
         """
-        return {"envs": [self._rows_of(ring) for ring in range(self.rings)]}
+        envs = [self._rows_of(ring) for ring in range(self.rings)]
+        return {"envs": envs, "start": torch.from_numpy(self.start.copy())}
 
     def _rows_of(self, ring: int) -> Rows:
         def read(start: int, stop: int) -> dict[str, Tensor]:
@@ -366,15 +413,11 @@ class ReplayMemory:
                 for name, column in columns.items():
                     column[ring, at] = chunk[name].numpy()
             self.end[ring] = rows.end
-        self.count = int(self.sizes().sum())
+        self.start[:] = state["start"].numpy()
+        self._ready = False
 
     def _columns(self) -> dict[str, np.ndarray]:
         return {name: self.frames if name == "frame" else getattr(self, name) for name in self.layout.row.names or ()}
-
-
-def _rows(capacity: int, num_envs: int, layout: ReplayLayout) -> int:
-    """Return the rows of one ring: its share of the transitions, stack − 1 frames before them, and one after."""
-    return math.ceil(capacity / num_envs) + layout.depth
 
 
 def _allocate_frames(shape: tuple[int, ...], dtype: np.dtype[Any], folder: Path | None) -> np.ndarray:
@@ -383,39 +426,3 @@ def _allocate_frames(shape: tuple[int, ...], dtype: np.dtype[Any], folder: Path 
         return np.zeros(shape, dtype)
     with tempfile.TemporaryFile(dir=folder) as file:  # has no name; lives as long as it is mapped
         return np.asarray(np.memmap(file, dtype, "w+", shape=shape))
-
-
-def bytes_needed(capacity: int, num_envs: int, layout: ReplayLayout) -> int:
-    """Return the size of all arrays of a full `ReplayMemory`, of one member, in bytes."""
-    return num_envs * (_rows(capacity, num_envs, layout) * layout.row.itemsize + np.dtype(np.int64).itemsize)
-
-
-def check_memory(needed: int, capacity: int, folder: Path | None = None, runs: int = 1, members: int = 1) -> None:
-    """Raise ValueError if this machine cannot hold the replay memories of `runs` simultaneous runs.
-
-    Nothing is allocated.
-
-    Args:
-        needed: Bytes of one memory, from `bytes_needed`.
-        capacity: Transitions of one memory.
-        folder: Check the disk of this folder instead of the free memory.
-        runs: Number of runs.
-        members: Number of memories of each.
-    """
-    if folder is None:
-        free, where, otherwise = free_memory(), "memory is free", "keep it in a file with --replay-folder DIR"
-    elif folder.is_dir():
-        free, where, otherwise = shutil.disk_usage(folder).free, f"{folder} is free", "choose another --replay-folder"
-    else:
-        raise ValueError(f"--replay-folder {folder} is not a folder: create it or choose another")
-    if free < (total := runs * members * needed):
-        fits = float(f"{0.95 * capacity * free / total:.2g}")  # the rest of the program needs memory too
-        of_each = f"{members} replay memories (one per seed)" if members > 1 else "a replay memory"
-        what, fewer = (
-            (f"{runs} simultaneous runs, each with {of_each}", "lower --jobs, ") if runs > 1 else (of_each, "")
-        )
-        raise ValueError(
-            f"{what} of {capacity:,} transitions{', need' if runs > 1 else ' need' if members > 1 else ' needs'} "
-            f"{format_bytes(total)}, but only {format_bytes(free)} of {where}: "
-            f"{fewer}lower --replay-size (to about {fits:,.0f}), or {otherwise}"
-        )

@@ -3,10 +3,10 @@
 Schulman et al. 2017 (arXiv 1707.06347). The loss is that of Stable-Baselines3, but with `clip_value` CleanRL's: the
 larger of the errors of the value and of the clipped value, where Stable-Baselines3 takes the clipped one. Everything
 else is set up like CleanRL (vwxyzjn/cleanrl, cleanrl/ppo_continuous_action.py), which in addition halves the value loss
-and decays the learning rate to 0 over the run: `value_coefficient=0.25`, `anneal="run"`. The network and the stream are
-those of the cycling-MuJoCo benchmark ("Activation Function Design Sustains Plasticity in Continual Learning",
-section 7). All environments train the same hidden layers. Each environment has its own adapter, heads and observation
-statistics, which are used again when it returns. With `one_head`, the environments share these too.
+and lets the learning rate fall to 0 over the run: `value_coefficient=0.25`, `schedule="linear"`. The network and the
+stream are those of the cycling-MuJoCo benchmark ("Activation Function Design Sustains Plasticity in Continual
+Learning", section 7). All environments train the same hidden layers. Each environment has its own adapter, heads and
+observation statistics, which are used again when it returns. With `one_head`, the environments share these too.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -292,11 +292,6 @@ class PPO:
             yield act
 
     # -- learning ------------------------------------------------------------------------------------------
-
-    def scale_learning_rate(self, factor: float) -> None:
-        """Set the learning rate of all parameters to `factor` times its initial value."""
-        for group in self.optimizer.param_groups:
-            group["lr"] = factor * group.setdefault("initial_lr", group["lr"])
 
     def update(self, hooks: HookDriver, last: bool) -> bool:
         """Learn from the rollout if it is full or the task ends (`last`). Return whether an update was made."""

@@ -10,12 +10,10 @@ from ...engine.settings import Device, Groups, device_here
 from ...registry.errors import UsageError
 from ..image_settings import ImageSettings
 from ..limits import compile_problem, negative, not_positive, outside_unit_interval, wrong_adam_betas
-from ..settings import AgentSettings
 
 if TYPE_CHECKING:
     from ...envs import Picture
 
-LARGEST = 250_000  # multiplications of an image's convolutions from which on a stack saves little on a CPU
 COMPILE_PAYS_AFTER = 250_000  # environment steps per environment: saves about 0.2 ms a step, costs about 30 s once
 
 
@@ -29,8 +27,6 @@ class PPOSettings(ImageSettings):
     """Transitions per gradient step."""
     learning_rate: float = 3e-4
     """Adam's learning rate. The cycling-MuJoCo paper uses 1e-4 or 1e-5."""
-    anneal: Annotated[Literal["off", "run", "task"], tyro.conf.arg(metavar="off|run|task")] = "off"
-    """Decay the learning rate linearly to 0: over the run, as in CleanRL, or over each task."""
     adam_epsilon: float = 1e-5
     """Adam's ε."""
     adam_betas: tuple[float, float] = (0.9, 0.999)
@@ -137,27 +133,11 @@ class PPOSettings(ImageSettings):
         return replace(self, **{name: value for name, value in defaults.items() if getattr(self, name) is None})
 
     def worth_stacking(self) -> bool:
-        """Return whether a stack saves time: of large convolutions on a CPU, arithmetic is all."""
-        picture = self.find_picture()
-        if picture is None or device_here(self.device) == "cuda":
-            return True
-        from ..encoders import multiplications, parse_encoder
-
-        try:
-            return multiplications(parse_encoder(self.encoder, picture), picture) <= LARGEST
-        except ValueError:  # said where the network is made
-            return False
+        return device_here(self.device) == "cuda" or not self.has_large_convolutions()
 
     @property
     def untrained_steps(self) -> int:
         return self.rollout_steps * self.num_envs
-
-    def lengthen(self, steps: int) -> AgentSettings:
-        if self.anneal != "off":
-            raise UsageError(
-                f"--steps cannot extend this run: with --anneal {self.anneal} its learning rate is 0 at the planned end"
-            )
-        return super().lengthen(steps)
 
     def problems(self) -> Iterator[str]:
         yield from super().problems()
@@ -176,11 +156,6 @@ class PPOSettings(ImageSettings):
         yield from outside_unit_interval(self, "gamma", "gae_lambda", "target_lambda")
         yield from negative(self, "adapter", "weight_decay", "max_grad_norm")
         yield from wrong_adam_betas(self.adam_betas)
-        if self.anneal == "run" and self.fresh:
-            yield (
-                "--anneal run cannot be combined with --fresh True, as later agents would begin with a smaller "
-                "learning rate: use --anneal task"
-            )
 
     def resolve(self) -> str | None:
         note = super().resolve()

@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from functools import partial
 
-from ...engine.hooks.driver import HookDriver
 from ...engine.storage.run_directory import RunDirectory
 from ...envs import Envs, Vector, WorkerVector, has_friction, side_by_side
 from ..spaces import row_space
@@ -27,7 +26,7 @@ class PPOWork(AgentWork):
 
     def space(self, env: str) -> PolicySpace:
         s = self.settings
-        row = row_space(env, "ppo", s.kwargs, observations=s.observations, images=True)
+        row = row_space(env, "ppo", s.kwargs, observations=s.observations, images=True, united=self.united)
         if row.picture is None:
             return PolicySpace(row.observation, policy_for(row.action))
         return PolicySpace(row.observation, policy_for(row.action), row.dtype, row.picture)
@@ -40,13 +39,6 @@ class PPOWork(AgentWork):
         clips = {"clip_actions": settings.clip_actions}
         makes = [partial(make_flat, env, {**world, **clips}, settings.observations) for world in worlds]
         return side_by_side(makes, **settings.stepping)
-
-    def advance(self, task: EnvTask, step: int, until: int, hooks: HookDriver, run: RunDirectory) -> int:
-        """Collect a rollout and learn from it, with the learning rate of its first step (see `Work.advance`)."""
-        if self.settings.anneal != "off":
-            start, end = (task.start, task.end) if self.settings.anneal == "task" else (0, self.tasks[-1].end)
-            self.agent.scale_learning_rate((end - step) / (end - start))
-        return super().advance(task, step, until, hooks, run)
 
     def after_update(self, run: RunDirectory, task: EnvTask, step: int) -> None:
         """Begin new episodes after an update if the settings ask for it (`restart_episodes`)."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ...experiments.history.collect import ComparisonData, load
 from ...reports.studies.content import Content, Report
 from ...reports.studies.side_by_side import only_path
-from ...reports.tables.differences import variants_of, verdict
+from ...reports.tables.differences import variants_of
 from .scores import AgentScores, ArmScores, overall_shares, score, to_json
 from .tables import tables
 
@@ -46,7 +46,7 @@ def _content(data: ComparisonData, scores: AgentScores, videos: "Sequence[Video]
         to_json(data, scores),
         lambda: _plots(data, scores),
         page,
-        verdict(scores.differences),
+        scores.verdict,
         scores.measures,
         overall_shares(data, scores),
         data.runs,
@@ -56,6 +56,7 @@ def _content(data: ComparisonData, scores: AgentScores, videos: "Sequence[Video]
 def _plots(data: ComparisonData, scores: AgentScores) -> list["Plot"]:
     """Return all figures for which there are data, in the order of the page."""
     from ...reports.figures.diagnostics import before_and_after, metrics_over_time
+    from ...reports.figures.old_tasks import plot_old_tasks
     from .aggregates import plot_human, plot_plasticity
     from .gaps import plot_gaps
     from .returns import plot_by_task, plot_evaluation_curves, plot_learning_curves
@@ -64,6 +65,7 @@ def _plots(data: ComparisonData, scores: AgentScores) -> list["Plot"]:
     for variant, part in _parts(data):
         drawn = plot_learning_curves(part, scores), plot_evaluation_curves(part, scores)
         plots += [plot.of(variant) for plot in drawn if plot is not None]
+    plots += map(plot_old_tasks, scores.old_tasks)
     plots += [plot_by_task(data, scores), plot_human(data, scores), *metrics_over_time(data), before_and_after(data)]
     plots += [plot_gaps(data, scores), plot_plasticity(data, scores)]
     return [plot for plot in plots if plot is not None]

@@ -8,7 +8,7 @@ from ...experiments.history.collect import ComparisonData
 from ...reports.figures.video import Video
 from ...reports.pages.opening import arms_of, in_words, make_opening, range_text
 from ...reports.pages.page import facts_of_arms, limits_text, render_page, settings_of
-from ...reports.tables.differences import verdict
+from ...reports.tables.old_tasks import sentences
 from ...reports.tables.table import join_words
 from .scores import AgentScores
 from .tables import short_name, tables
@@ -38,8 +38,10 @@ def render(
         title=arms_of(data, what),
         facts=_facts(data),
         limits=limits_text(data),
-        opening=make_opening(data, what, scores.measures, scores.define(scores.names[0])),
-        verdict=verdict(scores.differences),
+        opening=make_opening(
+            data, what, scores.measures, scores.define(scores.names[0]), sentences(scores.old_tasks, sure=True)
+        ),
+        verdict=scores.verdict,
         settings=settings_of(data.runs),
         command=data.first.command,
         place=place,

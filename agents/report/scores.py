@@ -27,11 +27,13 @@ from ...reports.tables.differences import (
     missing_lead,
     points_of,
     variants_of,
+    verdict,
 )
 from ...reports.tables.metrics import IN_TABLES, means_at_events
+from ...reports.tables.old_tasks import OldTasks, old_tasks_json, read_old_tasks, sentences
 from ...reports.tables.statistics import Spread, mean, strict_json
 from ..presets import FINAL, LATER, MEAN, MEASURES
-from .areas import TAIL, ArmShares, mean_return, shares, shares_json, window
+from .areas import TAIL, ArmShares, areas, mean_return, shares, shares_json, window
 
 Array = NDArray[np.float64]
 Masks = Mapping[str, NDArray[np.bool_]]  # of each arm, over its seeds
@@ -112,6 +114,7 @@ class AgentScores:
         measures: The numbers by which arms are compared.
         differences: The differences between arms with the same seeds.
         human_from: The returns that were human-normalised, "evaluation" or "training", or None.
+        old_tasks: What became of old tasks in each variant that was evaluated on them.
     """
 
     environments: tuple[str, ...]
@@ -121,6 +124,12 @@ class AgentScores:
     measures: list[Measure] = field(default_factory=list)
     differences: list[Difference] = field(default_factory=list)
     human_from: str | None = None
+    old_tasks: list[OldTasks] = field(default_factory=list)
+
+    @property
+    def verdict(self) -> list[str]:
+        """The sentences on differences between arms, and on new and old tasks."""
+        return [*verdict(self.differences), *sentences(self.old_tasks)]
 
     @property
     def end(self) -> str:
@@ -172,6 +181,7 @@ def score(data: ComparisonData) -> AgentScores:
     finished = {label: _mask_finished(runs) for label, runs in data.arms.items()}
     _add_plasticity(scores, data, finished)
     _add_human(scores, data, finished)
+    scores.old_tasks = read_old_tasks(data, areas)
     return scores
 
 
@@ -356,7 +366,8 @@ def to_json(data: ComparisonData, scores: AgentScores) -> dict[str, Any]:
         `gap_change_iqm`: ΔGAP, last − first cycle, IQM over seeds and environments;
         `explosions`, `interventions`: counts over all seeds;
         `at_interventions`: means of `sfe`, `sfe_normalized`, and of the metrics of `IN_TABLES`, such as
-        `dfi_unscaled_before` and `dfi_unscaled_after`.
+        `dfi_unscaled_before` and `dfi_unscaled_after`;
+        `old_tasks`, if they were evaluated: see `old_tasks.old_tasks_json`.
     Differences between arms and the verdict are as in `reports.tables.differences.differences_json`.
     """
     config = data.first.config
@@ -370,8 +381,9 @@ def to_json(data: ComparisonData, scores: AgentScores) -> dict[str, Any]:
         "cycles": scores.cycles,
         "human_normalized_from": scores.human_from,
         "notes": scores.notes,
-        "arms": {label: _arm_json(arm) for label, arm in scores.arms.items()},
+        "arms": {label: _arm_json(arm) | old_tasks_json(scores.old_tasks, label) for label, arm in scores.arms.items()},
         **differences_json(scores.differences),
+        "verdict": scores.verdict,
     }
     plain: dict[str, Any] = strict_json(body)
     return plain

@@ -8,6 +8,7 @@ from ...metrics import Score, bootstrap_coverage
 from ...reports.tables.cells import MISSING, Form, Heading, Interval, Value
 from ...reports.tables.differences import difference_tables
 from ...reports.tables.metrics import intervention_columns, intervention_words
+from ...reports.tables.old_tasks import old_tasks_tables
 from ...reports.tables.table import Table, over_seeds
 from .areas import share_table
 from .scores import AgentScores, interval
@@ -78,13 +79,14 @@ def bootstrap_words(scores: Sequence[Score | None]) -> str:
 
 
 def tables(scores: AgentScores) -> list[Table]:
-    """Return all tables of the page: the summary, differences between arms, and the share of a fresh agent."""
+    """Return all tables of the page: the summary, differences between arms, shares of a fresh agent, and old tasks."""
     share_of_arm = {label: arm.shares for label, arm in scores.arms.items() if arm.shares is not None}
     about = " ".join(map(scores.define, scores.names))
     return [
         summary_table(scores),
         *difference_tables(scores.differences, about),
         *([share_table(share_of_arm)] if share_of_arm else []),
+        *old_tasks_tables(scores.old_tasks),
     ]
 
 

@@ -13,7 +13,7 @@ members' environments, one member after the other. The shape `stack` is (members
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -32,6 +32,7 @@ from ...interventions import (
     Learner,
     OtherMinibatch,
     ReleasedCode,
+    Units,
     snapshot,
 )
 from ...networks import StackedAdam, copy_module_, evaluating, set_generators
@@ -46,41 +47,35 @@ from ..draws import (
     sources_of,
     states_of,
 )
-from ..normalize import Centre, RunningMeanStd
+from ..encoders import Convolutions
 from ..offpolicy.experience import Experience
 from ..offpolicy.graph import UpdateGraph
-from ..offpolicy.replay import ReplayLayout, Sample
-from ..spaces import only_space
-from ..stacks import by_member, draw_network, redraw_draws
+from ..offpolicy.replay import Sample
+from ..offpolicy.sampling import Reservoir
+from ..rates import initial_rate
+from ..stacks import draw_network, redraw_draws
+from .inputs import Control, Inputs
 from .networks import (
     Actor,
+    Body,
     Critics,
     Draw,
     MLPBody,
     QNetworks,
+    Seeing,
     SimBa,
+    draw_convolution,
     features_of,
     gaussian,
+    he_normal,
     layers_of,
     orthogonal,
     uniform,
+    unwired_of,
     wiring_of,
 )
 from .settings import SACSettings
 from .update import STATISTICS, SoftUpdate, Temperature, Transitions
-
-
-class Control(NamedTuple):
-    """The length of an environment's observations, and the bounds of each entry of its actions."""
-
-    observation: int
-    low: tuple[float, ...]
-    high: tuple[float, ...]
-
-    @property
-    def layout(self) -> ReplayLayout:
-        """The layout of the replay memory."""
-        return ReplayLayout((self.observation,), np.float32, action=(len(self.low),))
 
 
 class SAC:
@@ -97,23 +92,22 @@ class SAC:
             ValueError: The environments differ in sizes or bounds, or there is not enough memory.
         """
         s = self.settings = settings
-        self.control = only_space("SAC", spaces)
         self.device = torch.device(s.device)
-        self.size = len(self.control.low)  # of an action
         self.seeds = len(s.members) if s.stacked else 0
         self.stack = (self.seeds,) if self.seeds else ()
+        self.inputs, self.spaces = Inputs(spaces, s.heads, self.stack, self.device), spaces
+        self.env = next(iter(spaces))  # of the current task
+        self.control = spaces[self.env]
+        self.size = len(self.control.low)  # of an action
+        self.left: dict[str, int] = {}  # environment, if they have heads → decisions when it was left, for earlier ones
         self._draws = generators(s, "initial parameters")
         self.activations = activation_generators(s, self.device)
         self.actor, self.critics = self._new_actor().to(self.device), self._new_critics().to(self.device)
         self.target = self._new_critics().to(self.device).requires_grad_(False).eval()  # see `Learner.followers`
         copy_module_(self.target, self.critics)
         self.temperature = Temperature(s.temperature, self.stack).to(self.device)
-        d = self.control.observation
-        self.statistics, self.centre = RunningMeanStd(d, self.stack), Centre(d, self.stack)
-        self.mean = torch.zeros(*self.stack, d, device=self.device)
-        self.scale = torch.ones(*self.stack, d, device=self.device)
         self.exploration, self.noise = generators(s, "exploration"), generators(s, "action noise")
-        self.experience = Experience(s, self.control.layout, self.device, STATISTICS, self._prepare)
+        self.experience = Experience(s, self.inputs.layout, self.device, STATISTICS, self._prepare)
         self.learners = self._learners()
         actor, critic = self.learners["actor"], self.learners["critic"]
         self.soft_update = SoftUpdate(actor, critic, s.gamma, s.tau, s.target_entropy * self.size, s.compile == "on")
@@ -128,37 +122,57 @@ class SAC:
 
     def _new_body(
         self, d_in: int, width: int, blocks: int, draws: torch.Generator, members: int
-    ) -> tuple[SimBa | MLPBody, int, Draw]:
+    ) -> tuple[Body, int, Draw]:
         """Return a new body, the width of its features, and what draws the weights of its heads."""
-        s = self.settings
+        s, encoder = self.settings, None
+        if self.control.picture is not None:
+            convolutions = draw_convolution((he_normal if s.network == "simba" else uniform)(draws))
+            units = Units(s.activation, members)
+            encoder = Convolutions(self.control.picture, d_in, s.encoder, units, convolutions)
+            d_in = encoder.features
+        body: SimBa | MLPBody
         if s.network == "simba":
-            return SimBa(d_in, width, blocks, s.activation, draws, members), width, orthogonal(draws)
-        body = MLPBody(d_in, s.hidden, s.activation, draws, members, s.normalization)
-        return body, body.width, uniform(draws)
+            body = SimBa(d_in, width, blocks, s.activation, draws, members)
+        else:
+            body = MLPBody(d_in, s.hidden, s.activation, draws, members, s.normalization)
+            width = body.width
+        draw = (orthogonal if s.network == "simba" else uniform)(draws)
+        return body if encoder is None else Seeing(encoder, body), width, draw
+
+    @property
+    def _environments(self) -> tuple[str, ...]:
+        """The environments that have heads of their own."""
+        return self.inputs.keys if self.settings.heads == "environment" else ()
+
+    @property
+    def _width_in(self) -> int:
+        """The number of inputs of the actor's body, which does not read the number of an environment."""
+        return self.inputs.size - bool(self._environments)
 
     def _new_actor(self) -> Actor:
         s = self.settings
 
         def make(draws: torch.Generator, members: int = 0) -> Actor:
-            body, width, draw = self._new_body(self.control.observation, s.actor_width, s.actor_blocks, draws, members)
-            return Actor(body, width, self.size, draw, s.log_std == "clipped", members)
+            body, width, draw = self._new_body(self._width_in, s.actor_width, s.actor_blocks, draws, members)
+            return Actor(body, width, self.size, draw, s.log_std == "clipped", members, self._environments)
 
         return draw_network(make, partial(make, torch.Generator()), self._draws, self.activations)
 
     def _new_critics(self) -> Critics:
-        s, d_in = self.settings, self.control.observation + self.size
+        s, d_in = self.settings, self._width_in + self.size
 
         def make(draws: torch.Generator, members: int = 1) -> Critics:
             networks = members * s.critics
             body, width, draw = self._new_body(d_in, s.critic_width, s.critic_blocks, draws, networks)
-            return Critics(QNetworks(body, width, networks, draw))
+            return Critics(QNetworks(body, width, networks, draw, self._environments))
 
         return draw_network(make, partial(make, torch.Generator()), self._draws, self.activations)
 
     def _new_adam(self, module: nn.Module, weight_decay: float, networks: int = 1) -> torch.optim.Optimizer:
         """Return AdamW. networks: those of one seed among the module's."""
         s, on_gpu = self.settings, self.device.type == "cuda"
-        constants = s.learning_rate, s.adam_betas, s.adam_epsilon, weight_decay
+        rate = initial_rate(s, s.learning_rate, captured=on_gpu and s.capture)
+        constants = rate, s.adam_betas, s.adam_epsilon, weight_decay
         if self.stack:
             return StackedAdam(module.parameters(), *constants, decoupled=True, networks=networks)
         return torch.optim.AdamW(module.parameters(), *constants, fused=True, capturable=on_gpu)
@@ -181,7 +195,7 @@ class SAC:
         shared = EndlessData(), ReleasedCode("sac"), EntropyTemperature(temperature)
         actor = Learner(
             "actor", self.actor, self._new_adam(self.actor, s.weight_decay), layers_of(self.actor),
-            tuple(wiring := wiring_of(self.actor)), wiring=wiring,
+            (*(unwired := unwired_of(self.actor)), *(wiring := wiring_of(self.actor))), wiring=wiring, unwired=unwired,
             probe=lambda: (recent := experience.recent()) and recent[0][:1], loss=self._actor_probe_loss,
             redraw=lambda: snapshot(self._new_actor()),
             features=features_of(self.actor), batches=experience.batches(self._actor_losses, draws["actor"]),
@@ -196,7 +210,8 @@ class SAC:
         net = self.critics.net
         critic = Learner(
             "critic", self.critics, self._new_adam(self.critics, s.weight_decay, s.critics), layers_of(net, "net."),
-            tuple(wiring := wiring_of(net, "net.")), wiring=wiring,
+            (*(unwired := unwired_of(net, "net.")), *(wiring := wiring_of(net, "net."))), wiring=wiring,
+            unwired=unwired,
             probe=lambda: (recent := experience.recent()) and recent[0][:2], loss=self._critic_probe_loss,
             redraw=lambda: snapshot(self._new_critics()), followers=(self.target,), networks=s.critics,
             features=features_of(net, "net."),
@@ -206,6 +221,7 @@ class SAC:
                 OtherMinibatch(lambda: (seen := experience.another(draws["critic"])) and seen[0][:2]),
                 LastLoss(lambda: self.soft_update.latest["critic"]),
                 Injectable("net"),
+                experience.window,
             ),
             **common("critic"),
         )  # fmt: skip
@@ -249,20 +265,41 @@ class SAC:
     # -- interaction ---------------------------------------------------------------------------------------
 
     def begin_task(self, env: str) -> None:
-        """Do nothing: all tasks share the networks, the replay memory and the statistics."""
+        """Act in this environment from now on, with its statistics and heads if there are several of them.
 
-    def begin_episodes(self, observations: NDArray[np.float64]) -> None:
+        All tasks share the rest of the networks and the replay memory, which keeps the transitions of earlier ones."""
+        if self.inputs.several and env != self.env:
+            self.left[self.env] = self.experience.decisions
+            self.left.pop(env, None)
+            self.inputs.key = env
+        self.env = env
+
+    def _resting(self) -> frozenset[str]:
+        """Return the environments of which the memory has no transitions, if they have heads of their own.
+
+        It has none of those that were not seen yet, or that were left before it was emptied or, unless it is a
+        reservoir, so long ago that it is full since then."""
+        experience, kept = self.experience, self.left
+        if not experience.memory.ready:
+            kept = self.left = {}
+        if not isinstance(experience.sampling, Reservoir):
+            oldest = experience.decisions - experience.memory.window * self.settings.num_envs
+            kept = {env: left for env, left in kept.items() if left > oldest}
+        return frozenset(self._environments) - {self.env} - kept.keys()
+
+    def begin_episodes(self, observations: NDArray[Any]) -> None:
         """Begin episodes: all environments were reset to these observations, (rows, d)."""
-        if self.centre.known:  # else the first step decides how they are stored
-            self.experience.memory.begin(self.centre.centre_rows(observations))
+        if self.inputs.known:  # else the first step decides how they are stored
+            self.experience.memory.begin(self.inputs.stored(observations))
         self.current = observations
 
     def act(self) -> NDArray[np.float32]:
         """Return an action for each current observation, (rows, a), within the environment's bounds."""
         s = self.settings
+        if s.heads == "environment":
+            self.soft_update.resting = self._resting()
         if s.normalize_observations:
-            self.statistics.update(by_member(self.current, self.stack))
-            self._refresh()
+            self.inputs.observe(self.current)
         shape = (s.num_envs, self.size)
         if self.experience.decisions < s.learning_starts:
             actions = draw(torch.rand, shape, self.exploration).mul_(2).sub_(1)
@@ -272,27 +309,28 @@ class SAC:
         return self.to_bounds(self.actions)
 
     @torch.no_grad()
-    def choose(self, observations: np.ndarray, noise: Tensor | None) -> NDArray[np.float32]:
-        """Return actions in [−1, 1], (rows, a), for observations (rows, d).
+    def choose(
+        self, observations: np.ndarray, noise: Tensor | None = None, env: str | None = None
+    ) -> NDArray[np.float32]:
+        """Return actions in [−1, 1], (rows, a), for observations (rows, d) of an environment, by default the current.
 
         They are the mean actions if `noise`, (*stack, n, a), is None."""
-        observations = self.centre(by_member(observations, self.stack))
-        states = self._normalize(torch.from_numpy(observations).to(self.device, torch.float32))
-        mean, log_std = self.actor(states)
+        mean, log_std = self.actor(self.inputs.of(observations, env or self.env))
         before = mean if noise is None else mean + log_std.exp() * noise.to(self.device)  # as in `sample`
         return torch.tanh(before).view(-1, self.size).cpu().numpy()
 
-    def to_bounds(self, actions: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Scale actions from [−1, 1] to the environment's bounds, and clip them against rounding errors."""
-        low, high = (np.asarray(bound, np.float32) for bound in self.control[1:])
+    def to_bounds(self, actions: NDArray[np.float32], env: str | None = None) -> NDArray[np.float32]:
+        """Scale actions from [−1, 1] to an environment's bounds, and clip them against rounding errors."""
+        control = self.spaces[env or self.env]
+        low, high = (np.asarray(bound, np.float32) for bound in (control.low, control.high))
         return np.minimum(np.maximum(low + 0.5 * (actions + 1.0) * (high - low), low), high)
 
     def remember(self, result: StepResult) -> None:
         """Store the result of the actions that `act` returned."""
-        if not self.centre.known:
-            self.centre.begin(by_member(result.final_obs, self.stack))
-            self.experience.memory.begin(self.centre.centre_rows(self.current))
-        self.experience.add(self.actions, result.reward, self.centre.centre_result(result))
+        if not self.inputs.known:
+            self.inputs.begin(result.final_obs)
+            self.experience.memory.begin(self.inputs.stored(self.current))
+        self.experience.add(self.actions, result.reward, self.inputs.stored_result(result))
         self.current = result.obs
 
     @contextmanager
@@ -301,26 +339,10 @@ class SAC:
 
         The statistics are frozen, and the actor is in evaluation mode inside the context."""
         with evaluating(self.actor):
-            yield lambda observations: self.to_bounds(self.choose(observations, noise=None))
-
-    def _refresh(self) -> None:
-        """Copy the statistics to the networks' device, in place, because a CUDA graph reads that memory.
-
-        The mean is that of centred observations."""
-        deviation = np.sqrt(self.statistics.variance + self.statistics.epsilon)
-        self.mean.copy_(torch.from_numpy(self.statistics.mean - self.centre.offset))
-        self.scale.copy_(torch.from_numpy(1.0 / deviation))
-
-    def _normalize(self, observations: Tensor) -> Tensor:
-        """Return observations, (*stack, …, d), as the networks see them."""
-        mean, scale = self.mean, self.scale
-        if self.stack:
-            shape = (*self.stack, *[1] * (observations.ndim - 2), -1)
-            mean, scale = mean.view(shape), scale.view(shape)
-        return (observations - mean) * scale
+            yield lambda observations: self.to_bounds(self.choose(observations, env=env), env)
 
     def _transitions(self, sample: Sample) -> Transitions:
-        states, next_states = self._normalize(sample.frames).unbind(-2)
+        states, next_states = self.inputs.of_frames(sample.frames)
         return Transitions(states, sample.actions, sample.rewards, sample.terminated, next_states)
 
     # -- learning ------------------------------------------------------------------------------------------
@@ -331,7 +353,7 @@ class SAC:
             noise = self._action_noise(sample.rewards.shape[-1], self.noise)
             if self.captured and not (hooks.penalizes or hooks.follows_updates):
                 changes = sum(len(learner.changes) for learner in self.learners.values())
-                self.captured(*sample, noise, structure=changes)
+                self.captured(*sample, noise, structure=hash((changes, self.soft_update.resting)))
             else:
                 self._learn_from(*sample, noise, hooks=hooks)
         return True
@@ -365,19 +387,21 @@ class SAC:
     def state_dict(self) -> dict[str, Any]:
         return {
             "learners": {name: learner_state(learner) for name, learner in self._all_learners().items()},
-            "statistics": self.statistics.state_dict(),
-            "centre": self.centre.state_dict(),
+            **self.inputs.state_dict(),
             "experience": self.experience.state_dict(),
             "generators": {name: states_of(draws) for name, draws in self._generators().items()},
+            **({"env": self.env, "left": dict(self.left)} if self.inputs.several else {}),
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         for name, learner in self._all_learners().items():
             load_learner_state(learner, state["learners"][name])
-        self.statistics.load_state_dict(state["statistics"])
-        self.centre.load_state_dict(state["centre"])
+        self.inputs.load_state_dict(state)
         if self.settings.normalize_observations:
-            self._refresh()
+            self.inputs.refresh(*self.inputs.keys)
+        if self.inputs.several:
+            self.env = self.inputs.key = state["env"]
+            self.left = dict(state["left"])
         self.experience.load_state_dict(state["experience"])
         for name, draws in self._generators().items():
             set_states(draws, state["generators"][name])

@@ -1,5 +1,9 @@
 """The networks of SAC: SimBa (Lee et al. 2025) and plain MLPs, each as a single network or as a stack.
 
+Images are read by convolutions before these. The actor and each critic have convolutions of their own, trained by their
+own loss. In Stable-Baselines3, which also separates actor and critics, the critics share theirs. DrQ (Kostrikov et al.
+2021) has one set for actor and critics, which only the critics' loss trains.
+
 The critics of one agent are a stack. In a stack of agents, their actors are one too, and the critics are a stack of
 seeds × critics networks, those of a seed one after the other.
 """
@@ -14,6 +18,7 @@ from torch.distributions import Distribution, Independent, Normal
 
 from ...interventions import Layer, StackedLayerNorm, StackedLinear, Units, Wiring
 from ...networks import Normalization, Role, hidden_linear, hidden_norm
+from ..encoders import Convolution, Convolutions
 
 EPSILON = 1e-6  # of SimBa's layer normalisation: Flax's default
 TRUNCATED = 0.87962566  # standard deviation of N(0, 1) truncated at ±2
@@ -63,6 +68,19 @@ def make_linear(
             draw(weight)
         layer.bias.zero_()
     return layer
+
+
+def draw_convolution(draw: Draw) -> Callable[[Convolution], None]:
+    """Return what initialises a convolution, or a stack of them, with zero biases. draw: Draws matrices."""
+
+    def initialise(layer: Convolution) -> None:
+        assert layer.bias is not None
+        with torch.no_grad():
+            for weight in layer.weight if layer.weight.ndim > 4 else (layer.weight,):
+                draw(weight.flatten(1))  # a view
+            layer.bias.zero_()
+
+    return initialise
 
 
 def make_norm(width: int, members: int) -> nn.Module:
@@ -189,10 +207,69 @@ class MLPBody(nn.Module):
         return {f"activations.{i}": Wiring((name,), readers[i], norms[i]) for i, name in enumerate(names)}
 
 
+class Seeing(nn.Module):
+    """A body behind convolutions, which read the image in its inputs; the other inputs are joined to their features.
+
+    Args:
+        encoder: The convolutions, (n, d_in) → (n, encoder.features), or for a stack (members, n, …).
+        body: The network that reads these features.
+    """
+
+    def __init__(self, encoder: Convolutions, body: SimBa | MLPBody) -> None:
+        super().__init__()
+        self.encoder, self.body = encoder, body
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.body(self.encoder(x))
+
+    def layers(self) -> list[str]:
+        """Return the names of the convolutions and of the linear layers, in forward order."""
+        return [*(layer.name for layer in self.encoder.layers("encoder.")), *(f"body.{x}" for x in self.body.layers())]
+
+    def wiring(self, heads: tuple[str, ...]) -> dict[str, Wiring]:
+        """Return the wiring of the units of both parts."""
+        names = {**{name: f"body.{name}" for name, _ in self.body.named_modules()}, **{head: head for head in heads}}
+        inner = {
+            names[unit]: Wiring(*(tuple(names[name] for name in group) for group in (w.incoming, w.outgoing, w.norms)))
+            for unit, w in self.body.wiring(heads).items()
+        }
+        return {**self.encoder.wiring("encoder.", [f"body.{self.body.layers()[0]}"]), **inner}
+
+
+Body = SimBa | MLPBody | Seeing
+
+
+class Heads(nn.ModuleDict):
+    """A linear head for each environment: features (n, width) → (n, d_out), or (members, n, …) for a stack.
+
+    All heads read all rows, and of each row the output of the head of its environment is returned. So the others get a
+    gradient of zero from it. `environments` are the numbers of the rows' environments, (n,)."""
+
+    def forward(self, features: Tensor, environments: Tensor) -> Tensor:
+        outputs = torch.stack([head(features) for head in self.values()], -2)
+        own = environments.long()[..., None, None].expand(*outputs.shape[:-2], 1, outputs.shape[-1])
+        return outputs.gather(-2, own).squeeze(-2)
+
+
+def make_head(
+    width: int, d_out: int, members: int, draw: Draw, environments: Sequence[str]
+) -> nn.Linear | StackedLinear | Heads:
+    """Return a head, or one for each of these environments."""
+    if not environments:
+        return make_linear(width, d_out, members, draw)
+    return Heads({env: make_linear(width, d_out, members, draw) for env in environments})
+
+
+def names_of(head: nn.Module, name: str) -> tuple[str, ...]:
+    """Return the names of the linear layers of a head with this name."""
+    return tuple(f"{name}.{env}" for env in head) if isinstance(head, Heads) else (name,)
+
+
 class Actor(nn.Module):
     """A tanh-Gaussian policy: observations (n, d) → mean and log-standard deviation before tanh, (n, actions) each.
 
-    In a stack, observations and outputs have the members as their first axis.
+    In a stack, observations and outputs have the members as their first axis. With a head for each environment, the
+    last of the observation's numbers is that of its environment, and only the heads read it.
 
     Args:
         body: The network below the heads, (n, d) → (n, width).
@@ -203,21 +280,31 @@ class Actor(nn.Module):
             network has outputs near 0, so its standard deviation is about 1 if it is clipped, and e⁻⁴ if it is
             squashed.
         members: Number of policies in a stack. 0: no stack.
+        environments: The environments that have heads of their own. (): all share one.
     """
 
-    heads = ("mean", "log_std")
-
     def __init__(
-        self, body: SimBa | MLPBody, width: int, actions: int, draw: Draw, clipped: bool = False, members: int = 0
+        self,
+        body: Body,
+        width: int,
+        actions: int,
+        draw: Draw,
+        clipped: bool = False,
+        members: int = 0,
+        environments: Sequence[str] = (),
     ) -> None:
         super().__init__()
-        self.body, self.clipped = body, clipped
-        self.mean = make_linear(width, actions, members, draw)
-        self.log_std = make_linear(width, actions, members, draw)
+        self.body, self.clipped, self.several = body, clipped, bool(environments)
+        self.mean = make_head(width, actions, members, draw, environments)
+        self.log_std = make_head(width, actions, members, draw, environments)
+        self.heads = (*names_of(self.mean, "mean"), *names_of(self.log_std, "log_std"))
 
     def forward(self, observations: Tensor) -> tuple[Tensor, Tensor]:
+        own: tuple[Tensor, ...] = ()
+        if self.several:
+            observations, own = observations[..., :-1], (observations[..., -1],)
         features = self.body(observations)
-        mean, log_std = self.mean(features), self.log_std(features)
+        mean, log_std = self.mean(features, *own), self.log_std(features, *own)
         if self.clipped:
             return mean, log_std.clamp(*CLIPPED)
         low, high = LOG_STD
@@ -245,24 +332,30 @@ def gaussian(mean: Tensor, log_std: Tensor) -> Distribution:
 class QNetworks(nn.Module):
     """A stack of Q-networks: inputs (n, d + actions), or those of each seed, (seeds, n, d + actions) → (members, n).
 
+    With a head for each environment, another input follows these, the number of the environment.
+
     Args:
         body: The network below the head, (n, d + actions) → (members, n, width).
         width: Width of the body's features.
         members: Number of networks, those of a seed one after the other.
         draw: Draws the weights of one head.
+        environments: The environments that have heads of their own. (): all share one.
     """
 
-    heads = ("head",)
-
-    def __init__(self, body: SimBa | MLPBody, width: int, members: int, draw: Draw) -> None:
+    def __init__(self, body: Body, width: int, members: int, draw: Draw, environments: Sequence[str] = ()) -> None:
         super().__init__()
-        self.body, self.members = body, members
-        self.head = make_linear(width, 1, members, draw)
+        self.body, self.members, self.several = body, members, bool(environments)
+        self.head = make_head(width, 1, members, draw, environments)
+        self.heads = names_of(self.head, "head")
 
     def forward(self, x: Tensor) -> Tensor:
         if x.ndim > 2:  # all networks of a seed get the inputs of that seed
             x = x[:, None].expand(-1, self.members // len(x), -1, -1).flatten(0, 1)
-        return self.head(self.body(x)).squeeze(-1)
+        elif isinstance(self.body, Seeing):
+            x = x.expand(self.members, -1, -1)
+        if not self.several:
+            return self.head(self.body(x)).squeeze(-1)
+        return self.head(self.body(x[..., :-1]), x[..., -1]).squeeze(-1)
 
 
 class Critics(nn.Module):
@@ -273,19 +366,25 @@ class Critics(nn.Module):
 
     def __init__(self, net: QNetworks) -> None:
         super().__init__()
-        self.net = net
+        self.net, self.several = net, net.several
 
     def forward(self, observations: Tensor, actions: Tensor) -> Tensor:
-        return self.net(torch.cat([observations, actions], -1))
+        own: tuple[Tensor, ...] = ()
+        if self.several:  # the number of the environment stays the last
+            observations, own = observations[..., :-1], (observations[..., -1:],)
+        return self.net(torch.cat([observations, actions, *own], -1))
 
 
 def layers_of(headed: Actor | QNetworks, prefix: str = "") -> tuple[Layer, ...]:
-    """Return a body's first layer (encoder), its other layers (hidden) and its heads, with names under `prefix`."""
+    """Return a body's first layer, or its convolutions (encoder), its other layers (hidden) and its heads.
+
+    Their names are under `prefix`."""
     body = [f"body.{name}" for name in headed.body.layers()]
     names = [*body, *headed.heads]
+    first = len(headed.body.encoder.layers("")) if isinstance(headed.body, Seeing) else 1
 
     def role(depth: int) -> Role:
-        return "head" if depth >= len(body) else "hidden" if depth else "encoder"
+        return "head" if depth >= len(body) else "hidden" if depth >= first else "encoder"
 
     return tuple(
         Layer(prefix + name, headed.get_submodule(name), role(depth), min(depth, len(body)))
@@ -295,6 +394,8 @@ def layers_of(headed: Actor | QNetworks, prefix: str = "") -> tuple[Layer, ...]:
 
 def features_of(headed: Actor | QNetworks, prefix: str = "") -> str | None:
     """Return the name of SimBa's last normalisation, or None for a body that ends in an activation."""
+    if isinstance(headed.body, Seeing):
+        return f"{prefix}body.body.norm" if isinstance(headed.body.body, SimBa) else None
     return f"{prefix}body.norm" if isinstance(headed.body, SimBa) else None
 
 
@@ -308,3 +409,12 @@ def wiring_of(headed: Actor | QNetworks, prefix: str = "") -> dict[str, Wiring]:
         place((unit,))[0]: Wiring(place(wires.incoming), place(wires.outgoing), place(wires.norms))
         for unit, wires in headed.body.wiring(headed.heads).items()
     }
+
+
+def unwired_of(headed: Actor | QNetworks, prefix: str = "") -> dict[str, str]:
+    """Return the convolutions' units without a wiring, each with the reason, named as in `layers_of`."""
+    if not isinstance(headed.body, Seeing):
+        return {}
+    wired = wiring_of(headed, prefix)
+    reason = "has no private weights: it feeds a residual sum, or other numbers are joined to its outputs"
+    return {unit: reason for unit in headed.body.encoder.units(f"{prefix}body.encoder.") if unit not in wired}

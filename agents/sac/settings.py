@@ -8,9 +8,18 @@ import tyro
 
 from ...engine.settings import Device, Groups, device_here
 from ..image_settings import ImageSettings
-from ..limits import compile_problem, negative, not_positive, outside_unit_interval, wrong_adam_betas
+from ..limits import (
+    compile_problem,
+    drawn_by_member,
+    negative,
+    not_positive,
+    outside_unit_interval,
+    wrong_adam_betas,
+    wrong_sampling,
+)
 
 COMPILE_PAYS_AFTER = 20_000  # gradient steps
+HeadsSetting = Literal["one", "environment", "one-hot"]
 WIDEST = 128  # networks that gain on a CPU from a stack: products of wider ones take nearly all the time
 
 
@@ -28,6 +37,8 @@ class SACSettings(ImageSettings):
     """Capacity of the replay memory in decisions."""
     replay_folder: str | None = None
     """Keep the observations of the replay memory in a file in this folder instead of in RAM."""
+    replay_sampling: str = "uniform"
+    """Which transitions are learned: uniform, recency(horizon=80000,low=.1), or reservoir, a sample of all so far."""
     learning_starts: int = 5_000
     """Decisions with random actions before learning begins."""
     priming_updates: int = 0
@@ -50,6 +61,9 @@ class SACSettings(ImageSettings):
     """With --network mlp: layer or spectral normalisation of the hidden layers, before their activation."""
     log_std: Annotated[Literal["squashed", "clipped"], tyro.conf.arg(metavar="squashed|clipped")] = "squashed"
     """The policy's log-standard deviation: squashed into [-10, 2] by a tanh (SimBa), or clipped to [-20, 2] (SB3)."""
+    heads: Annotated[HeadsSetting, tyro.conf.arg(metavar="one|environment|one-hot")] = "one"
+    """In a sequence of environments: one head for all, with statistics of all; heads and statistics for each
+    environment; or one head, of networks that read the environment as a one-hot vector, with statistics for each."""
     critics: int = 2
     """Number of critics. The smallest of their values is used (clipped double Q-learning)."""
     activation: str = "relu"
@@ -83,7 +97,7 @@ class SACSettings(ImageSettings):
         "environment": ("action_repeat", "normalize_observations"),
         "network": (
             "network", "actor_width", "actor_blocks", "critic_width", "critic_blocks", "hidden", "normalization",
-            "log_std", "critics", "activation",
+            "log_std", "heads", "critics", "activation",
         ),
         "speed": ("replay_folder", "device", "compile", "capture"),
     }  # fmt: skip
@@ -106,7 +120,9 @@ class SACSettings(ImageSettings):
 
     def worth_stacking(self) -> bool:
         widths = (self.actor_width, self.critic_width) if self.network == "simba" else self.hidden
-        return max(widths) <= WIDEST or device_here(self.device) == "cuda"
+        if self.device == "cuda" or device_here(self.device) == "cuda":
+            return True
+        return max(widths) <= WIDEST and not self.show_images()
 
     def problems(self) -> Iterator[str]:
         yield from super().problems()
@@ -115,6 +131,7 @@ class SACSettings(ImageSettings):
             "critic_width", "critic_blocks", "critics", "learning_rate", "adam_epsilon", "temperature", "hidden",
         )  # fmt: skip
         yield from wrong_adam_betas(self.adam_betas)
+        yield from wrong_sampling(self.replay_sampling)
         if self.normalization != "none" and self.network != "mlp":
             reason = "SimBa has its own layer normalisation"
             yield f"--normalization {self.normalization} needs --network mlp: {reason}"
@@ -126,14 +143,6 @@ class SACSettings(ImageSettings):
         if self.replay_size < self.batch_size:
             yield f"--replay-size is {self.replay_size}, but must be at least --batch-size ({self.batch_size})"
 
-    def _draws_by_member(self) -> str | None:
-        """Return a line for the user if each member of a stack draws its own random activations, else None."""
-        from ...networks.activations import RandomActivation, parse_activation  # PyTorch, which help lines do without
-
-        if not (self.stacked and isinstance(parse_activation(self.activation), RandomActivation)):
-            return None
-        return f"--activation {self.activation} draws for each seed of a stack: updates run in eager mode, slower"
-
     def resolve(self) -> str | None:
         note = super().resolve()
         self.device = device_here(self.device)
@@ -141,7 +150,7 @@ class SACSettings(ImageSettings):
             _, steps = self.stream()
             updates = steps * self.cycles / self.action_repeat * self.replay_ratio + self.priming_updates
             self.compile = "on" if updates >= COMPILE_PAYS_AFTER else "off"
-        if self.compile == "on" and (problem := compile_problem() or self._draws_by_member()):
+        if self.compile == "on" and (problem := compile_problem() or drawn_by_member(self)):
             self.compile = "off"
             return problem
         return note

@@ -11,11 +11,14 @@ everything is written in place, so that the update can be compiled or recorded a
 
 In a stack of agents, all tensors have the members as their first axis, and each member has its own losses, critics and
 temperature. The shape `stack` is (members,) then, and () for one agent.
+
+With a head for each environment, a batch may have transitions of several. A head without any in the memory rests: its
+gradient would be zero, but Adam's momentum and the weight decay would move it.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -25,6 +28,7 @@ from ...engine.hooks.driver import HookDriver
 from ...interventions import EntropyTemperature, Learner
 from ...networks.activations import is_random
 from ...networks.optimizers import step
+from ..offpolicy.gradients import differentiate
 from .networks import Actor
 
 STATISTICS = ("loss/actor", "loss/critic", "policy/entropy", "q/mean", "temperature")
@@ -42,7 +46,7 @@ class Temperature(nn.Module):
 
 
 class Transitions(NamedTuple):
-    """A batch with normalised observations.
+    """A batch with normalised observations, whose last numbers may say the environment (see `inputs`).
 
     Shapes: states and next_states (*stack, n, d), actions (*stack, n, a), rewards and terminated (*stack, n)."""
 
@@ -68,17 +72,6 @@ def freeze(parameters: Iterable[nn.Parameter]) -> Iterator[None]:
     finally:
         for parameter in trained:
             parameter.requires_grad_()
-
-
-def differentiate(
-    loss: Callable[..., tuple[Tensor, Tensor]], parameters: Sequence[Tensor], *inputs: Any
-) -> tuple[Tensor, Tensor, list[Tensor]]:
-    """Return the loss and the constant that `loss(*inputs)` returns, (*stack,), and the gradients of the loss.
-
-    In a stack, they are those of the sum over the members, of which each has its own parameters."""
-    value, constant = loss(*inputs)
-    gradients = torch.autograd.grad(value, parameters, torch.ones_like(value))
-    return value.detach(), constant, [gradient.contiguous() for gradient in gradients]  # fused AdamW asks for it
 
 
 class SoftUpdate:
@@ -108,6 +101,8 @@ class SoftUpdate:
         self.gamma, self.tau, self.target_entropy = gamma, tau, target_entropy
         self.latest: dict[str, Tensor] = {}  # losses of the last update without penalties, (*stack,), by learner
         self.changes = -1  # of actor and critics, when the lists below were made
+        self.resting: frozenset[str] = frozenset()  # environments whose heads stay as they are, without data for them
+        self.idle: tuple[frozenset[str], set[nn.Parameter]] = self.resting, set()  # resting heads, and what they have
         self.trained: tuple[list[nn.Parameter], list[nn.Parameter]] = [], []  # of actor and critics
         self.log_alpha = list(temperature.learner.module.parameters())
         self.averaged: tuple[list[Tensor], list[Tensor]] = [], []  # parameters of target and critics
@@ -146,6 +141,8 @@ class SoftUpdate:
     def _prepare(self) -> None:
         """Look at the networks anew if an intervention has changed an architecture."""
         if self.changes == (changes := len(self.actor.changes) + len(self.critics.changes)):
+            if self.idle[0] != self.resting:
+                self._find_idle()
             return
         target, critics = self.target, self.critics.module
         self.changes, self.trained = changes, (_trainable(self.policy), _trainable(critics))
@@ -153,6 +150,13 @@ class SoftUpdate:
         self.copied = list(zip(target.buffers(), critics.buffers(), strict=True))
         random = bool(self.stack) and (is_random(self.policy) or is_random(critics))
         self.differentiate = differentiate if random else self.compiled
+        self._find_idle()
+
+    def _find_idle(self) -> None:
+        """Look for the parameters of the resting heads."""
+        named = [*self.policy.named_parameters(), *self.critics.module.named_parameters()]
+        idle = {p for name, p in named if any(f".{env}." in name for env in self.resting)}
+        self.idle = self.resting, idle
 
     def _step(
         self, learner: Learner, parameters: list[nn.Parameter], gradients: Sequence[Tensor],
@@ -160,7 +164,7 @@ class SoftUpdate:
     ) -> None:  # fmt: skip
         assert learner.optimizer is not None
         for parameter, gradient in zip(parameters, gradients, strict=True):
-            parameter.grad = gradient
+            parameter.grad = None if parameter in self.idle[1] else gradient
         if hooks and hooks.penalizes and (penalty := hooks.penalty(learner)).requires_grad:
             penalty.backward()
         if hooks:

@@ -10,7 +10,8 @@ from ...envs import Envs, Repeat, side_by_side
 from ...envs.fault import text_of
 from ..spaces import row_space
 from ..work import AgentWork, World, make_flat
-from .agent import SAC, Control
+from .agent import SAC
+from .inputs import Control
 from .settings import SACSettings
 from .update import STATISTICS
 
@@ -27,22 +28,25 @@ class SACWork(AgentWork):
 
     def space(self, env: str) -> Control:
         """Return the length of the observations and the bounds of the actions. Raises ValueError if there are none."""
-        size, action, *_ = row_space(env, "sac", self.settings.kwargs)
+        s = self.settings
+        size, action, dtype, picture = row_space(
+            env, "sac", s.kwargs, observations=s.observations, images=True, united=self.united
+        )
         assert isinstance(action, gym.spaces.Box)
         if not (action.is_bounded() and max(np.abs(action.low).max(), np.abs(action.high).max()) < BOUNDLESS):
             raise ValueError(f"{env}: SAC needs bounded actions, but they are {text_of(action)}")
         low, high = (tuple(map(float, bound)) for bound in (action.low, action.high))
-        return Control(size, low, high)
+        return Control(size, low, high, picture, "uint8" if dtype == "uint8" else "float32")
 
     def new_agent(self, settings: SACSettings, spaces: Mapping[str, Control]) -> SAC:
         return SAC(settings, spaces)
 
     @staticmethod
     def envs(settings: SACSettings, env: str, worlds: Sequence[World]) -> Envs:
-        makes = [partial(_make_repeated, settings.action_repeat, env, world) for world in worlds]
+        makes = [partial(_make_repeated, settings, env, world) for world in worlds]
         return side_by_side(makes, **settings.stepping)
 
 
-def _make_repeated(times: int, env: str, world: World) -> gym.Env:
-    one = make_flat(env, world)
-    return one if times == 1 else Repeat(one, times)
+def _make_repeated(settings: SACSettings, env: str, world: World) -> gym.Env:
+    one = make_flat(env, world, settings.observations)
+    return one if settings.action_repeat == 1 else Repeat(one, settings.action_repeat)

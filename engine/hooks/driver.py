@@ -10,7 +10,18 @@ from typing import Any, TypedDict
 import torch
 from torch import Tensor
 
-from ...interventions import Every, Hook, Learner, Memory, Moment, UnknownName, When, did_you_mean
+from ...interventions import (
+    Every,
+    Hook,
+    KeepNewest,
+    Learner,
+    Memory,
+    Moment,
+    ReplayWindow,
+    UnknownName,
+    When,
+    did_you_mean,
+)
 from ...metrics import (
     METRICS,
     TRAINABILITY,
@@ -237,10 +248,13 @@ class HookDriver:
 
     def _check_condition(self, hook: Hook, when: When) -> None:
         """Raise ValueError for a condition on a metric that is not measured, or that cannot hold for some seeds."""
-        if self.seeds and hook.intervention.has("restructure"):
+        together = hook.intervention.together
+        if hook.intervention.has("restructure"):
+            together = "changes the structure of the networks, which the seeds of a stack share"
+        if self.seeds and together:
             raise ValueError(
-                f"{hook.text}: {hook.intervention.name} changes the structure of the networks, which the seeds of a "
-                f"stack share, so it cannot wait for a condition of each: train one seed at a time, or give a step"
+                f"{hook.text}: {hook.intervention.name} {together}, so it cannot wait for a condition of each: train "
+                f"one seed at a time, or give a step"
             )
         metric, known = when.metric, self._measured_names(hook)
         if metric in known:
@@ -303,7 +317,7 @@ class HookDriver:
     def _apply(self, hook: Hook, learner: Learner, step: int, seeds: Sequence[int] | None = None) -> None:
         """Apply a hook to a learner, in a stack to these seeds, and log it. A stack has a list of numbers by seed."""
         was, weights = View(learner, seeds=seeds), _weights(learner)
-        before = self._measure(was)
+        before = self._measure(was) | self._memory(hook, learner, seeds)
         started = time.perf_counter()
         where = f"{hook.text} on {learner.name} at step {step}"
         apart = seeds is not None and not hook.intervention.has("restructure")
@@ -322,7 +336,7 @@ class HookDriver:
                 "sfe": [sfe(*pair) for pair in pairs],
                 "sfe_normalized": [sfe(*pair, normalized=True) for pair in pairs],
             }
-            if was.has_units:
+            if was.has_units and now.has_units:  # else all transitions were forgotten
                 turned = list(map(feature_covariance_distance, was.features, now.features))  # of each network
                 each = len(turned) // len(pairs)
                 changes["feature_covariance_distance"] = [
@@ -339,7 +353,7 @@ class HookDriver:
             written=len(written),
             contract=contract_of(hook, learner),
             before=before,
-            after=self._measure(now),
+            after=self._measure(now) | self._memory(hook, learner, seeds),
             change=change,
             seconds=round(seconds, 6),
         )
@@ -354,6 +368,16 @@ class HookDriver:
         found = {name: [own[name] for own in by_seed] for name in by_seed[0]}
         found |= {name: fit.view(len(by_seed), -1).mean(1).tolist() for name, fit in fits.items()}
         return self._for_event(found)
+
+    def _memory(self, hook: Hook, learner: Learner, seeds: Sequence[int] | None) -> dict[str, Any]:
+        """Return the size of the replay memory if a hook acts on it, as `_measure` returns metrics."""
+        window = learner.offers(ReplayWindow) if isinstance(hook.intervention, KeepNewest) else None
+        if window is None:
+            return {}
+        sizes = window.sizes()
+        if not learner.seeds:
+            return {"replay/size": float(sizes[0])}
+        return self._for_event({"replay/size": [float(sizes[seed]) for seed in seeds or ()]})
 
     def _for_event(self, numbers: Mapping[str, list[float]]) -> dict[str, Any]:
         """Return numbers by seed as an event has them: lists for a stack of several seeds, or those of the only one."""

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ...interventions import Hook, Learner
+from ...interventions import Hook, Learner, ReplayWindow
 from ...interventions.base import copy_state
 from ...interventions.contract import reached_by
 from ...networks.members import only
@@ -20,7 +20,8 @@ def acting_on(hook: Hook, learner: Learner, seeds: Sequence[int]) -> Iterator[No
     """Let a block apply a hook to these seeds of a stack alone, by their positions.
 
     The networks, optimizers and generators of the other seeds are put back (see `only`), also in a learner that the
-    contract resets too, and so is what the intervention's state holds for them: the rows of its tensors.
+    contract resets too, and so are their replay memory, and what the intervention's state holds for them: the rows of
+    its tensors.
 
     Raises RunError if something else in this state has changed, which the other seeds would share.
     """
@@ -29,10 +30,14 @@ def acting_on(hook: Hook, learner: Learner, seeds: Sequence[int]) -> Iterator[No
         yield
         return
     before = copy_state(state_of(hook)["intervention"])
+    window = learner.offers(ReplayWindow)
+    marks = window.marks[others] if window else None
     with ExitStack() as stack:
         for each in reached_by(learner):
             stack.enter_context(only(each, seeds))
         yield
+    if window and marks is not None:
+        window.marks[others] = marks
     after = copy_state(state_of(hook)["intervention"])
     try:
         changed = _put_back(before, after, learner, others)

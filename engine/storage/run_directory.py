@@ -30,6 +30,7 @@ LOGS = {
     "tensorboard": tensorboard.FILE,
 }
 CHECKPOINTS = "checkpoints"
+NUMBERS = ("evaluation", "random")  # events that tell only a number, which would be a text of its own in TensorBoard
 STATE = ("algorithm", "settings", "tasks", "start_step", "stop_step")  # the entries of config.json that a state needs
 
 
@@ -158,7 +159,7 @@ class RunDirectory:
         self._write("events", fields)
         if "events" in self._logs:
             self.flush("events")
-        if "tensorboard" in self._logs:
+        if "tensorboard" in self._logs and fields["event"] not in NUMBERS:
             self._append("tensorboard", tensorboard.text(fields["step"], "event", _describe(fields)))
 
     def _scalars(self, step: int, values: Mapping[str, float], labels: Mapping[str, int]) -> None:

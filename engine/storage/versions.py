@@ -9,7 +9,7 @@ from typing import Any
 from ...registry.errors import RunError, UsageError
 from . import signed_json
 
-PACKAGES = ("supple", "torch", "numpy", "gymnasium", "mujoco", "ale-py", "transformers")
+PACKAGES = ("supple", "torch", "numpy", "gymnasium", "mujoco", "ale-py", "minatar", "minigrid", "transformers")
 LATER = "later_versions"  # the entry of config.json with those under which a run was continued, if others
 
 

@@ -26,10 +26,11 @@ REWARD: Types = {**MEASURED, **TEXT}  # of an explosion: "nan", "inf" and "-inf"
 ANY: Types = {**MEASURED, **TEXT, **OBJECT, **LIST, **FLAG}  # for fields that only one kind has
 
 PLACE = {"step": COUNT, "task": COUNT, "cycle": COUNT, "seed": COUNT, "env": TEXT, "name": TEXT}
+TASKS = ("task", "evaluated")  # fields that are an index of a task
 EVENT = {
     "event": TEXT, "hook": TEXT, "intervention": TEXT, "learner": TEXT, "contract": OBJECT, "before": OBJECT,
     "after": OBJECT, "change": OBJECT, "shift": OBJECT, "seconds": MEASURED, "return": MEASURED, "reward": REWARD,
-    "seeds": LIST, "reason": TEXT,
+    "seeds": LIST, "reason": TEXT, "evaluated": COUNT,
 }  # fmt: skip
 LISTS = {"before": LIST, "scores": LIST, "losses": LIST, "accuracies": LIST}
 OUTCOME = {"updates": COUNT, "online_accuracy": MEASURED, "test_accuracy": MEASURED, **LISTS}
@@ -123,7 +124,7 @@ def _is_valid(rows: Sequence[Row], log: str, tasks: int) -> bool:
             return False
         for name in (name for name, value in first.items() if type(value) is int):
             low, high = min(map(itemgetter(name), group)), max(map(itemgetter(name), group))
-            least, most = {"step": (0, LARGEST), "task": (0, tasks - 1)}.get(name, (-LARGEST, LARGEST))
+            least, most = {"step": (0, LARGEST), **dict.fromkeys(TASKS, (0, tasks - 1))}.get(name, (-LARGEST, LARGEST))
             if low < least or high > most:
                 return False
     return True
@@ -149,6 +150,6 @@ def _problem(row: Row, log: str, tasks: int) -> str:
             return f"{name!r} should hold numbers, but holds {schema.describe_value(bad[0])}"
         if name == "seeds" and (bad := [item for item in value if type(item) is not int]):
             return f"'seeds' should hold integers, but holds {schema.describe_value(bad[0])}"
-    if not 0 <= (task := row.get("task", 0)) < tasks:
-        return f"it belongs to task {task}, but config.json lists {tasks} tasks"
+    if wrong := [row[name] for name in TASKS if name in row and not 0 <= row[name] < tasks]:
+        return f"it belongs to task {wrong[0]}, but config.json lists {tasks} tasks"
     return f"'step' is {row['step']}" if row["step"] < 0 else ""

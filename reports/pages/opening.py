@@ -35,7 +35,9 @@ class Opening:
     test: str = ""
 
 
-def make_opening(data: ComparisonData, what: str, measures: Sequence[Measure], meaning: str = "") -> Opening:
+def make_opening(
+    data: ComparisonData, what: str, measures: Sequence[Measure], meaning: str = "", more: Sequence[str] = ()
+) -> Opening:
     """Return the opening of a report.
 
     Args:
@@ -44,6 +46,7 @@ def make_opening(data: ComparisonData, what: str, measures: Sequence[Measure], m
         measures: The numbers by which arms are compared. The differences that are not significant are listed
             for the first one only, in every environment and variant.
         meaning: The definition of the first one as a sentence, if its name is not enough.
+        more: Further sentences on what can be concluded.
     """
     compared = [_arms_sentence(data, what), _steps_sentence(data), _seeds_sentence(data)]
     if not measures or len(data.arms) == 1:
@@ -53,7 +56,8 @@ def make_opening(data: ComparisonData, what: str, measures: Sequence[Measure], m
     before = ", as declared before the runs" if data.first.config.get("leads") else ""
     also = f"{',' * bool(before)} and also by {join_words(_cut_names(others))}" if others else ""
     compared += [f"Arms are compared by {name}{before}{also}.", *filter(None, [meaning])]
-    return Opening(compared, *conclude(measures), _test_sentence(measures))
+    can, cannot = conclude(measures)
+    return Opening(compared, [*can, *_cut_sentences(list(more))], cannot, _test_sentence(measures))
 
 
 def conclude(measures: Sequence[Measure]) -> tuple[list[str], list[str]]:

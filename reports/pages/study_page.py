@@ -28,6 +28,7 @@ def render_study(
     verdict: Sequence[str],
     plots: "Sequence[Plot]",
     place: Path,
+    more: Sequence[str] = (),
 ) -> str:
     """Return the page as text.
 
@@ -40,6 +41,7 @@ def render_study(
         verdict: Sentences about the differences in these.
         plots: The figures.
         place: The folder that contains the report.
+        more: Further sentences on what can be concluded.
     """
     by_cell = {f"{group.words} {arm}": runs for group, arm, runs in study.cells}
     runs = study.runs
@@ -55,7 +57,7 @@ def render_study(
         title=f"{title}: {stream}",
         facts=_facts(study),
         limits=limits_text(ComparisonData(study.path, by_cell)),
-        opening=make_opening(ComparisonData(study.path, study.arms), f"{study.kind} on {stream}", measures),
+        opening=make_opening(ComparisonData(study.path, study.arms), f"{study.kind} on {stream}", measures, more=more),
         verdict=verdict,
         settings=[*data, *settings_of(runs)],
         command="\n".join(dict.fromkeys(run.command for run in runs)),

@@ -154,7 +154,8 @@ def _first_word(args: Sequence[str]) -> str:
 def load_plugins(args: Sequence[str]) -> None:
     """Import the plug-ins that the command line names by --plugin, and the modules of its environments.
 
-    A module is named as in `module:Id-v0`. The other options may depend on what the plug-ins register.
+    A module is named as in `module:Id-v0`. Those of `envs.PACKAGED` are imported where they are needed. The other
+    options may depend on what the plug-ins register.
 
     Raises:
         UsageError: A plug-in cannot be imported.
@@ -165,6 +166,10 @@ def load_plugins(args: Sequence[str]) -> None:
         for name in ",".join(_find_values(args, option)).split(","):
             module, colon, _ = name.strip().partition(":")
             if colon and not {module, f"{module}.py"} & {plugin.name for plugin in plugins.loaded()}:
+                from supple.envs.packaged import PACKAGED
+
+                if module.lower() in PACKAGED:  # imported where it is needed
+                    continue
                 try:
                     plugins.load(module, option)
                 except UsageError as error:

@@ -18,6 +18,7 @@ AGENTS = {
     "max-steps": "steps", "max-steps-per-episode": "max-episode-steps",
     "n-envs": "num-envs", "n-eval-episodes": "eval-episodes", "eval-num": "eval-episodes",
     "cuda": "device",
+    "anneal-lr": "schedule", "lr-schedule": "schedule", "lr-scheduler-type": "schedule",
     "discount": "gamma", "beta1": "adam-betas", "eps": "adam-epsilon", "adam-eps": "adam-epsilon",
     "net-arch": "hidden", "hidden-layer-sizes": "hidden", "activation-fn": "activation",
 }  # fmt: skip
@@ -40,7 +41,7 @@ PEERS: dict[str, dict[str, str]] = {
         "clip-range": "clip", "clip-coef": "clip", "clip-eps": "clip",
         "clip-range-vf": "clip-value", "clip-vloss": "clip-value",
         "ent-coef": "entropy-coefficient", "vf-coef": "value-coefficient",
-        "norm-adv": "normalize-advantage", "anneal-lr": "anneal",
+        "norm-adv": "normalize-advantage",
         "ortho-init": "initialization", "normalize": "normalize-observations",
     },
     "dqn": AGENTS | OFF_POLICY | {

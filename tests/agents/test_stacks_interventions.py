@@ -18,10 +18,11 @@ ppo_in_float64, dqn_in_float64, sac_in_float64 = ppo.in_float64, dqn.in_float64,
 images_in_float64 = ppo.in_float64
 PARAMETERS = {
     "cbp": {"replacement_rate": 0.05, "maturity": 2}, "dash": {"batches": 2}, "redo": {"tau": 0.9},
-    "regrama": {"tau": 0.9}, "snp": {"noise": 0.01}, "swap": {"activation": "rrelu"},
+    "regrama": {"tau": 0.9}, "replay": {"keep": 0.5}, "snp": {"noise": 0.01}, "swap": {"activation": "rrelu"},
 }  # fmt: skip
 REFUSED = {  # on these networks, whatever the number of seeds
     "sib": {"ppo", "dqn", "sac", "images"}, "rebalance": {"dqn", "sac"}, "injection": {"ppo", "images"},
+    "replay": {"ppo", "images"},
 }  # fmt: skip
 APPLIED = [
     name

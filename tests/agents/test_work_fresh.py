@@ -74,7 +74,7 @@ def made(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
         else:
             assert agent.experience.decisions == len(agent.experience.memory) == 0
         if arguments is SAC:
-            assert agent.statistics.count < 1
+            assert agent.inputs.statistics["all"].count < 1
 
     train.main([*arguments, "--out", str(folder / "plain")])
     with pytest.MonkeyPatch.context() as patch:

@@ -93,10 +93,8 @@ def test_an_old_id_that_still_works_is_made_with_a_warning():
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("minigrid:MiniGrid-Empty-5x5-v0", "pip install minigrid, .*FlatObsWrapper"),
-        ("BabyAI-GoToRedBall-v0", "pip install minigrid, .*FlatObsWrapper"),
-        ("minatar", "pip install minatar, .*register_envs"),
-        ("MinAtar/Breakout-v1", "pip install minatar, .*register_envs"),
+        ("minigrid", "minigrid:DoorKey-5x5"),
+        ("minatar", "minatar:breakout"),
         ("dm_control/walker-walk-v0", "'mujoco<4'"),
         ("dmc:walker-walk", "'mujoco<4'"),
         ("Meta-World/MT1", "metaworld 3.0.0 fails"),

@@ -69,6 +69,10 @@ def test_a_single_run_is_one_arm(tmp_path: Path) -> None:
     results = load(tmp_path / "run")
     assert results.tasks["task"].tolist() == [0, 1]
     assert results.tasks["arm"].unique().tolist() == ["none"]
+    found = results.performance()
+    losses = [row["losses"] for row in lines(tmp_path / "run/tasks.jsonl")]
+    assert found[["after", "on"]].to_numpy().tolist() == [[0, 0], [1, 0], [1, 1]]
+    assert found["value"].tolist() == [loss for row in losses for loss in row]  # type: ignore[attr-defined]
     assert results.episodes.empty
     assert results.episodes.columns.tolist() == ["arm", "seed"]
 
@@ -97,6 +101,26 @@ def test_parts_have_the_rows_of_each_arm_and_seed(compared: Path) -> None:
     row = parts.query("arm == 'fire' and seed == 4 and part == 1").iloc[0]
     assert (row["episodes"], row["return"]) == (len(own), pytest.approx(own["return"].mean()))
     assert row["agent/weight_norm.last"] > 0
+
+
+def test_results_of_all_tasks_are_taken_from_those_of_each_task(compared: Path) -> None:
+    data = load(compared).studies[""]
+
+    def performance(*outcomes: dict[str, Any]) -> list[Any]:
+        run = replace(data.first, outcomes=list(outcomes))
+        frame = Results(compared, {"": replace(data, arms={"none": [run]})}).performance()
+        assert set(zip(frame["arm"], frame["seed"], strict=True)) == {("none", 3)}
+        return [tuple(row) for row in frame[["after", "on", "value"]].itertuples(index=False)]
+
+    ends = [{"step": 8 * (task + 1), "task": task} for task in range(2)]
+    split = [{"test_accuracy": 0.5, "accuracies": [0.5]}, {"test_accuracy": 0.75, "accuracies": [0.25, 0.75]}]
+    plain = [{"test_accuracy": 0.5}, {"test_accuracy": 0.75}]
+    scored = [{"before": [0.0, 0.0], "scores": [0.5, 0.125]}, {"scores": [0.25, 0.75]}]
+    found = [performance(*(a | b for a, b in zip(ends, of, strict=True))) for of in (split, plain, scored)]
+    assert found[0] == [(0, 0, 0.5), (1, 0, 0.25), (1, 1, 0.75)]
+    assert found[1] == [(0, 0, 0.5), (1, 1, 0.75)]
+    assert found[2] == [(0, 0, 0.5), (0, 1, 0.125), (1, 0, 0.25), (1, 1, 0.75)]
+    assert load(compared).performance().empty  # agents without evaluations
 
 
 def test_a_notebook_shows_names_as_texts(compared: Path) -> None:

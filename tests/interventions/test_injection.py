@@ -4,7 +4,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from supple.agents.dqn.network import NatureCNN
+from supple.agents.dqn.network import ValueNetwork
+from supple.envs import Picture
 from supple.interventions import (
     Injectable,
     Injected,
@@ -25,8 +26,8 @@ FRAMES = torch.randint(256, (8, 2, 36, 36), dtype=torch.uint8, generator=torch.G
 def build() -> Learner:
     """A Nature CNN with a target network, as DQN's learner, at step 0."""
 
-    def network() -> NatureCNN:
-        return NatureCNN(2, 36, 36, 3, hidden=8, activation="relu", generator=draws)
+    def network() -> ValueNetwork:
+        return ValueNetwork(2 * 36 * 36, 3, (8,), "relu", draws, picture=Picture(2, 36, 36))
 
     draws = torch.Generator().manual_seed(0)
     module = network()
@@ -272,7 +273,7 @@ def test_recycling_silent_encoder_units_afterwards_changes_no_output_on_the_rece
         learner.module.encoder[4].bias[::2] = -100.0  # these channels never fire
     before = outputs(learner)[0]
     assert "mlp.twin.0.weight" in make("redo", tau=0.0).apply(learner)
-    assert learner.module.encoder(FRAMES / 255)[:, ::2].amax(0).gt(0).float().mean() > 0.2  # and now they do
+    assert learner.module.encoder(FRAMES.flatten(1))[:, ::2].amax(0).gt(0).float().mean() > 0.2  # and now they do
     torch.testing.assert_close(outputs(learner)[0], before, rtol=0, atol=1e-5)
 
 

@@ -3,7 +3,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from supple.agents.dqn.network import NatureCNN
+from supple.agents.dqn.network import ValueNetwork
+from supple.envs import Picture
 from supple.interventions import (
     StackedConv2d,
     StackedLayerNorm,
@@ -100,7 +101,7 @@ def test_a_unit_may_be_a_whole_block_or_a_layer_before_a_function():
 
 
 def test_the_networks_of_the_project_are_wired():
-    dqn = NatureCNN(4, 36, 36, 6, 8, "relu", torch.Generator())
+    dqn = ValueNetwork(4 * 36 * 36, 6, (8,), "relu", torch.Generator(), picture=Picture(4, 36, 36))
     assert trace_wiring(dqn, dqn.units()) == (
         {
             "encoder.1": Wiring(("encoder.0",), ("encoder.2",)),

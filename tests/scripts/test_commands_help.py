@@ -130,7 +130,7 @@ def test_bash_completes_commands_kinds_options_and_presets(tmp_path: Path) -> No
     for line, found in {
         "supple tr": "train",
         "supple train ppo --activ": "--activation",
-        "supple train ppo --anneal r": "run",
+        "supple train ppo --schedule-over r": "run",
         "supple train ppo --preset cycling-mujoco-": "cycling-mujoco-v5",
         "supple train vision permuted-m": "permuted-mnist",
         "supple compare dqn --fork-at-": "--fork-at-task",

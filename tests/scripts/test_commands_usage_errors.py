@@ -257,12 +257,40 @@ def test_missing_ale_py_is_an_error_that_says_how_to_install_it(
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    ("package", "line", "says"),
+    [
+        ("minatar", "--env minatar:brekout --steps 800", "did you mean 'minatar:Breakout'?"),
+        ("minigrid", "--env minigrid:DorKey-5x5 --steps 800", "did you mean 'minigrid:DoorKey-5x5'"),
+        (
+            "minatar",
+            "--sequence minatar:breakout,cartpole --steps-per-task 800",
+            "need images that differ in nothing but",
+        ),
+    ],
+)
+def test_environments_of_packages_are_refused_in_one_line(
+    package: str, line: str, says: str, tmp_path: Path, ask: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, package, None)
+    code, stderr = ask(f"train ppo {line} --out OUT", tmp_path / "out")
+    assert (code, stderr.count("\n")) == (1, 1)
+    assert f"pip install 'supple[{package}]'" in stderr
+    monkeypatch.undo()
+    pytest.importorskip(package)
+    code, stderr = ask(f"train ppo {line} --out OUT", tmp_path / "out")
+    assert code == 2
+    assert says in stderr.splitlines()[-1]  # after the line that says how images are read
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.slow
 @needs_ale
 def test_a_comparison_whose_simultaneous_runs_need_too_much_memory_is_refused(
     tmp_path: Path, ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One replay of 100,000 transitions takes 0.7 GB."""
-    monkeypatch.setattr("supple.agents.offpolicy.replay.free_memory", lambda: 10**9)
+    monkeypatch.setattr("supple.agents.offpolicy.capacity.free_memory", lambda: 10**9)
     begun: list[Path] = []
     monkeypatch.setattr("supple.scripts.cli.training.finish_queue", lambda path, *_: begun.append(path))
     line = f"{ATARI.replace('train', 'compare')} --replay-size 100_000 --arm none --arm fire"

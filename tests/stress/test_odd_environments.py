@@ -245,7 +245,7 @@ def check(name: str, agent: str, outcome: Outcome) -> None:
     if agent == "dqn":
         return
     learner: Any = Trained(outcome.run)._work.agent
-    running = learner.statistics if agent == "sac" else learner.normalizers.observations["Odd-v0"]
+    running = learner.inputs.statistics["all"] if agent == "sac" else learner.normalizers.observations["Odd-v0"]
     shown = [spaces.flatten(ODD[name].shown, one) for one in seen]
     every = np.array(shown, dtype=np.float64).reshape(len(shown), -1)
     spread = every.std(0)

@@ -112,7 +112,7 @@ VARIANTS = (
     *("adam_rel", "cbp(replacement_rate=0.5,maturity=1)", "chain", "cpr(period=1)", "dash(batches=1)"),
     *("ewc(samples=4)", "fire", "fire(method=polar)", "fire(scope=head)", "hare_tortoise(momentum=0.5)"),
     *("injection", "injection(toward=fresh)", "l2_er(period=1)", "l2_init", "muon", "nap", "nap(normalize=false)"),
-    *("parseval", "rebalance", "redo(tau=0)", "redo(tau=0.9)", "regrama(tau=0.5)"),
+    *("parseval", "rebalance", "replay", "redo(tau=0)", "redo(tau=0.9)", "regrama(tau=0.5)"),
     *("regrama(tau=0.5,outgoing=zero)", "reset", "reset(toward=fresh)"),
     *("reset(what=head)", "reset(what=encoder)", "reset(what=last,toward=fresh)", "reset(what=optimizer)", "sib"),
     *("snp", "snp(lam=1)", "snp(toward=fresh,noise=0.1)", "snp(toward=zero)", "snp(scope=head)"),

@@ -13,9 +13,9 @@ import torch.nn.functional as F
 
 from supple.agents.dqn import DQNSettings
 from supple.agents.dqn.agent import DQN, Pixels
-from supple.agents.dqn.network import NatureCNN
+from supple.agents.dqn.network import ValueNetwork
 from supple.engine.hooks.driver import HookDriver
-from supple.envs import StepResult
+from supple.envs import Picture, StepResult
 from supple.interventions import Intervention, Learner, make
 from supple.registry.errors import RunError
 
@@ -397,12 +397,12 @@ def test_environments_of_one_stream_must_show_and_take_the_same() -> None:
 
 
 def test_frames_too_small_for_the_network_are_refused() -> None:
-    with pytest.raises(ValueError, match="at least 36 × 36"):
-        NatureCNN(4, 35, 36, 3, 16, "relu", torch.Generator())
+    with pytest.raises(ValueError, match="36 × 36 or more"):
+        DQN(DQNSettings(env="a", steps=10, encoder="nature", device="cpu"), {"a": PIXELS._replace(height=35)})
 
 
 def test_the_network_is_the_nature_cnn() -> None:
-    network = NatureCNN(4, 84, 84, 9, 512, "relu", torch.Generator().manual_seed(0))
+    network = ValueNetwork(4 * 84 * 84, 9, None, "relu", torch.Generator().manual_seed(0), picture=Picture(4, 84, 84))
     assert [tuple(layer.weight.shape) for layer in network.layers()] == [
         (32, 4, 8, 8), (64, 32, 4, 4), (64, 64, 3, 3), (512, 3136), (9, 512),
     ]  # fmt: skip

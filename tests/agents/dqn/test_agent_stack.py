@@ -8,20 +8,22 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from supple.agents.dqn import DQNSettings
-from supple.agents.dqn.agent import DQN, Pixels, Vectors
-from supple.agents.dqn.network import NatureCNN, ValueMLP
+from supple.agents.dqn.agent import DQN, Pixels, RowSizes
+from supple.agents.dqn.network import ValueNetwork
+from supple.agents.encoders import Convolutions
 from supple.engine.hooks.driver import HookDriver
 from supple.engine.storage import checkpoint
-from supple.envs import StepResult
+from supple.envs import Picture, StepResult
 from supple.interventions import OtherMinibatch
 from supple.networks import evaluating
 from supple.registry.errors import UsageError
 from tests.agents.lives import ENVS, ROWS, SEEDS, Lives, attached, of_seeds
 
-IMAGES, VECTORS = Pixels(stack=4, height=36, width=36, actions=3), Vectors(size=5, actions=3)
+IMAGES, VECTORS = Pixels(stack=4, height=36, width=36, actions=3), RowSizes(size=5, actions=3)
+ROWS_OF_IMAGES = RowSizes(10 * 10 * 3, 3, Picture(3, 10, 10, last=True, high=1.0), bytes=True)  # as MinAtar's
 KINDS: dict[str, tuple[Any, dict[str, Any]]] = {
     "vectors": (VECTORS, {"clip_rewards": False}),
     "layer": (VECTORS, {"normalization": "layer", "double_q": True, "loss": "mse", "weight_decay": 0.01}),
@@ -29,6 +31,8 @@ KINDS: dict[str, tuple[Any, dict[str, Any]]] = {
     "random": (VECTORS, {"activation": "rand_smooth_leaky", "double_q": True, "softmax_values": True}),
     "slopes": (VECTORS, {"activation": "prelu(granularity=global)", "target_period": 10, "replay_ratio": 1.5}),
     "images": (IMAGES, {"hidden": 8, "normalization": "layer", "batch_size": 2}),
+    "minatar": (ROWS_OF_IMAGES, {"hidden": 8, "encoder": "minatar(channels=[4])", "normalization": "layer"}),
+    "rmsprop": (VECTORS, {"optimizer": "rmsprop", "weight_decay": 0.01, "max_grad_norm": 0.1, "double_q": True}),
 }
 kinds = pytest.mark.parametrize("kind", KINDS)
 
@@ -51,7 +55,9 @@ def steps(kind: str, seed: int = 0) -> Iterator[StepResult]:
     rng, rows = np.random.default_rng(seed), ROWS
     images = np.zeros((rows, 4, 36, 36), np.uint8)
     while True:
-        if KINDS[kind][0] is IMAGES:
+        if KINDS[kind][0] is ROWS_OF_IMAGES:
+            final = rng.integers(0, 2, (rows, ROWS_OF_IMAGES.size), np.uint8)
+        elif KINDS[kind][0] is IMAGES:
             newest = rng.integers(0, 256, (rows, 1, 36, 36), np.uint8)
             images = final = np.concatenate([images[:, 1:], newest], 1)
         else:
@@ -72,11 +78,16 @@ def lives_of(kind: str, **changes: Any) -> Lives:
 def in_float64(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Compute in double precision, where a network would convert its inputs and outputs to single precision."""
 
-    def of_images(network: NatureCNN, frames: Tensor) -> Tensor:
-        return network.mlp(network.encoder(frames.double() / 255))
+    def forward(network: ValueNetwork, x: Tensor) -> Tensor:
+        x = x.double()
+        if isinstance(network.encoder, Convolutions):
+            p = network.encoder.picture
+            shape = (p.height, p.width, p.channels) if p.last else (p.channels, p.height, p.width)
+            x = x.flatten(network.axis).unflatten(-1, shape) / p.high
+            return network.mlp(nn.Sequential.forward(network.encoder, x.movedim(-1, -3) if p.last else x))
+        return network.mlp(network.encoder(x))
 
-    monkeypatch.setattr(NatureCNN, "forward", of_images)
-    monkeypatch.setattr(ValueMLP, "forward", lambda network, x: network.mlp(network.encoder(x.double())))
+    monkeypatch.setattr(ValueNetwork, "forward", forward)
     monkeypatch.setattr(DQN, "_values", lambda _, network, observations: network(observations))
     torch.set_default_dtype(torch.float64)
     yield
@@ -119,6 +130,9 @@ def test_first_updates_are_those_alone(kind: str) -> None:
         ("random", ("redo(tau=0.9)@every:12",)),
         ("random", ("cbp(replacement_rate=0.05,maturity=2)",)),
         ("images", ("cbp(replacement_rate=0.05,maturity=2)",)),
+        ("minatar", ("fire@0.4", "redo(tau=0.9)@every:12", "l2_init(strength=0.01)")),
+        ("minatar", ("cbp(replacement_rate=0.05,maturity=2)", "snp(noise=0.01)@0.4")),
+        ("rmsprop", ("redo(tau=0.9)@every:12", "injection@0.4", "reset(toward=fresh)@0.6")),
         ("random", ("injection@0.4", "reset(toward=fresh)@0.6")),
         ("random", ("soft_snp(epsilon=0.01)", "swap(activation=rrelu)@0.4")),
     ],
@@ -130,7 +144,7 @@ def test_hooks_do_to_a_member_what_they_do_alone(kind: str, hooks: tuple[str, ..
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["random", "images"])
+@pytest.mark.parametrize("kind", ["random", "images", "minatar"])
 def test_a_stack_continues_from_its_state_bit_for_bit(kind: str, tmp_path: Path) -> None:
     hooks = "cbp(replacement_rate=0.05,maturity=2)", "soft_snp(epsilon=0.01)"
     whole, resumed = agent(kind, *SEEDS), agent(kind, *SEEDS)

@@ -12,8 +12,8 @@ import torch
 from gymnasium import spaces
 
 from supple.agents.dqn import DQNSettings
-from supple.agents.dqn.agent import DQN, Vectors
-from supple.agents.dqn.network import ValueMLP
+from supple.agents.dqn.agent import DQN, RowSizes
+from supple.agents.dqn.network import ValueNetwork
 from supple.agents.offpolicy.replay import Sample
 from supple.engine.hooks.driver import HookDriver
 from supple.engine.runs import prepare
@@ -33,7 +33,7 @@ def agent_with(**changes: Any) -> DQN:
         "learning_starts": 0, "exploration_steps": 100, "target_period": 1_000, "learning_rate": 1e-3,
         "clip_rewards": False, "device": "cpu", **changes,
     }  # fmt: skip
-    return DQN(DQNSettings(**values), {"a": Vectors(D, A)})
+    return DQN(DQNSettings(**values), {"a": RowSizes(D, A)})
 
 
 def world(num_envs: int = 2) -> Iterator[StepResult]:
@@ -80,7 +80,7 @@ def test_layers_and_units_are_in_forward_order_with_their_roles() -> None:
 
 @pytest.mark.parametrize("initialization", ["xavier", "pytorch"])
 def test_initial_values_are_those_of_the_name(initialization: str) -> None:
-    network = ValueMLP(64, 32, (128,), "relu", torch.Generator().manual_seed(0), initialization=initialization)  # type: ignore[arg-type]
+    network = ValueNetwork(64, 32, (128,), "relu", torch.Generator().manual_seed(0), initialization=initialization)  # type: ignore[arg-type]
     for layer in network.layers():
         d_out, d_in = layer.weight.shape
         bound = (6 / (d_in + d_out)) ** 0.5 if initialization == "xavier" else d_in**-0.5
@@ -219,7 +219,7 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "exploration above 1": ({"exploration_start": 1.5}, "--exploration-start must lie in [0, 1], got 1.5"),
     "vectors of two sizes": (
         {"env": None, "steps": None, "sequence": "CartPole-v1,Acrobot-v1", "steps_per_task": 1_000},
-        "equal spaces, but CartPole-v1 has Vectors(size=4, actions=2) and Acrobot-v1",
+        "equal spaces, but CartPole-v1 has RowSizes(size=4, actions=2, picture=None, bytes=False) and Acrobot-v1",
     ),
 }  # fmt: skip
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from supple.agents.dqn import DQNSettings
-from supple.agents.dqn.agent import DQN, Vectors
+from supple.agents.dqn.agent import DQN, RowSizes
 from supple.agents.sac import SACSettings
 from supple.agents.sac.agent import SAC, Control
 from supple.engine.hooks.driver import HookDriver
@@ -29,7 +29,7 @@ def sac(**changes: Any) -> SAC:
 
 
 def dqn(**changes: Any) -> DQN:
-    return DQN(DQNSettings(**{**COMMON, "widths": (8,), **changes}), {"a": Vectors(3, 2)})
+    return DQN(DQNSettings(**{**COMMON, "widths": (8,), **changes}), {"a": RowSizes(3, 2)})
 
 
 def taken(agent: SAC | DQN, decisions: int) -> list[int]:

@@ -7,8 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from supple.agents.offpolicy import replay
-from supple.agents.offpolicy.replay import ReplayLayout, ReplayMemory, bytes_needed, check_memory
+from supple.agents.offpolicy import capacity
+from supple.agents.offpolicy.capacity import bytes_needed, check_memory
+from supple.agents.offpolicy.replay import ReplayLayout, ReplayMemory
 
 ATARI = ReplayLayout((84, 84), np.uint8, stack=4)
 HUMANOID = ReplayLayout((51,), np.float32, action=(19,))
@@ -55,7 +56,7 @@ def test_memory_is_used_only_as_rows_fill() -> None:
 
 
 def test_lack_of_memory_is_refused_with_a_size_that_fits(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(replay, "free_memory", lambda: 3_200_000_000)
+    monkeypatch.setattr(capacity, "free_memory", lambda: 3_200_000_000)
     needed = bytes_needed(1_000_000, 8, ATARI)
     with pytest.raises(
         ValueError, match=r"^a replay memory of 1,000,000 transitions needs 7\.1 GB, but only 3\.2 GB of"
@@ -68,13 +69,13 @@ def test_lack_of_memory_is_refused_with_a_size_that_fits(monkeypatch: pytest.Mon
 
 
 def test_small_sizes_are_written_in_megabytes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(replay, "free_memory", lambda: 120_000_000)
+    monkeypatch.setattr(capacity, "free_memory", lambda: 120_000_000)
     with pytest.raises(ValueError, match=r"1,000,000 transitions needs 287 MB, but only 120 MB of memory is free"):
         check_memory(bytes_needed(1_000_000, 8, HUMANOID), 1_000_000)
 
 
 def test_runs_side_by_side_need_memory_for_all_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(replay, "free_memory", lambda: 8_000_000_000)
+    monkeypatch.setattr(capacity, "free_memory", lambda: 8_000_000_000)
     needed = bytes_needed(1_000_000, 8, ATARI)
     check_memory(needed, 1_000_000)
     with pytest.raises(ValueError, match=r"^2 simultaneous runs, .* 1,000,000 transitions, need 14\.1 GB"):

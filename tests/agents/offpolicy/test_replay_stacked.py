@@ -8,8 +8,9 @@ import torch
 from torch import Tensor
 
 from supple.agents.dqn import DQNSettings
+from supple.agents.offpolicy.capacity import bytes_needed
 from supple.agents.offpolicy.experience import Draws, Experience
-from supple.agents.offpolicy.replay import ReplayLayout, ReplayMemory, Sample, bytes_needed
+from supple.agents.offpolicy.replay import ReplayLayout, ReplayMemory, Sample
 from supple.agents.offpolicy.replay_feed import ReplayFeed
 from supple.envs import StepResult
 from supple.registry.errors import Diverged
@@ -208,10 +209,10 @@ def test_the_experience_of_a_stack_goes_on_from_its_state() -> None:
 def test_lack_of_memory_for_all_members_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     stack = experience(0, 1, 2)
     needed = bytes_needed(CAPACITY, ENVS, VECTORS)
-    monkeypatch.setattr("supple.agents.offpolicy.replay.free_memory", lambda: 3 * needed - 1)
+    monkeypatch.setattr("supple.agents.offpolicy.capacity.free_memory", lambda: 3 * needed - 1)
     with pytest.raises(ValueError, match=r"^3 replay memories \(one per seed\) of 24 transitions need 0 MB, but only"):
         stack.check_memory(1)
-    monkeypatch.setattr("supple.agents.offpolicy.replay.free_memory", lambda: 6 * needed - 1)
+    monkeypatch.setattr("supple.agents.offpolicy.capacity.free_memory", lambda: 6 * needed - 1)
     stack.check_memory(1)
     with pytest.raises(ValueError, match=r"^2 simultaneous runs, each with 3 replay memories \(one per seed\) of 24"):
         stack.check_memory(2)

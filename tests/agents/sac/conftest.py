@@ -73,7 +73,10 @@ def everything(agent: SAC) -> dict[str, Tensor]:
     drawn = {**agent._generators(), "replay": agent.experience.draws}
     for name, draws in drawn.items():
         found |= {f"generator/{name} {i}": random.get_state() for i, random in enumerate(sources_of(draws))}
-    found |= {"mean": torch.tensor(agent.statistics.mean), "variance": torch.tensor(agent.statistics.variance)}
+    found |= {
+        "mean": torch.tensor(agent.inputs.statistics["all"].mean),
+        "variance": torch.tensor(agent.inputs.statistics["all"].variance),
+    }
     return found | {"sums": agent.experience.sums.clone(), "global": torch.get_rng_state()}
 
 
@@ -99,7 +102,7 @@ def saved(agent: SAC) -> dict[str, Any]:
         shift = rows.first
         read = lambda a, b, kept=kept, shift=shift: {n: t[a - shift : b - shift] for n, t in kept.items()}  # noqa: E731
         frozen.append(replace(rows, read=read))
-    return {**copy.deepcopy(state), "experience": {**copy.deepcopy(experience), "memory": {"envs": frozen}}}
+    return {**copy.deepcopy(state), "experience": {**copy.deepcopy(experience), "memory": {**memory, "envs": frozen}}}
 
 
 def apply(agent: SAC, text: str, contract: str = "uniform", *names: str) -> dict[str, list[str]]:

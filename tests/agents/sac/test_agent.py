@@ -31,7 +31,7 @@ def test_actions_are_random_until_learning_starts_and_then_the_policys(small: An
         if decision < 6:
             wanted = 2 * torch.rand(2, A, generator=again) - 1
         else:
-            states = agent._normalize(torch.from_numpy(agent.current).float())
+            states = agent.inputs.of(agent.current, "a")
             wanted = agent.actor.sample(states, torch.randn(2, A, generator=again))[0]
         np.testing.assert_array_equal(agent.actions, wanted.detach().numpy())
         agent.remember(next(steps))
@@ -74,7 +74,7 @@ def test_evaluation_is_deterministic_and_leaves_no_trace(small: Any) -> None:
     with agent.greedy("a") as policy:
         actions = policy(observations)
         np.testing.assert_array_equal(actions, policy(observations))
-        mean = agent.actor(agent._normalize(torch.from_numpy(observations).float()))[0]
+        mean = agent.actor(agent.inputs.of(observations, "a"))[0]
         np.testing.assert_array_equal(actions, agent.to_bounds(torch.tanh(mean).detach().numpy()))
     assert agent.actor.training
     assert small.changed(before, small.everything(agent)) == []
@@ -95,11 +95,11 @@ def test_statistics_are_those_of_all_observations_acted_on_in_float64(small: Any
         seen.append(agent.current)
         small.live(agent, steps, 1)
     every = np.concatenate(seen).astype(np.float64)
-    assert agent.statistics.mean.dtype == agent.statistics.variance.dtype == np.float64
-    np.testing.assert_allclose(agent.statistics.mean, every.mean(0), rtol=1e-6)
-    np.testing.assert_allclose(agent.statistics.variance, every.var(0), rtol=1e-4)
-    wanted = (every[:5] - agent.statistics.mean) / np.sqrt(agent.statistics.variance + 1e-8)
-    np.testing.assert_allclose(agent._normalize(torch.from_numpy(every[:5]).float()), wanted, atol=2e-3)
+    assert agent.inputs.statistics["all"].mean.dtype == agent.inputs.statistics["all"].variance.dtype == np.float64
+    np.testing.assert_allclose(agent.inputs.statistics["all"].mean, every.mean(0), rtol=1e-6)
+    np.testing.assert_allclose(agent.inputs.statistics["all"].variance, every.var(0), rtol=1e-4)
+    wanted = (every[:5] - agent.inputs.statistics["all"].mean) / np.sqrt(agent.inputs.statistics["all"].variance + 1e-8)
+    np.testing.assert_allclose(agent.inputs.of(every[:5], "a"), wanted, atol=2e-3)
 
 
 @pytest.mark.slow
@@ -111,8 +111,8 @@ def test_memory_keeps_raw_observations_which_are_normalised_as_they_are_sampled(
     assert float(sample.frames[:, 0].min()) > 50
     for _ in range(2):
         batch = agent._transitions(sample)
-        deviation = np.sqrt(agent.statistics.variance + 1e-8)
-        wanted = (sample.frames[:, 0].double().numpy() - agent.statistics.mean) / deviation
+        deviation = np.sqrt(agent.inputs.statistics["all"].variance + 1e-8)
+        wanted = (sample.frames[:, 0].double().numpy() - agent.inputs.statistics["all"].mean) / deviation
         np.testing.assert_allclose(batch.states, wanted, atol=2e-3)
         small.live(agent, steps, 20)  # by later statistics from then on
 
@@ -123,9 +123,9 @@ def test_without_normalisation_networks_see_what_the_environment_shows(small: An
     steps = small.begun(agent)
     small.live(agent, steps, 20)
     x = torch.randn(3, D)
-    assert torch.equal(agent._normalize(x), x)
+    assert torch.equal(agent.inputs.of(x.numpy(), "a"), x)
     agent.load_state_dict(small.saved(agent))
-    assert torch.equal(agent._normalize(x), x)
+    assert torch.equal(agent.inputs.of(x.numpy(), "a"), x)
 
 
 def test_truncated_transitions_bootstrap_from_the_true_last_observation_terminated_ones_do_not(small: Any) -> None:

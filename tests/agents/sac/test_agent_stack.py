@@ -54,8 +54,12 @@ class SACLives(Lives):
     def compare(self, tolerance: float) -> None:
         super().compare(tolerance)
         for member, one in enumerate(self.alone):
-            np.testing.assert_array_equal(self.stack.statistics.mean[member], one.statistics.mean)
-            np.testing.assert_array_equal(self.stack.centre.offset[member], one.centre.offset)
+            np.testing.assert_array_equal(
+                self.stack.inputs.statistics["all"].mean[member], one.inputs.statistics["all"].mean
+            )
+            np.testing.assert_array_equal(
+                self.stack.inputs.centres["all"].offset[member], one.inputs.centres["all"].offset
+            )
 
 
 def lives_of(small: Any, kind: str, **changes: Any) -> Lives:

@@ -44,8 +44,8 @@ def test_the_temperature_its_slots_and_the_statistics_belong_to_the_state(small:
     other.load_state_dict(small.saved(agent))
     assert small.changed(small.everything(agent), small.everything(other)) == []
     assert float(other.temperature().detach()) != pytest.approx(0.01, abs=1e-6)
-    assert torch.equal(other.mean, agent.mean)
-    assert torch.equal(other.scale, agent.scale)
+    assert torch.equal(other.inputs.mean, agent.inputs.mean)
+    assert torch.equal(other.inputs.scale, agent.inputs.scale)
 
 
 def test_hooks_that_follow_updates_or_add_to_losses_take_part_in_every_gradient_step(small: Any) -> None:

@@ -50,7 +50,8 @@ def _registered() -> Iterator[None]:
 WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "unbounded actions": ({"env": "Unbounded-v0"}, "Unbounded-v0: SAC needs bounded actions"),
     "half-bounded actions": ({"env": "HalfBounded-v0"}, "SAC needs bounded actions"),
-    "images": ({"env": "Images-v0"}, "Images-v0: observations of Box(0, 255, (8, 8, 3), uint8) are images, "),
+    "too small images": (
+        {"env": "Images-v0", "encoder": "nature"}, "images of 8 × 8 pixels are too small for --encoder nature"),
     "discrete actions": ({"env": "CartPole-v1"}, "CartPole-v1: sac needs Box actions, but they are Discrete(2): use"),
     "β of 1": ({"adam_betas": (1.0, 0.9)}, "--adam-betas must both lie in [0, 1), got 1.0 0.9"),
     "another normalisation of SimBa": (
@@ -62,6 +63,14 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "other bounds in a sequence": (
         {"env": None, "steps": None, "sequence": "Strange-v0,Wider-v0", "steps_per_task": 1_000},
         "SAC has one network for all tasks and needs equal spaces, but Strange-v0 has",
+    ),
+    "heads for other sizes": (
+        {"env": None, "steps": None, "sequence": "Strange-v0,Pendulum-v1", "steps_per_task": 1_000, "heads": "one-hot"},
+        "--heads one-hot needs as many observations and actions in all environments, but Strange-v0 has",
+    ),
+    "heads for one environment": (
+        {"heads": "environment"},
+        "--heads environment needs several environments (--sequence), but there is only Pendulum-v1",
     ),
     "nothing left to learn in": (
         {"learning_starts": 500, "action_repeat": 2}, "--learning-starts is 500, but the agent has only 500 decisions"),

@@ -39,12 +39,17 @@ def test_a_processor_that_rounds_to_bfloat16_is_not_used(monkeypatch: pytest.Mon
 
 
 def test_the_setting_is_put_back_also_after_an_error() -> None:
-    context, before = OneDNN(), torch.backends.mkldnn.matmul.fp32_precision
-    for _ in range(2):
-        with pytest.raises(RuntimeError, match="stop"), context:
-            assert torch.backends.mkldnn.matmul.fp32_precision == "bf16"
+    context, before = OneDNN(), products.MATMUL.fp32_precision
+
+    def fail() -> None:
+        with context:
+            assert products.MATMUL.fp32_precision == "bf16"
             raise RuntimeError("stop")
-        assert torch.backends.mkldnn.matmul.fp32_precision == before
+
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match="stop"):
+            fail()
+        assert products.MATMUL.fp32_precision == before
 
 
 @pytest.mark.skipif(not onednn_keeps_float32(), reason="oneDNN rounds to bfloat16 on this processor")

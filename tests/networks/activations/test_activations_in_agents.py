@@ -3,10 +3,11 @@
 import pytest
 import torch
 
-from supple.agents.dqn.network import NatureCNN
+from supple.agents.dqn.network import ValueNetwork
 from supple.agents.ppo.network import MultiHead, PolicySpace
 from supple.agents.ppo.policies import Gaussian
 from supple.agents.sac.networks import Actor, MLPBody, QNetworks, SimBa, uniform
+from supple.envs import Picture
 from supple.interventions import activation_registry
 
 TEXTS = [*activation_registry.names(), "prelu(granularity=global)", "prelu(granularity=neuron)"]
@@ -33,7 +34,7 @@ def test_networks_of_ppo_learn_with_every_activation(text, share):
 
 @pytest.mark.parametrize("text", TEXTS)
 def test_networks_of_dqn_learn_with_every_activation(text):
-    net = NatureCNN(2, 36, 36, 3, 8, text, draws())
+    net = ValueNetwork(2 * 36 * 36, 3, (8,), text, draws(), picture=Picture(2, 36, 36))
     values = net(torch.randint(0, 255, (2, 2, 36, 36), dtype=torch.uint8))
     assert values.shape == (2, 3)
     assert learns(net, [values])

@@ -60,8 +60,8 @@ def plain(request: pytest.FixtureRequest, lab: Any, tmp_path_factory: pytest.Tem
     return request.param, lab.run(run, **SHORT, **NETWORKS[request.param])
 
 
-# sib and chain have no place in a classifier: they are refused (test_sib_architectures.py, and below)
-@pytest.mark.parametrize("name", sorted({*interventions.names()} - {"sib", "chain"}))
+# sib, chain and replay have no place in a classifier: they are refused (test_sib_architectures.py, and below)
+@pytest.mark.parametrize("name", sorted({*interventions.names()} - {"sib", "chain", "replay"}))
 def test_every_intervention_acts_on_classifiers_and_is_logged(
     lab: Any, tmp_path: Path, name: str, plain: tuple[str, Path]
 ) -> None:
@@ -84,6 +84,8 @@ def test_every_intervention_acts_on_classifiers_and_is_logged(
 def test_interventions_that_need_a_policy_or_values_are_refused(lab: Any, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="chain: 'model' has neither a policy nor values"):
         lab.run(tmp_path / "run", hook=("chain",), **SHORT, **NETWORKS["mlp"])
+    with pytest.raises(UsageError, match="replay@task: 'model' has no replay memory"):
+        lab.run(tmp_path / "run", hook=("replay@task",), **SHORT, **NETWORKS["mlp"])
 
 
 def test_several_interventions_at_one_step_are_logged_one_by_one(lab: Any, tmp_path: Path) -> None:

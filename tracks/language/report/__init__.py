@@ -1,12 +1,14 @@
 """Reports on language models: pretraining, fine-tuning, image–text models, and sequences of tasks."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ....reports.studies.evaluation_tables import summary_tables
 from ....reports.studies.evaluations import Cell, gaps
 from ....reports.studies.study import ReportedStudy
 from ....reports.study_report import StudyParts, final_values, make_report
+from ....reports.tables.old_tasks import old_tasks_json, read_old_tasks
 from .continual import collect_scores, compared_measures, order_line, summary_table, tasks_table, to_json
 from .tables import gap_line, pretraining_tables, tuning_tables
 
@@ -38,17 +40,19 @@ def _tuning(study: ReportedStudy, cells: Sequence[Cell]) -> StudyParts:
 
 def _continual(study: ReportedStudy, cells: Sequence[Cell]) -> StudyParts:
     learned = collect_scores(cells)
+    by_group = {group: read_old_tasks(group.data) for group in study.groups}
+    old = [replace(each, variant=group.words) for group, found in by_group.items() for each in found]
 
     def plots() -> "list[Plot | None]":
         from .atom_maps import draw_stored_maps
-        from .score_matrix import draw_along_stream, draw_matrices
+        from .score_matrix import draw_along_stream, plot_matrices
 
-        return [draw_along_stream(study, learned), draw_matrices(study, learned), draw_stored_maps(study)]
+        return [draw_along_stream(study, learned), plot_matrices(study, learned), draw_stored_maps(study)]
 
     tables = [summary_table(study, learned), tasks_table(study, learned)]
-    return StudyParts(
-        tables, [order_line(study, learned)], plots, [to_json(scores) for scores in learned], compared_measures(learned)
-    )
+    more = [to_json(scores) | old_tasks_json(by_group[scores.cell.group], scores.cell.arm) for scores in learned]
+    measures = compared_measures(learned)
+    return StudyParts(tables, [order_line(study, learned)], plots, more, measures, old)
 
 
 PRETRAIN = make_report("Pretraining", _pretraining, apart=True)

@@ -6,46 +6,28 @@ import numpy as np
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
+from ....reports.figures.old_tasks import IN_CELLS, HeatMap, draw_matrices, seeds_text
 from ....reports.figures.style import FORK, INK, Plot, arm_styles, draw_band, legend, new_figure, seeds_phrase, tidy
 from ....reports.studies.study import ReportedStudy
-from ....reports.tables.cells import MISSING
 from ....reports.tables.statistics import mean
 from .continual import Learned
 
 Array = NDArray[np.float64]
 
 
-def draw_matrices(study: ReportedStudy, learned: Sequence[Learned]) -> Plot | None:
+def plot_matrices(study: ReportedStudy, learned: Sequence[Learned]) -> Plot | None:
     """Plot one heat map per method: scores of all tasks (columns) after each was learned (rows), mean over seeds."""
     if not learned:
         return None
-    tasks = max(len(scores.tasks) for scores in learned)
-    columns = max(1, min(len(learned), 3 if tasks <= 6 else 2))
-    rows = -(-len(learned) // columns)
-    figure = new_figure(rows * (1.0 + 0.34 * (tasks + 1)), width=min(11.0, columns * (1.5 + 0.6 * tasks)))
-    grid = figure.subplots(rows, columns, squeeze=False).ravel()
-    for axes, scores in zip(grid, learned, strict=False):
-        table = 100 * np.concatenate([mean(scores.before, axis=0)[None], mean(scores.scores, axis=0)])
-        axes.imshow(table, cmap="Blues", vmin=0, vmax=100, aspect="auto")
-        for (row, task), value in np.ndenumerate(table):
-            text = f"{value:.0f}" if np.isfinite(value) else MISSING
-            weight = "bold" if row == task + 1 else "normal"
-            color = "white" if value > 60 else INK
-            axes.text(task, row, text, ha="center", va="center", fontsize=8.5, fontweight=weight, color=color)
-        title = study.name(scores.cell.group, scores.cell.arm)
-        axes.set_title(title, loc="left", fontsize=10.5, fontweight="bold", color=INK)
-        axes.set_xticks(range(len(scores.tasks)), scores.tasks, fontsize=8, rotation=30, ha="right")
-        axes.set_yticks(range(len(table)), ["before", *scores.tasks], fontsize=8)
-        axes.tick_params(length=0)
-        axes.spines[:].set_visible(False)
-    for axes in grid[len(learned) :]:
-        axes.set_axis_off()
-    over = f"mean over {study.seeds} seeds" if study.seeds > 1 else "1 seed"
+    panels = []
+    for scores in learned:
+        table = np.concatenate([mean(scores.before, axis=0)[None], mean(scores.scores, axis=0)])
+        panels.append(HeatMap(study.name(scores.cell.group, scores.cell.arm), scores.tasks, table))
     caption = (
-        f"Score of each task (across, in %) after each task was learned (down; {over}). Bold: the task just learned; "
-        "to its right what is not learned yet, to its left what is kept."
+        f"Score of each task (across, in %) after each task was learned (down; {seeds_text(study.seeds)}). Bold: the "
+        "task just learned; to its right what is not learned yet, to its left what is kept."
     )
-    return Plot("score_matrix", "Scores after each task", caption, figure)
+    return Plot("score_matrix", "Scores after each task", caption, draw_matrices(panels, IN_CELLS))
 
 
 def draw_along_stream(study: ReportedStudy, learned: Sequence[Learned]) -> Plot | None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ....experiments.history.collect import ComparisonData, RunData
 from ....reports.studies.content import Content, Report, SideBySide
 from ....reports.studies.side_by_side import gather
-from .scores import score, to_json
+from .scores import ClassifierScores, score, to_json
 from .tables import sentences, tables
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def compose(paths: Sequence[Path]) -> Content:
     return Content(
         tables(studies, scores),
         to_json(studies, scores),
-        lambda: _plots(studies),
+        lambda: _plots(studies, scores),
         page,
         sentences(scores),
         [measure for of_benchmark in scores.values() for measure in of_benchmark.measures],
@@ -43,15 +43,17 @@ def benchmark(run: RunData) -> str:
     return f"{settings.get('stream', 'tasks')} {settings.get('dataset', '')}".strip() + shocks
 
 
-def _plots(studies: dict[str, ComparisonData]) -> list["Plot"]:
+def _plots(studies: dict[str, ComparisonData], scores: dict[str, ClassifierScores]) -> list["Plot"]:
     """Return all figures for which there are data, benchmark by benchmark."""
     from ....reports.figures.diagnostics import before_and_after, metrics_over_time
+    from ....reports.figures.old_tasks import plot_old_tasks
     from .plots import accuracy_by_task, accuracy_within_tasks, around_shocks
 
     several = len(studies) > 1
     plots = []
     for name, data in studies.items():
-        drawn = [accuracy_by_task(data), accuracy_within_tasks(data), around_shocks(data)]
+        drawn = [accuracy_by_task(data), *map(plot_old_tasks, scores[name].old_tasks), accuracy_within_tasks(data)]
+        drawn += [around_shocks(data)]
         drawn += [*metrics_over_time(data), before_and_after(data)]
         plots += [plot.of(name if several else "") for plot in drawn if plot is not None]
     return plots

@@ -10,6 +10,7 @@ from ....experiments.history.collect import ComparisonData, RunData
 from ....reports.pages.opening import make_opening, range_text
 from ....reports.pages.page import facts_of_arms, limits_text, render_page, setting_texts
 from ....reports.studies.side_by_side import differing_settings
+from ....reports.tables import old_tasks
 from ....reports.tables.differences import Measure
 from ....reports.tables.table import join_words
 from .tables import Results, Studies, name_benchmarks, sentences, tables
@@ -44,12 +45,18 @@ def render(studies: Studies, scores: Results, plots: "Sequence[Plot]", place: Pa
         title=title,
         facts=_facts(studies, together.runs),
         limits=limits_text(min(studies.values(), key=lambda data: data.seeds)),
-        opening=make_opening(together, f"vision on {join_words(list(studies))}", _measures(scores)),
+        opening=make_opening(
+            together, f"vision on {join_words(list(studies))}", _measures(scores), more=_conclusions(scores)
+        ),
         verdict=sentences(scores),
         settings=_settings(arms),
         command="\n".join(dict.fromkeys(run.command for run in together.runs)),
         place=place,
     )
+
+
+def _conclusions(scores: Results) -> list[str]:
+    return name_benchmarks({name: old_tasks.sentences(own.old_tasks, sure=True) for name, own in scores.items()})
 
 
 def _measures(scores: Results) -> list[Measure]:

@@ -24,8 +24,10 @@ from ....reports.tables.differences import (
     lead,
     points_of,
     variants_of,
+    verdict,
 )
 from ....reports.tables.metrics import means_at_events
+from ....reports.tables.old_tasks import OldTasks, old_tasks_json, read_old_tasks, sentences
 from ....reports.tables.statistics import NAN, Spread, mean_of_known, spread_json, strict_json
 from ..presets import ACC, FINAL, MEASURES, ONLINE, TEST
 from .shocks import ShockScores, score_shocks
@@ -60,6 +62,12 @@ class ClassifierScores:
     notes: list[str] = field(default_factory=list)
     measures: list[Measure] = field(default_factory=list)
     differences: list[Difference] = field(default_factory=list)
+    old_tasks: list[OldTasks] = field(default_factory=list)
+
+    @property
+    def verdict(self) -> list[str]:
+        """The sentences on differences between arms, and on new and old tasks."""
+        return [*verdict(self.differences), *sentences(self.old_tasks)]
 
 
 def score(data: ComparisonData) -> ClassifierScores:
@@ -72,7 +80,8 @@ def score(data: ComparisonData) -> ClassifierScores:
             raise ValueError(f"{run.path / 'tasks.jsonl'}: a finished task without {sorted(missing)[0]!r}")
     arms = {label: _score_arm(runs, fork) for label, runs in data.arms.items()}
     measures = _compared_measures(data, arms)
-    scores = ClassifierScores(arms, list(data.notes), measures, differences(measures))
+    old_tasks = read_old_tasks(data, _online_accuracies)
+    scores = ClassifierScores(arms, list(data.notes), measures, differences(measures), old_tasks)
     for label, runs in data.arms.items():
         scores.notes += [f"{label}: {note}" for note in dict.fromkeys(filter(None, map(_progress_note, runs)))]
     if len({len(run.tasks) for run in data.runs}) > 1:
@@ -133,6 +142,12 @@ def measures_of(run: RunData, fork: int = 0) -> dict[str, float]:
         "best_after": max(late, default=NAN),
         "final_after": late[-1] if late else NAN,
     }
+
+
+def _online_accuracies(run: RunData) -> list[float]:
+    """Return the online accuracy of each task, which is the area under its learning curve; NaN if it is unfinished."""
+    by_task = {row["task"]: row["online_accuracy"] for row in run.outcomes}
+    return [by_task.get(task.index, NAN) for task in run.tasks]
 
 
 def counted_outcomes(run: RunData) -> list[Row]:
@@ -243,6 +258,7 @@ def to_json(studies: dict[str, ComparisonData], scores: dict[str, ClassifierScor
         `arms`: label → `seeds`, `tasks` (finished ones), the measures of `measures_of` and, by factor
         γ, those of `shocks.ShockScores`, each with `mean`, `sd` (unbiased), `interval` (Student's, 95 %; null with one
         seed) and `per_seed`; `interventions`, `at_interventions`, `units_replaced`;
+        and `old_tasks`, if there are any: see `old_tasks.old_tasks_json`;
         `differences`, `verdict`: see `differences.differences_json`.
     Accuracies are shares in [0, 1].
     """
@@ -261,8 +277,9 @@ def _benchmark_json(data: ComparisonData, scores: ClassifierScores) -> dict[str,
         "tasks": len(data.first.tasks),
         "data": data.first.config.get("data"),
         "notes": scores.notes,
-        "arms": {label: _arm_json(arm) for label, arm in scores.arms.items()},
+        "arms": {label: _arm_json(arm) | old_tasks_json(scores.old_tasks, label) for label, arm in scores.arms.items()},
         **differences_json(scores.differences),
+        "verdict": scores.verdict,
     }
 
 

@@ -5,8 +5,9 @@ from dataclasses import replace
 
 from ....experiments.history.collect import ComparisonData
 from ....reports.tables.cells import PERCENT, Form, Heading, Interval, Number, Value, is_missing, percent
-from ....reports.tables.differences import difference_tables, verdict
+from ....reports.tables.differences import difference_tables
 from ....reports.tables.metrics import before_and_after, intervention_columns, intervention_words
+from ....reports.tables.old_tasks import old_tasks_tables
 from ....reports.tables.table import Table, over_seeds
 from .scores import ClassifierArm, ClassifierScores, measure_name
 
@@ -37,21 +38,21 @@ RATE, UNITS = Form(decimals=1, scale=100.0), Form(digits=6)
 def tables(studies: Studies, scores: Results) -> list[Table]:
     """Return a table of arms × benchmarks if there are several, and the tables of each benchmark.
 
-    These are its summary, its shocks and the differences between its arms."""
+    These are its summary, its shocks, the differences between its arms, and its old tasks."""
     several = len(studies) > 1
     shown = [benchmark_grid(studies, scores)] if several else []
     for name, data in studies.items():
         shown.append(summary_table(data, scores[name], name.capitalize() if several else "Summary"))
         if shocks := shock_table(scores[name]):
             shown.append(shocks)
-        apart = difference_tables(scores[name].differences)
+        apart = [*difference_tables(scores[name].differences), *old_tasks_tables(scores[name].old_tasks)]
         shown += [replace(table, title=f"{table.title}, {name}") for table in apart] if several else apart
     return shown
 
 
 def sentences(scores: Results) -> list[str]:
     """Return the verdict on each benchmark."""
-    return name_benchmarks({name: verdict(of_benchmark.differences) for name, of_benchmark in scores.items()})
+    return name_benchmarks({name: of_benchmark.verdict for name, of_benchmark in scores.items()})
 
 
 def name_benchmarks(lines: Mapping[str, Sequence[str]]) -> list[str]:

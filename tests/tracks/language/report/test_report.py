@@ -357,6 +357,26 @@ def test_methods_share_the_panels_and_orders_have_a_disparity(tmp_path):
     assert arms[1]["tasks"] == ["y", "x"]
 
 
+def test_old_tasks_of_every_order_are_in_one_table(tmp_path):
+    path, variants = tmp_path / "c", [{"order": order} for order in ("", "1,0")]
+    write_plan(path, "continual", ["none", "fire"], [0], variants)
+    matrices = {"none": [[0.9, 0.1], [0.5, 0.7]], "fire": [[0.9, 0.1], [0.2, 0.9]]}
+    for variant in variants:
+        for arm, matrix in matrices.items():
+            tasks = "yx" if variant["order"] else "xy"
+            folder = path / "seed-0" / Point(arm, variant).folder
+            continual(folder, matrix, rows=2, before=(0.0, 0.0), tasks=tasks, arm=arm, variant=variant)
+    content = compose(path)
+    (table,) = (table for table in content.tables if table.title == "Old tasks")
+    assert [[str(cell) for cell in row[:2]] for row in table.rows] == [
+        ["none", "order "], ["fire", "order "], ["none", "order 1,0"], ["fire", "order 1,0"],
+    ]  # fmt: skip
+    fire = content.scores["variants"][1]["arms"]["fire"]["old_tasks"]
+    assert (fire["forgetting"]["mean"], fire["new_tasks"]["mean"]) == pytest.approx((0.7, 0.9))
+    said = "fire learns new tasks better than none (+20.0 percentage points) and forgets more (+30.0 percentage points)"
+    assert content.scores["verdict"][-1] == f"order 1,0: {said}; with 1 seed, this may be due to chance."
+
+
 def test_a_task_without_all_scores_is_named(tmp_path):
     path = continual(tmp_path / "r", [[0.9, 0.2], [0.7, 0.8], [0.5, 0.6]])
     with pytest.raises(ValueError, match=r"tasks\.jsonl: task 0 without the scores of 3 tasks"):

@@ -14,7 +14,7 @@ from supple.engine.runs import prepare
 from supple.engine.spec import RunSpec
 from supple.engine.storage.signed_json import read_json, write_json
 from supple.metrics import accuracy_recovery_time, peak_saturation, saturation_area
-from supple.reports import build_report, summary_table
+from supple.reports import build_report, compose, summary_table
 from supple.reports.studies.side_by_side import gather
 from supple.scripts.report import main as report_command
 from supple.tracks.vision.report.scores import score, to_json
@@ -239,6 +239,30 @@ def test_parameters_of_an_activation_are_named_where_one_benchmark_has_several(t
     names = [f"leaky_relu(negative_slope={slope})" for slope in (0.1, 0.8)]
     runs = [write_run(tmp_path / str(i), [[0.5, 0.5]], activation=name) for i, name in enumerate(names)]
     assert list(arms_of(*runs)) == names
+
+
+def test_old_tasks_of_a_split_stream_are_compared_with_a_fresh_network(tmp_path):
+    folder = tmp_path / "c"
+    arms = {"none": [[0.8], [0.4, 0.6]], "reset": [[0.8], [0.2, 0.8]], "fresh": [[0.9], [0.1, 0.9]]}
+    online = {"none": [0.5, 0.3], "reset": [0.5, 0.5], "fresh": [0.5, 0.6]}
+    for arm, rows in arms.items():
+        more = [[{"accuracies": row} for row in rows]] * 2
+        write_run(folder / "seeds-0-1" / arm, [online[arm]] * 2, seeds=(0, 1), arm=arm, more=more, stream="split")
+    write_json(folder / "comparison.json", {"algorithm": "vision", "arms": list(arms), "seeds": [0, 1], "fork_step": 0})
+    content = compose(folder)
+    body = content.scores["benchmarks"]["split mnist"]
+    none = body["arms"]["none"]["old_tasks"]
+    expected = {"final_performance": 0.5, "new_tasks": 0.6, "forgetting": 0.4, "intransigence": 0.3,
+                "area_difference": -0.3, "forward_transfer": -0.3 / 0.4, "zero_shot_transfer": None}  # fmt: skip
+    assert {name: none[name]["mean"] for name in expected} == pytest.approx(expected)
+    assert none["scaled"] == none["performance"] == [[[0.8, None], [0.4, 0.6]]] * 2
+    assert none["random"] is None
+    sentence = "reset learns new tasks better than none (+20.0 [20.0, 20.0] percentage points) and forgets more"
+    assert body["verdict"][-1].startswith(sentence)
+    assert content.tables[-1].title == "Old tasks"
+    assert "final performance (%)" in map(str, content.tables[-1].header)
+    plots = {plot.name: plot for plot in content.plots()}
+    assert [text.get_text() for text in plots["old_tasks"].figure.axes[1].texts] == ["80", "", "20", "80"]
 
 
 @pytest.mark.slow

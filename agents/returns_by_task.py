@@ -1,0 +1,84 @@
+"""The returns of an agent, or of random actions, on several tasks of a run."""
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, Protocol
+
+import numpy as np
+
+from ..engine.seeding import derive
+from ..envs import Envs
+from .agent import Agent
+from .evaluate import play, uniform
+from .settings import AgentSettings
+from .stream import EnvTask
+
+MOST_EPISODES = 64  # of one member that are played side by side, unless one task has more
+
+Returns = dict[int, list[float]]  # index of a task → the mean return of each member
+
+
+class TestedWork(Protocol):
+    """The part of `AgentWork` that evaluations need."""
+
+    settings: AgentSettings
+    tasks: tuple[EnvTask, ...]
+    agent: Agent
+
+    def worlds(self, task: EnvTask, copies: int) -> list[Mapping[str, Any]]: ...
+
+    def envs(self, settings: Any, env: str, worlds: Sequence[Mapping[str, Any]]) -> Envs: ...
+
+    def evaluation_seeds(self, seed: int, task: EnvTask, episodes: int) -> list[int]: ...
+
+    def naming_faults(self) -> AbstractContextManager[None]: ...
+
+
+def returns_on(
+    work: TestedWork, tasks: Sequence[EnvTask], known: Mapping[int, list[float]] | None = None, random: bool = False
+) -> Returns:
+    """Return the mean returns of `eval_episodes` episodes on tasks as these are at their ends, of each member.
+
+    Equal tasks share their returns. The copies for the others are stepped together if they are in one environment, so
+    that the policy is called once for all of them.
+
+    Args:
+        work: The agent and its tasks.
+        tasks: Those to evaluate on.
+        known: The returns on some of them.
+        random: Whether actions are random, instead of those of the agent's evaluation policy.
+
+    Raises:
+        EnvironmentFailed: An environment fails.
+    """
+    same = _first_alike(work.tasks)
+    found = {same[index]: returns for index, returns in (known or {}).items()}
+    left = [work.tasks[i] for i in dict.fromkeys(same[task.index] for task in tasks) if i not in found]
+    most = max(1, MOST_EPISODES // work.settings.eval_episodes)
+    for env in dict.fromkeys(task.env for task in left):
+        own = [task for task in left if task.env == env]
+        for some in (own[i : i + most] for i in range(0, len(own), most)):
+            found |= _returns_together(work, env, some, random)
+    return {task.index: found[same[task.index]] for task in tasks}
+
+
+def _first_alike(tasks: Sequence[EnvTask]) -> list[int]:
+    """Return the index of the first task that is equal to each task: in the same environment, with the same shifts."""
+    first: dict[tuple[str, str], int] = {}
+    return [first.setdefault((task.env, repr(task.shift)), task.index) for task in tasks]
+
+
+def _returns_together(work: TestedWork, env: str, tasks: Sequence[EnvTask], random: bool) -> Returns:
+    """Return the mean returns on tasks in one environment, with all copies in one vector: first member first."""
+    s, episodes = work.settings, work.settings.eval_episodes
+    of_tasks = [work.worlds(task, episodes) for task in tasks]
+    members = [slice(i * episodes, (i + 1) * episodes) for i in range(len(s.members))]
+    seeds = [i for seed in s.members for task in tasks for i in work.evaluation_seeds(seed, task, episodes)]
+    with work.naming_faults():
+        envs = work.envs(s, env, [world for own in members for worlds in of_tasks for world in worlds[own]])
+        envs.progress(tasks[0].steps)
+        draws = [derive(seed, "random actions", tasks[0].index) % 2**31 for seed in s.members]
+        drawn = uniform(envs.single_action_space, len(tasks) * episodes, draws) if random else None
+        with nullcontext(drawn) if drawn else work.agent.greedy(env) as policy:
+            returns = np.reshape(play(policy, env, envs, seeds), (len(members), len(tasks), episodes)).mean(2)
+    return {task.index: returns[:, i].tolist() for i, task in enumerate(tasks)}

@@ -1,0 +1,269 @@
+"""What became of old tasks: the performance on each task after each task, and what it says of forgetting and transfer.
+
+The definitions are those of `metrics.continual`, as means over tasks.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from operator import itemgetter
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ...engine.forks import FRESH
+from ...experiments.history.collect import ComparisonData, Row, RunData
+from ...experiments.history.performance import performance_of
+from ...metrics import intransigence, learning_curve_transfer, share_of_fresh, task_forgetting
+from .cells import Form, Heading, Interval, Value, percent
+from .differences import Difference, Measure, baseline_name, differences, group_by, variants_of
+from .statistics import NAN, Spread, mean, mean_of_known, spread_json
+from .table import Table, over_seeds
+
+Array = NDArray[np.float64]
+Areas = Callable[[RunData], ArrayLike]
+FINAL, NEW, FORGETTING, TRANSFER, GAIN, INTRANSIGENCE, ZERO_SHOT = MEASURES = (
+    "final performance", "new tasks", "forgetting", "forward transfer", "area difference", "intransigence",
+    "zero-shot transfer",
+)  # fmt: skip
+WORDS = {
+    FINAL: "Final performance: after the last task, mean over all.",
+    NEW: "New tasks: right after each, mean over the tasks that begin after the first and not before the fork.",
+    FORGETTING: "Forgetting: right after each task minus after the last, mean over all but the last; negative: gained.",
+    TRANSFER: "Forward transfer: (A − A_fresh) / (1 − A_fresh), mean over the new tasks, where A is the area under the "
+    "learning curve of a task, divided by its steps; unstable as A_fresh nears 1. Area difference: A − A_fresh.",
+    INTRANSIGENCE: "Intransigence: the fresh agent right after each of the new tasks minus the arm.",
+    ZERO_SHOT: "Zero-shot transfer: right before each task, mean over all but the first.",
+}
+# In words: higher than that of the baseline, lower, or no significant difference.
+SAID = {
+    NEW: ("learns new tasks better than {}", "learns new tasks worse than {}",
+          "does not learn new tasks significantly better or worse than {}"),
+    FORGETTING: ("forgets more", "forgets less", "does not forget significantly more or less"),
+}  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class ArmTasks:
+    """The performance of one arm on each task after each task. NaN was not measured.
+
+    Attributes:
+        label: The arm in the data, which has its name there.
+        seeds: The seeds, along the first axis of all arrays.
+        tasks: The names of the tasks.
+        measured: As logged, (seeds, tasks, tasks): [:, j, i] is on task i after task j.
+        scaled: The same on the scale of `OldTasks`.
+        by_task: Measure → (seeds, tasks), with the tasks masked that do not count in it.
+    """
+
+    label: str
+    seeds: tuple[int, ...]
+    tasks: tuple[str, ...]
+    measured: Array
+    scaled: Array
+    by_task: Mapping[str, "np.ma.MaskedArray[Any, np.dtype[np.float64]]"]
+
+    def spread(self, measure: str) -> Spread:
+        """Return the mean of a measure over the tasks that count in it. NaN if it is missing for one of them."""
+        return Spread(np.ma.filled(self.by_task[measure].mean(axis=1), NAN), self.seeds)
+
+
+@dataclass(frozen=True, eq=False)
+class Scale:
+    """The scale of performance, in words and with the returns that are 0 and 1 on it, (tasks,).
+
+    `random` and `reference` are None for accuracies and scores, which are shares. `counted` has the tasks that count.
+    """
+
+    words: str
+    counted: NDArray[np.bool_]
+    random: Array | None = None
+    reference: Array | None = None
+
+    @property
+    def percent(self) -> bool:
+        """Whether performance is a share, which is shown in %."""
+        return self.random is None
+
+    @property
+    def form(self) -> Form:
+        return Form(decimals=1, scale=100.0) if self.percent else Form(decimals=2)
+
+    def apply(self, values: Array) -> Array:
+        """Return the performance, (…, tasks), on this scale."""
+        if self.random is None or self.reference is None:
+            return values
+        return share_of_fresh(values, self.reference, self.random)
+
+
+@dataclass(frozen=True, eq=False)
+class OldTasks:
+    """The performance of all arms in one variant of the settings."""
+
+    variant: str
+    scale: Scale
+    arms: Mapping[str, ArmTasks]
+
+
+def read_old_tasks(data: ComparisonData, areas: Areas | None = None) -> list[OldTasks]:
+    """Return what became of old tasks in each variant in which a run was evaluated on one.
+
+    If the runs have logged the returns of random actions, their mean on a task is scaled to 0, and the mean return of
+    the fresh agent right after the task to 1; without a fresh agent that of the best arm there. A task on which this is
+    not above random actions counts in no measure.
+
+    Args:
+        data: The runs.
+        areas: Returns the area under the learning curve of each task of a run, divided by its steps.
+    """
+    found = (_of_variant(data, variant, labels, areas) for variant, labels in variants_of(data).items())
+    return [old for old in found if old is not None]
+
+
+def _of_variant(data: ComparisonData, variant: str, labels: Mapping[str, str], areas: Areas | None) -> OldTasks | None:
+    runs = {arm: data.arms[label] for arm, label in labels.items()}
+    tasks = max((run.tasks for of_arm in runs.values() for run in of_arm), key=len)
+    place = np.arange(len(tasks))
+    measured = {arm: _stack(_matrix, of_arm, len(tasks)) for arm, of_arm in runs.items()}
+    if not any(np.isfinite(R[:, place[:, None] > place]).any() for R in measured.values()):
+        return None
+    scale = _scale([row for of_arm in runs.values() for run in of_arm for row in run.of_kind("random")], measured)
+    R = {arm: scale.apply(values) for arm, values in measured.items()}
+    A = {arm: scale.apply(_stack(areas, of_arm, len(tasks))) for arm, of_arm in runs.items()}
+    later = scale.counted & (place > 0)
+    new = later & [task.start >= (data.fork_step or 0) for task in tasks]
+    counts = {FINAL: scale.counted, FORGETTING: scale.counted & (place < place[-1]), ZERO_SHOT: later}
+    arms = {}
+    for arm, of_arm in runs.items():
+        fresh = runs.get(FRESH, ()) if arm != FRESH else ()
+        R_fresh, A_fresh = (_of_seeds(of_arm, fresh, each.get(FRESH, each[arm])) for each in (R, A))
+        by_task = {
+            FINAL: R[arm][:, -1],
+            NEW: _learned(R[arm]),
+            FORGETTING: np.stack(list(map(task_forgetting, R[arm]))),
+            TRANSFER: learning_curve_transfer(A[arm], mean(A[FRESH], axis=0) if fresh else NAN),
+            GAIN: A[arm] - A_fresh,
+            INTRANSIGENCE: np.stack(list(map(intransigence, R[arm], _learned(R_fresh)))),
+            ZERO_SHOT: np.pad(R[arm].diagonal(1, 1, 2) + (NAN if scale.percent else 0), ((0, 0), (1, 0))),
+        }
+        masked = {
+            name: np.ma.masked_array(values, np.broadcast_to(~counts.get(name, new), values.shape))
+            for name, values in by_task.items()
+        }
+        seeds, names = tuple(run.seed for run in of_arm), tuple(task.name or task.env for task in of_arm[0].tasks)
+        arms[arm] = ArmTasks(labels[arm], seeds, names, measured[arm], R[arm], masked)
+    return OldTasks(variant, scale, arms)
+
+
+def _scale(rows: Sequence[Row], measured: Mapping[str, Array]) -> Scale:
+    """Return the scale of the performance of all arms. `rows` are the events with returns of random actions."""
+    learned = {arm: mean(_learned(R), axis=0) for arm, R in measured.items()}
+    size = len(next(iter(learned.values())))
+    if not rows:
+        return Scale("Accuracies and scores are as measured.", np.ones(size, dtype=bool))
+    random = np.full(size, NAN)
+    for task, of_task in group_by(rows, itemgetter("task")).items():
+        random[task] = mean_of_known(map(itemgetter("return"), of_task))
+    reference = learned[FRESH] if FRESH in learned else np.fmax.reduce(list(learned.values()))
+    counted = ~(reference <= random)
+    who = "the fresh agent" if FRESH in learned else "the arm that was best there"
+    words = f"Returns are scaled by task: 0 is the mean of random actions, 1 that of {who} right after the task."
+    if not counted.all():
+        words += f" Left out, since 1 would not be above 0: task {', '.join(map(str, 1 + np.flatnonzero(~counted)))}."
+    return Scale(words, counted, random, reference)
+
+
+def old_tasks_tables(found: Sequence[OldTasks]) -> list[Table]:
+    """Return a table of all measures, with one row per arm and variant, or [] if no old tasks were evaluated."""
+    if not found:
+        return []
+    rows = [(old, arm, of_arm) for old in found for arm, of_arm in old.arms.items()]
+    columns: dict[Heading, list[Value]] = {
+        "arm": [arm for _, arm, _ in rows],
+        "variant": [old.variant for old, _, _ in rows],
+        "seeds": [len(of_arm.seeds) for _, _, of_arm in rows],
+    }
+    headings = {name: percent(name) if found[0].scale.percent else name for name in MEASURES}
+    for name, heading in headings.items():
+        columns[heading] = [Interval.of(of_arm.spread(name), old.scale.form) for old, _, of_arm in rows]
+    table = Table.from_columns("Old tasks", columns)
+    known = [words for name, words in WORDS.items() if headings[name] in table.header]
+    scales, seeds = dict.fromkeys(old.scale.words for old in found), max(len(of_arm.seeds) for *_, of_arm in rows)
+    words = " ".join([*scales, *known, over_seeds(seeds)])
+    return [replace(table, words=words)]
+
+
+def sentences(found: Iterable[OldTasks], sure: bool = False) -> list[str]:
+    """Return in words whether each arm learns new tasks better than the baseline, and whether it forgets more.
+
+    Args:
+        found: What became of old tasks.
+        sure: Whether to leave out sentences without a significant difference.
+    """
+    said = []
+    for old in found:
+        measures = []
+        for name in SAID:
+            by_seed = {arm: of_arm.spread(name).by_seed for arm, of_arm in old.arms.items()}
+            measures.append(Measure(name, by_seed, old.scale.percent))
+        compared = [each for each in differences(measures) if each.baseline == each.measure.baselines[0] != FRESH]
+        for arm, both in group_by(compared, lambda each: each.arm).items():
+            if len(both) == len(SAID) and (not sure or any(each.significant for each in both)):
+                prefix = f"{old.variant}: " if old.variant else ""
+                clauses = " and ".join(_clause(each, old.scale.form) for each in both)
+                chance = "" if all(each.paired.n > 1 for each in both) else "; with 1 seed, this may be due to chance"
+                said.append(f"{prefix}{arm} {clauses}{chance}.")
+    return said
+
+
+def _clause(difference: Difference, form: Form) -> str:
+    """Return one half of a sentence, such as `forgets more (+0.30 [0.21, 0.39])`."""
+    middle = difference.paired.mean
+    unknown = middle == 0 or (difference.paired.n > 1 and not difference.significant)
+    words = SAID[difference.measure.name][2 if unknown else middle < 0].format(baseline_name(difference.baseline))
+    unit = " percentage points" if difference.measure.percent else ""
+    return f"{words} ({'+' * (middle > 0)}{replace(difference.interval, form=form)}{unit})"
+
+
+def old_tasks_json(found: Iterable[OldTasks], label: str) -> dict[str, Any]:
+    """Return the entry `old_tasks` of an arm in scores.json, or {} if the arm was not evaluated on old tasks.
+
+    Keys: `performance`, (seeds, after task, on task), as measured; `random` and `reference`, (tasks,), the returns that
+    are scaled to 0 and 1 (null for accuracies and scores); `scaled`, like `performance`; and each of `MEASURES`, on
+    that scale, with `mean`, `sd`, `interval`, `per_seed` and `by_task`, (seeds, tasks), null for tasks that do not
+    count in it.
+    """
+    for old in found:
+        for own in (own for own in old.arms.values() if own.label == label):
+            body: dict[str, Any] = {"performance": own.measured, "scaled": own.scaled}
+            body |= {"random": old.scale.random, "reference": old.scale.reference}
+            for name, values in own.by_task.items():
+                by_task = {"by_task": np.ma.filled(values, NAN)}
+                body |= {name.replace(" ", "_").replace("-", "_"): spread_json(own.spread(name)) | by_task}
+            return {"old_tasks": body}
+    return {}
+
+
+def _matrix(run: RunData) -> Array:
+    """Return the performance of a run, (tasks, tasks): [j, i] is on task i after task j."""
+    found = np.full((len(run.tasks), len(run.tasks)), NAN)
+    for row in performance_of(run):
+        found[row["after"], row["on"]] = NAN if row["value"] is None else row["value"]
+    return found
+
+
+def _stack(function: Areas | None, runs: Sequence[RunData], size: int) -> Array:
+    """Return what a function returns of each run, with NaN for the tasks that a run does not have."""
+    found = [np.asarray(function(run) if function else (), dtype=np.float64) for run in runs]
+    return np.stack([np.pad(of_run, (0, size - len(of_run)), constant_values=NAN) for of_run in found])
+
+
+def _of_seeds(wanted: Iterable[RunData], runs: Iterable[RunData], values: Array) -> Array:
+    """Return the values of `runs` that belong to the seeds of the wanted runs. NaN for seeds without one."""
+    by_seed = {run.seed: of_run for run, of_run in zip(runs, values, strict=False)}
+    return np.stack([by_seed.get(run.seed, np.full_like(values[0], NAN)) for run in wanted])
+
+
+def _learned(R: Array) -> Array:
+    """Return the performance on each task right after it, (seeds, tasks)."""
+    return R.diagonal(axis1=1, axis2=2)

@@ -1,0 +1,106 @@
+"""A reservoir is a uniform sample of all transitions so far, stored whole."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from scipy.stats import chisquare
+
+from supple.agents.offpolicy.capacity import bytes_needed
+from supple.agents.offpolicy.replay import ReplayLayout
+from supple.agents.offpolicy.reservoir import ReservoirMemory
+from supple.engine.storage import checkpoint
+from tests.agents.offpolicy.test_replay import IMAGES, VECTORS, World, both, draws, same, stream
+
+
+def rewards_of(memory: ReservoirMemory) -> set[float]:
+    return set(memory.sample(50 * len(memory), draws()).rewards.tolist()) if len(memory) else set()
+
+
+@both
+def test_transitions_are_stored_whole(layout: ReplayLayout) -> None:
+    memory, world = ReservoirMemory(10, 3, layout, draws(1)), World(2, 3, layout)
+    stream(memory, world, 3, cuts=0.2)
+    assert len(memory) == 9
+    stream(memory, world, 40, cuts=0.1)
+    seen = {row.reward: row for kept in world.kept for row in kept if row is not None}
+    assert len(memory) == len(rewards_of(memory)) == 10
+    assert min(rewards_of(memory)) < 43 * 3 - 10  # older than the newest ten
+    for frames, taken, reward, terminated in zip(*memory.sample(100, draws()), strict=True):
+        transition = seen[float(reward)]
+        s, following = (frames[0], frames[1]) if layout.stack is None else (frames[:-1], frames[1:])
+        assert np.array_equal(s, transition.s.astype(layout.dtype))
+        assert np.array_equal(following, transition.following.astype(layout.dtype))
+        assert np.array_equal(taken, transition.action.astype(np.float32 if layout.action else int))
+        assert bool(terminated) == transition.terminated
+
+
+@pytest.mark.slow
+def test_every_transition_so_far_is_kept_equally_often() -> None:
+    """Two environments at a time, which may hit the same place."""
+    layout, counts, no, obs = (
+        ReplayLayout((1,), np.float32, actions=2),
+        np.zeros(12),
+        np.zeros(2, bool),
+        np.zeros((2, 1)),
+    )
+    for seed in range(1_500):
+        memory = ReservoirMemory(3, 2, layout, draws(seed))
+        memory.begin(obs)
+        for step in range(6):
+            memory.add(np.zeros(2, int), 2.0 * step + np.arange(2), no, no, obs, obs)
+        row = memory.reward[0, memory.stack - 1 :: memory.each][:3].astype(int)
+        assert len(set(row)) == 3
+        counts[row] += 1
+    assert chisquare(counts).pvalue > 0.01
+
+
+@both
+def test_a_reservoir_goes_on_from_a_checkpoint_bit_for_bit(layout: ReplayLayout, tmp_path: Path) -> None:
+    world = World(4, 2, layout)
+    memory, restored = (ReservoirMemory(20, 2, layout, draws(seed)) for seed in (3, 9))
+    stream(memory, world, 30)
+    stream(restored, World(99, 2, layout), 100)  # what it held before must not matter
+    folder = checkpoint.save(tmp_path, 30, {"memory": memory.state_dict()}, "run")
+    restored.load_state_dict(checkpoint.load(folder, "run")["memory"])
+    world.begin(memory, restored)
+    for _ in range(60):
+        world.step(memory, restored)
+    assert same(restored.sample(100, draws()), memory.sample(100, draws()))
+    with pytest.raises(ValueError, match="do not change --replay-size"):
+        ReservoirMemory(21, 2, layout, draws()).load_state_dict(memory.state_dict())
+
+
+@both
+def test_a_member_keeps_what_it_keeps_alone(layout: ReplayLayout) -> None:
+    """Also if another member begins again."""
+    stack = ReservoirMemory(6, 1, layout, [draws(1), draws(2)], members=2)
+    alone = [ReservoirMemory(6, 1, layout, draws(1 + member)) for member in range(2)]
+    world = World(8, 2, layout)
+    world.begin(stack)
+    for member, memory in enumerate(alone):
+        memory.begin(world.obs[member : member + 1])
+
+    class Both:
+        def add(self, *values: np.ndarray) -> None:
+            stack.add(*values)
+            for member, memory in enumerate(alone):
+                memory.add(*(value[member : member + 1] for value in values))
+
+    for number in range(40):
+        world.step(Both())  # type: ignore[arg-type]
+        if number == 20:
+            stack.marks[0] = 0
+            alone[0].keep(0)
+    sample = stack.sample(40, [draws(5), draws(6)])
+    for member, memory in enumerate(alone):
+        for ours, theirs in zip(sample, memory.sample(40, draws(5 + member)), strict=True):
+            assert torch.equal(ours[member], theirs)
+
+
+@pytest.mark.parametrize("layout", [IMAGES, VECTORS])
+def test_bytes_needed_counts_every_array(layout: ReplayLayout) -> None:
+    memory = ReservoirMemory(100, 3, layout, draws())
+    arrays = [value for value in vars(memory).values() if isinstance(value, np.ndarray)]
+    assert bytes_needed(100, 3, layout, whole=True) == sum(array.nbytes for array in arrays)
