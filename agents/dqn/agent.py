@@ -315,8 +315,10 @@ class DQN:
         """Make one gradient step on each batch in the sample, in order, without synchronising with the GPU."""
         s, axis = self.settings, len(self.stack)
         self._prepare()
-        split = (tensor.split(s.batch_size, axis) for tensor in sample)
-        batches = [Sample(*parts) for parts in zip(*split, strict=True)]
+        batches = [sample]
+        if sample.rewards.shape[-1] > s.batch_size:
+            split = (tensor.split(s.batch_size, axis) for tensor in sample)
+            batches = [Sample(*parts) for parts in zip(*split, strict=True)]
         # The target network is fixed here, so all targets can be computed at once, unless the online network, which
         # changes at every step, chooses the actions.
         once = not (self.compiles or s.double_q)

@@ -55,7 +55,9 @@ def install() -> None:
     if not PEERS.exists():
         venv.create(PEERS, with_pip=True)
         subprocess.run([*pip, "torch"], check=True)
-    subprocess.run([*pip, "--requirement", str(HERE / "peers.txt"), f"{ROOT}[mujoco,atari,language,dev]"], check=True)
+    subprocess.run(
+        [*pip, "--requirement", str(HERE / "peers.txt"), f"{ROOT}[mujoco,atari,minatar,language,dev]"], check=True
+    )
 
 
 def python() -> Path:

@@ -145,6 +145,17 @@ RACES = {
             "SB3, 8 environments": "sides_dqn:sb3 playing 8",
         },
     ),
+    "dqn-minatar": Race(
+        "DQN, MinAtar Breakout, 16 kernels of 3 × 3 and 128 units, batch 32, an update every frame",
+        "environment steps/s",
+        {
+            OURS: "sides_dqn:minatar on",
+            "supple, --compile off": "sides_dqn:minatar off",
+            "Stable-Baselines3": "sides_dqn:minatar_of_sb3",
+            FLOOR: "sides_dqn:minatar_floor",
+        },
+        {"Stable-Baselines3": 2.0},
+    ),
     "simba": Race(
         "SAC with SimBa at the FIRE paper's size (Table 5), updates alone",
         "updates/s",

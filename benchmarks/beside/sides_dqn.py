@@ -1,13 +1,18 @@
-"""DQN on Asterix with the Nature CNN by supple and Stable-Baselines3, before it learns and after; their memories."""
+"""DQN by supple and Stable-Baselines3: on Asterix, before it learns and after; on MinAtar; their memories."""
 
 from collections.abc import Callable
+from typing import Any
 
 import gymnasium as gym
 import numpy as np
 import subjects
 import torch
+from floors import step_adam
+from stepped import ENDLESS, SteppedAgent
 
+from supple.agents.dqn import DQNSettings
 from supple.agents.offpolicy.replay import ReplayLayout, ReplayMemory
+from supple.envs import make_env
 
 Side = tuple[Callable[[], object], int]
 STEPS = {"learning": 400, "playing": 4_000}  # of a turn
@@ -37,6 +42,71 @@ def sb3(threads: int, what: str, envs: str) -> Side:
     )  # fmt: skip
     model.learn(WARM_UP)
     return lambda: model.learn(STEPS[what], reset_num_timesteps=False), STEPS[what]
+
+
+# -- MinAtar ----------------------------------------------------------------------------------------------------------
+
+BREAKOUT = "minatar:breakout"
+MINATAR_TURN = 1_000  # steps
+OF_MINATAR: dict[str, Any] = {  # with Adam, as Stable-Baselines3; ε is at its end
+    "env": BREAKOUT, "steps": ENDLESS, "num_envs": 1, "learning_starts": 1_000, "replay_size": 100_000,
+    "batch_size": 32, "replay_ratio": 1.0, "target_period": 1_000, "learning_rate": 2.5e-4, "exploration": 0.1,
+    "exploration_start": 0.1, "exploration_steps": 1, "initialization": "pytorch", "device": "cpu",
+}  # fmt: skip
+
+
+def minatar(threads: int, compiled: str) -> Side:
+    run = SteppedAgent("dqn", DQNSettings(**OF_MINATAR, threads=threads, compile=compiled))
+    run.live(WARM_UP)
+    return lambda: run.live(MINATAR_TURN), MINATAR_TURN
+
+
+def minatar_of_sb3(threads: int) -> Side:
+    """Give Stable-Baselines3 the same network, which reads planes of bytes, channels first, as they are."""
+    from stable_baselines3 import DQN
+    from stable_baselines3.common.torch_layers import BaseFeaturesExtractor
+
+    class Kernels(BaseFeaturesExtractor):
+        def __init__(self, space: gym.Space) -> None:
+            super().__init__(space, 8 * 8 * 16)
+            self.layers = torch.nn.Sequential(torch.nn.Conv2d(4, 16, 3), torch.nn.ReLU(), torch.nn.Flatten())
+
+        def forward(self, planes: torch.Tensor) -> torch.Tensor:
+            return self.layers(planes)
+
+    planes = gym.spaces.Box(0, 1, (4, 10, 10), np.uint8)
+    world = gym.wrappers.TransformObservation(
+        make_env(BREAKOUT), lambda shown: shown.transpose(2, 0, 1).astype(np.uint8), planes
+    )
+    network = {"features_extractor_class": Kernels, "net_arch": [128], "normalize_images": False}
+    model = DQN(
+        "CnnPolicy", world, 2.5e-4, 100_000, 1_000, 32, train_freq=1, gradient_steps=1, target_update_interval=1_000,
+        exploration_initial_eps=0.1, exploration_final_eps=0.1, policy_kwargs=network, seed=0, device="cpu",
+    )  # fmt: skip
+    model.learn(WARM_UP)
+    return lambda: model.learn(MINATAR_TURN, reset_num_timesteps=False), MINATAR_TURN
+
+
+def minatar_floor(threads: int) -> Side:
+    """Make the passes of each update, Adam's pass over memory, and the environment's own step."""
+    torch.set_num_threads(threads)
+    agent = SteppedAgent("dqn", DQNSettings(**OF_MINATAR, threads=threads, compile="off")).agent
+    images = torch.rand(32, 4, 10, 10).contiguous(memory_format=torch.channels_last)
+    weights, rows = list(agent.network.parameters()), torch.nn.Sequential.forward
+    adam = step_adam(sum(weight.numel() for weight in weights))
+    world = make_env(BREAKOUT).unwrapped
+    world.reset(seed=0)
+
+    def turn() -> None:
+        for _ in range(MINATAR_TURN):
+            torch.autograd.grad(agent.network.mlp(rows(agent.network.encoder, images)).sum(), weights)
+            with torch.no_grad():
+                agent.target.mlp(rows(agent.target.encoder, images))
+            adam()
+            if world.step(0)[2]:
+                world.reset()
+
+    return turn, MINATAR_TURN
 
 
 # -- draws from the memory --------------------------------------------------------------------------------------------
