@@ -166,7 +166,7 @@ POINTS: dict[str, tuple[str, Mapping[str, Any], Mapping[str, Any]]] = {  # suite
         {"arms": ("none + learning_rate={rate}",), "space": Space({"env": ["CartPole-v1"]})},
     ),
     "nine-rooms": ("nine-rooms", {**TINY, "max_episode_steps": 20, "steps_per_task": 80}, {"arms": ("none",)}),
-    "priming": ("priming", PENDULUM, {"space": Space({"priming_updates": [20]})}),
+    "priming": ("priming", PENDULUM, {"arms": ("none",), "space": Space({"priming_updates": [20]})}),
     "replay-ratio": ("replay-ratio", PENDULUM, {"space": Space({"replay_ratio": [1.0]})}),
     "cycling-mujoco": (
         "text",

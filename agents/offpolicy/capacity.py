@@ -1,9 +1,23 @@
-"""Whether a machine can hold replay memories of a size."""
+"""How much memory replay memories need, and whether a machine has it."""
 
 import shutil
 from pathlib import Path
 
+import numpy as np
+
 from ...engine.machine.resources import format_bytes, free_memory
+from .replay import ReplayLayout
+
+
+def bytes_needed(capacity: int, num_envs: int, layout: ReplayLayout, whole: bool = False) -> int:
+    """Return the size of all arrays of a full `ReplayMemory`, of one member, in bytes.
+
+    With `whole`, those of a `ReservoirMemory`, which stores transitions whole."""
+    number = np.dtype(np.int64).itemsize
+    if not whole:
+        return num_envs * (layout.rows(capacity, num_envs) * layout.row.itemsize + 2 * number)
+    current = layout.depth * layout.row["frame"].itemsize
+    return bytes_needed(capacity * (layout.depth + 1), 1, layout) + num_envs * current + number
 
 
 def check_memory(needed: int, capacity: int, folder: Path | None = None, runs: int = 1, members: int = 1) -> None:

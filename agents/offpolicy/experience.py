@@ -15,8 +15,8 @@ from ...envs import StepResult
 from ...interventions import ReplayWindow
 from ...registry.errors import Diverged
 from ..draws import Draws, Seeded, generators, set_states, states_of
-from .capacity import check_memory
-from .replay import ReplayLayout, ReplayMemory, Sample, bytes_needed
+from .capacity import bytes_needed, check_memory
+from .replay import ReplayLayout, ReplayMemory, Sample
 from .replay_feed import ReplayFeed
 from .reservoir import ReservoirMemory
 from .sampling import Reservoir, parse_sampling

@@ -81,6 +81,10 @@ class ReplayLayout:
         """The shape of an observation."""
         return self.frame if self.stack is None else (self.stack, *self.frame)
 
+    def rows(self, capacity: int, num_envs: int) -> int:
+        """Return the rows of one ring: its share of the transitions, depth − 1 frames before them, and one after."""
+        return math.ceil(capacity / num_envs) + self.depth
+
     @property
     def row(self) -> np.dtype[np.void]:
         """The columns of a row: a frame, the action that followed, and its result."""
@@ -143,7 +147,7 @@ class ReplayMemory:
         self.sampling = sampling
         self.rings = max(members, 1) * num_envs
         self.window = math.ceil(capacity / num_envs)  # rows of each ring that can be sampled
-        self.rows = _rows(capacity, num_envs, layout)
+        self.rows = layout.rows(capacity, num_envs)
         shape, row = (self.rings, self.rows), layout.row
         self.frames: np.ndarray = _allocate_frames((*shape, *layout.frame), row["frame"].base, folder)
         self.dtype = torch.from_numpy(np.empty(0, self.frames.dtype)).dtype  # of samples
@@ -416,25 +420,9 @@ class ReplayMemory:
         return {name: self.frames if name == "frame" else getattr(self, name) for name in self.layout.row.names or ()}
 
 
-def _rows(capacity: int, num_envs: int, layout: ReplayLayout) -> int:
-    """Return the rows of one ring: its share of the transitions, stack − 1 frames before them, and one after."""
-    return math.ceil(capacity / num_envs) + layout.depth
-
-
 def _allocate_frames(shape: tuple[int, ...], dtype: np.dtype[Any], folder: Path | None) -> np.ndarray:
     """Return an array of zeros that takes no memory, or disk, until it is written to."""
     if folder is None:
         return np.zeros(shape, dtype)
     with tempfile.TemporaryFile(dir=folder) as file:  # has no name; lives as long as it is mapped
         return np.asarray(np.memmap(file, dtype, "w+", shape=shape))
-
-
-def bytes_needed(capacity: int, num_envs: int, layout: ReplayLayout, whole: bool = False) -> int:
-    """Return the size of all arrays of a full `ReplayMemory`, of one member, in bytes.
-
-    With `whole`, those of a `ReservoirMemory`, which stores transitions whole."""
-    number = np.dtype(np.int64).itemsize
-    if not whole:
-        return num_envs * (_rows(capacity, num_envs, layout) * layout.row.itemsize + 2 * number)
-    current = layout.depth * layout.row["frame"].itemsize
-    return bytes_needed(capacity * (layout.depth + 1), 1, layout) + num_envs * current + number

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from supple.agents.offpolicy import capacity
-from supple.agents.offpolicy.capacity import check_memory
-from supple.agents.offpolicy.replay import ReplayLayout, ReplayMemory, bytes_needed
+from supple.agents.offpolicy.capacity import bytes_needed, check_memory
+from supple.agents.offpolicy.replay import ReplayLayout, ReplayMemory
 
 ATARI = ReplayLayout((84, 84), np.uint8, stack=4)
 HUMANOID = ReplayLayout((51,), np.float32, action=(19,))

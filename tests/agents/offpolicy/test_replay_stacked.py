@@ -8,8 +8,9 @@ import torch
 from torch import Tensor
 
 from supple.agents.dqn import DQNSettings
+from supple.agents.offpolicy.capacity import bytes_needed
 from supple.agents.offpolicy.experience import Draws, Experience
-from supple.agents.offpolicy.replay import ReplayLayout, ReplayMemory, Sample, bytes_needed
+from supple.agents.offpolicy.replay import ReplayLayout, ReplayMemory, Sample
 from supple.agents.offpolicy.replay_feed import ReplayFeed
 from supple.envs import StepResult
 from supple.registry.errors import Diverged
