@@ -15,7 +15,8 @@ from supple.agents.dqn import DQNSettings
 from supple.agents.ppo import PPOSettings
 from supple.agents.presets import GYM_CONTROL
 from supple.agents.sac import SACSettings
-from supple.agents.sac.agent import SAC, Control
+from supple.agents.sac.agent import SAC
+from supple.agents.sac.inputs import Control
 from supple.agents.sac.update import Transitions
 from supple.engine.hooks.driver import HookDriver
 from supple.engine.kinds import presets_of

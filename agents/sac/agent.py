@@ -5,6 +5,12 @@ order are in `update`, the networks in `networks`. Observations are normalised b
 while acting, and the replay memory contains observations that are not normalised, only centred if they are large (see
 `Centre`). An episode that is truncated by a time limit or a checkpoint bootstraps from its true last observation.
 
+In a sequence of environments, all tasks share the replay memory, which keeps the transitions of earlier ones until
+newer ones take their place or `replay` forgets them. With `--heads environment` a batch may have transitions of several
+environments, and each trains the heads of its own; with `--heads one-hot` each is marked with its own (see `inputs`).
+There is one temperature. Continual World (Wołczyk et al. 2021) renews memory and optimizers at each task instead:
+`--hook "replay(keep=0)@task"` does so with the memory.
+
 For several seeds, the agent is a stack of members, each as if alone: all networks and statistics have the members as
 their first axis, and each member draws its own random numbers. The rows of observations and actions are those of the
 members' environments, one member after the other. The shape `stack` is (members,) then, and () for one seed.

@@ -228,10 +228,13 @@ class Seeing(nn.Module):
 
     def wiring(self, heads: tuple[str, ...]) -> dict[str, Wiring]:
         """Return the wiring of the units of both parts."""
-        names = {**{name: f"body.{name}" for name, _ in self.body.named_modules()}, **{head: head for head in heads}}
+
+        def place(names: tuple[str, ...]) -> tuple[str, ...]:
+            return tuple(name if name in heads else f"body.{name}" for name in names)
+
         inner = {
-            names[unit]: Wiring(*(tuple(names[name] for name in group) for group in (w.incoming, w.outgoing, w.norms)))
-            for unit, w in self.body.wiring(heads).items()
+            f"body.{unit}": Wiring(place(wires.incoming), place(wires.outgoing), place(wires.norms))
+            for unit, wires in self.body.wiring(heads).items()
         }
         return {**self.encoder.wiring("encoder.", [f"body.{self.body.layers()[0]}"]), **inner}
 

@@ -16,7 +16,8 @@ from supple.agents.ppo.agent import PPO
 from supple.agents.ppo.network import PolicySpace
 from supple.agents.ppo.policies import Gaussian
 from supple.agents.sac import SACSettings
-from supple.agents.sac.agent import SAC, Control
+from supple.agents.sac.agent import SAC
+from supple.agents.sac.inputs import Control
 from supple.engine.hooks.driver import HookDriver
 from supple.envs import StepResult
 from supple.interventions import Learner, parse_hook

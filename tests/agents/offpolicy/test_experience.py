@@ -9,7 +9,8 @@ import torch
 from supple.agents.dqn import DQNSettings
 from supple.agents.dqn.agent import DQN, RowSizes
 from supple.agents.sac import SACSettings
-from supple.agents.sac.agent import SAC, Control
+from supple.agents.sac.agent import SAC
+from supple.agents.sac.inputs import Control
 from supple.engine.hooks.driver import HookDriver
 from supple.engine.runs import open_run, prepare
 from supple.engine.spec import RunSpec

@@ -20,7 +20,8 @@ from supple.agents.offpolicy.replay import ReplayLayout, ReplayMemory, Sample
 from supple.agents.offpolicy.replay_feed import ReplayFeed
 from supple.agents.rates import scale_rates
 from supple.agents.sac import SACSettings
-from supple.agents.sac.agent import SAC, Control
+from supple.agents.sac.agent import SAC
+from supple.agents.sac.inputs import Control
 from supple.engine.hooks.driver import HookDriver
 from supple.envs import StepResult
 from supple.interventions import Learner, make

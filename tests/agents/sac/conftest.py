@@ -13,7 +13,8 @@ from torch import Tensor
 
 from supple.agents.draws import sources_of
 from supple.agents.sac import SACSettings
-from supple.agents.sac.agent import SAC, Control
+from supple.agents.sac.agent import SAC
+from supple.agents.sac.inputs import Control
 from supple.engine.hooks.driver import HookDriver
 from supple.envs import StepResult
 from supple.interventions import make, parse_call

@@ -9,7 +9,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from supple.agents.sac.agent import Control
+from supple.agents.sac.inputs import Control
 from supple.engine.hooks.driver import HookDriver
 from supple.metrics import measure
 from supple.registry.errors import RunError

@@ -11,7 +11,7 @@ from gymnasium import spaces
 from torch import Tensor
 
 from supple.agents.sac import SACSettings
-from supple.agents.sac.agent import Control
+from supple.agents.sac.inputs import Control
 from supple.agents.sac.work import SACWork
 from supple.metrics import measure
 from supple.networks import SpectralLinear, StackedSpectralLinear, trace_wiring

@@ -11,7 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from supple.agents.sac import SACSettings
-from supple.agents.sac.agent import SAC, Control
+from supple.agents.sac.agent import SAC
+from supple.agents.sac.inputs import Control
 from supple.agents.sac.update import STATISTICS, SoftUpdate, Transitions, freeze
 from supple.engine.compile import can_compile
 from supple.engine.hooks.driver import HookDriver
