@@ -278,10 +278,7 @@ class SAC:
 
         It has none of those that were not seen yet, or that were left so long ago that the memory is full since then,
         or before it was emptied."""
-        memory = self.experience.memory
-        if not len(memory):
-            self.left = {}
-        oldest = self.experience.decisions - memory.window * self.settings.num_envs
+        oldest = self.experience.oldest
         return frozenset(self._environments) - {self.env} - {env for env, left in self.left.items() if left > oldest}
 
     def begin_episodes(self, observations: NDArray[Any]) -> None:

@@ -102,7 +102,7 @@ def saved(agent: SAC) -> dict[str, Any]:
         shift = rows.first
         read = lambda a, b, kept=kept, shift=shift: {n: t[a - shift : b - shift] for n, t in kept.items()}  # noqa: E731
         frozen.append(replace(rows, read=read))
-    return {**copy.deepcopy(state), "experience": {**copy.deepcopy(experience), "memory": {"envs": frozen}}}
+    return {**copy.deepcopy(state), "experience": {**copy.deepcopy(experience), "memory": {**memory, "envs": frozen}}}
 
 
 def apply(agent: SAC, text: str, contract: str = "uniform", *names: str) -> dict[str, list[str]]:
