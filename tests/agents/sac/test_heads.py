@@ -104,9 +104,7 @@ def test_heads_rest_once_the_memory_was_emptied(small: Any) -> None:
     agent = agent_with(small)
     learn(small, agent, "first")
     agent.begin_task("second")
-    memory = agent.experience.memory
-    memory.acted[:] = False
-    memory.count = 0
+    agent.experience.window.keep(0.0)
     before = heads_of(agent.learners["critic"])
     learn(small, agent, "second")
     assert moved(before, agent.learners["critic"]) == ["second"]
