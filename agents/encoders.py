@@ -154,7 +154,7 @@ class Convolutions(nn.Sequential):
             images = images.unflatten(-1, (p.channels, p.height, p.width))
         images = channels_last(images, *self.axes)
         scaled = images.to(torch.get_default_dtype(), copy=True)
-        if p.low == p.low:  # there are bounds; in place, as images are large
+        if p.low == p.low and (p.low, p.high) != (0, 1):  # there are bounds; in place, as images are large
             scaled = (scaled.sub_(p.low) if p.low else scaled).mul_(1 / (p.high - p.low))
         features: Tensor = super().forward(scaled)
         if self.size == p.size:

@@ -12,6 +12,8 @@ from .settings import AgentSettings
 if TYPE_CHECKING:
     from ..envs import Picture
 
+LARGEST = 250_000  # multiplications of an image's convolutions from which on a stack saves little on a CPU
+
 
 @dataclass(kw_only=True)
 class ImageSettings(AgentSettings):
@@ -44,6 +46,17 @@ class ImageSettings(AgentSettings):
 
         self.find_environment(question)
         return found[0] if found else None
+
+    def has_large_convolutions(self) -> bool:
+        """Return whether networks have convolutions of which a stack saves little on a CPU: arithmetic is all."""
+        if (picture := self.find_picture()) is None:
+            return False
+        from .encoders import multiplications, parse_encoder  # PyTorch, which help lines do without
+
+        try:
+            return multiplications(parse_encoder(self.encoder, picture), picture) > LARGEST
+        except ValueError:  # said where the network is made
+            return True
 
     def resolve(self) -> str | None:
         from .spaces import describe_rows, describe_united

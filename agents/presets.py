@@ -77,16 +77,21 @@ GYM_CONTROL: dict[str, Any] = {
     "normalize_rewards": False,
     "eval_episodes": 0,
 }
-# The demo: width and learning rate of TRAC's notebook, four tasks of 25 rollouts. Sizes, learning rate and strengths
-# were chosen on seeds from 100 on.
+# The demo. At the switch actions change places, so that no frozen policy fits, and observations move by as much as they
+# vary, so that the old policy is certain of its actions everywhere. The learning rate falls in each level, or agents
+# would get worse again late in it. Settings and strengths were chosen on seeds from 100 on. Claim, for seeds 0 to 9, of
+# which it holds in 9 or more: in the last fifth of the second level `none` returns less than 60. The means over seeds
+# there: `fresh` more than 350, and each arm that repairs more than 300.
 GYM_CONTROL_SMALL = {
     **GYM_CONTROL,
     **AS_PUBLISHED,
-    "cycles": 4,
-    "steps_per_task": 20_000,
+    "cycles": 2,
+    "steps_per_task": 60_000,
+    "shift": "offset(scale=1) + flip_actions",
     "hidden": (128, 128, 128),
-    "learning_rate": 1e-2,
-    "measure_every": 4_000,
+    "learning_rate": 5e-3,
+    "schedule": "linear",
+    "measure_every": 6_000,
     "compile": "on",
 }
 
@@ -128,12 +133,12 @@ add(
     ),
     Preset(
         "gym-control-small",
-        "the demo: CartPole with three shifts of the observations, 80k steps, four arms and a fresh agent; "
-        "70 seconds on two cores",
+        "the demo: CartPole whose observations shift while its actions change places, 120k steps, four arms and a "
+        "fresh agent; 2 minutes on two cores",
         "ppo",
         GYM_CONTROL_SMALL,
         arms=("none", "reset@task", "fire@task", "snp(lam=0.9)@task"),
-        fork_at=0.25,
+        fork_at=0.5,
         reference="fresh",
         seeds=FIVE,
         leads=LATER,

@@ -7,7 +7,7 @@ cores. Extrapolated times were measured on the first steps and multiplied.
 from typing import Any
 
 from ..engine.kinds import Preset, add
-from .presets import AS_PUBLISHED, FINAL, LATER, SAC_MLP
+from .presets import AS_PUBLISHED, FINAL, LATER, MEAN, SAC_MLP
 
 # "It's Time to Move On: Primacy Bias and Why It Helps to Forget" (ICLR 2024 blog posts) and its notebook: the map SH/FG
 # in episodes 0 to 199 of 1000, then SF/HG; 4 → 256 → 64 → 4 with a softmax at the end, Adam 0.01, batch 16, replay
@@ -109,6 +109,53 @@ CHEETAH_DIRECTION: dict[str, Any] = {
     "shift": "direction",
     "learning_rate": 3e-4,
 }
+# Young & Tian 2019 (arXiv 1903.03176) and the code of MinAtar (examples/dqn.py): 5M frames with an update at each one,
+# 16 filters and 128 units, centred RMSprop.
+MINATAR: dict[str, Any] = {
+    "env": "MinAtar/Breakout-v0",
+    "steps": 5_000_000,
+    "num_envs": 1,
+    "encoder": "minatar",
+    "initialization": "pytorch",
+    "optimizer": "rmsprop",
+    "learning_rate": 2.5e-4,
+    "rmsprop_decay": 0.95,
+    "rmsprop_momentum": 0.95,
+    "rmsprop_epsilon": 0.01,
+    "replay_size": 100_000,
+    "learning_starts": 5_000,
+    "target_period": 1_000,
+    "exploration": 0.1,
+    "exploration_steps": 100_000,
+    "clip_rewards": False,
+    "measure_every": 50_000,
+}
+# Tang et al. 2025 (arXiv 2506.00592) and the code of C-CHAIN (crl_minatar): three games of 2M frames in turn, Double
+# DQN with one memory, whose size and ε are the defaults of its class: the configured ones are not passed on. It takes
+# 10,000 random steps in every game, here in the first one only, and cuts an episode of Seaquest after 1,000 steps
+# without reward, here after 5,000 steps. Its evaluations are greedy.
+CONTINUAL_MINATAR: dict[str, Any] = {
+    "sequence": "continual-minatar",
+    "steps_per_task": 2_000_000,
+    "num_envs": 1,
+    "encoder": "minatar",
+    "initialization": "pytorch",
+    "learning_rate": 3e-4,
+    "adam_epsilon": 1e-8,
+    "loss": "mse",
+    "double_q": True,
+    "replay_size": 100_000,
+    "learning_starts": 10_000,
+    "target_period": 1_000,
+    "exploration": 0.1,
+    "exploration_steps": 100_000,
+    "clip_rewards": False,
+    "eval_epsilon": 0.0,
+    "eval_every": 50_000,
+    "eval_episodes": 10,
+    "measure_every": 50_000,
+}
+C_CHAIN = "chain(strength=50,share=0.01,window=10000)"
 THREE = (0, 1, 2)
 # PPO has no replay memory, so resetting it at every switch would be the same as the fresh agent.
 STREAM: dict[str, Any] = {
@@ -220,5 +267,66 @@ add(
         "ppo",
         {**CHEETAH_DIRECTION, "cycles": 3, "steps_per_task": 8_192},
         **STREAM,
+    ),
+    Preset(
+        "minatar",
+        "paper size: DQN on MinAtar's Breakout (--env minatar:asterix, …), 5M steps; 5 hours on two cores "
+        "(extrapolated)",
+        "dqn",
+        MINATAR,
+        arms=("none",),
+        fork_at=0.0,
+        seeds=THREE,
+        leads=FINAL,
+    ),
+    Preset(
+        "minatar-small",
+        "small minatar: 60,000 steps; 4 minutes on two cores (extrapolated)",
+        "dqn",
+        {
+            **MINATAR,
+            "steps": 60_000,
+            "replay_size": 30_000,
+            "learning_starts": 1_000,
+            "exploration_steps": 10_000,
+            "eval_every": 20_000,
+            "measure_every": 20_000,
+        },
+        arms=("none",),
+        fork_at=0.0,
+        seeds=THREE,
+        leads=FINAL,
+    ),
+    Preset(
+        "continual-minatar",
+        "paper size: DQN on MinAtar's SpaceInvaders, Asterix and Seaquest in turn, 2M steps each; 33 hours on two "
+        "cores (extrapolated)",
+        "dqn",
+        CONTINUAL_MINATAR,
+        arms=("none", C_CHAIN, "fire@task", "reset@task"),
+        fork_at=0.0,
+        reference="fresh",
+        seeds=THREE,
+        leads=MEAN,
+    ),
+    Preset(
+        "continual-minatar-small",
+        "small continual-minatar: 20,000 steps in each game; 20 minutes on two cores (extrapolated)",
+        "dqn",
+        {
+            **CONTINUAL_MINATAR,
+            "steps_per_task": 20_000,
+            "replay_size": 20_000,
+            "learning_starts": 1_000,
+            "exploration_steps": 5_000,
+            "eval_every": 10_000,
+            "eval_episodes": 5,
+            "measure_every": 10_000,
+        },
+        arms=("none", "chain(strength=50,share=0.01,window=1000)", "fire@task", "reset@task"),
+        fork_at=0.0,
+        reference="fresh",
+        seeds=THREE,
+        leads=MEAN,
     ),
 )

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from ..engine.loop import Warn
 from ..engine.states import load_states, steps_of
-from ..envs import Flat, flatten, make_env
+from ..envs import Flat, Padded, flatten, make_env
 from ..envs.fault import text_of
 from ..envs.guard import find_fault
 from ..registry import tell
@@ -81,6 +81,8 @@ class Trained:
         seen, single = self._prepare(observation, env)
         with self._agent.greedy(env) as policy:
             actions = policy(seen)
+        if (padded := self._find_padded(env)) is not None:
+            actions = padded.own_actions(actions)
         return actions[0] if single else actions
 
     def evaluate(
@@ -128,9 +130,11 @@ class Trained:
         if env not in self._flat_envs:
             s = self._work.settings
             observations = s.observations if isinstance(s, ImageSettings) else "auto"
-            self._flat_envs[env] = flatten(make_env(env, kwargs=s.kwargs), observations)
-        shown = self._flat_envs[env]
+            self._flat_envs[env] = flatten(make_env(env, kwargs=s.kwargs, united=self._work.united), observations)
+        shown, padded = self._flat_envs[env], self._find_padded(env)
         space = shown.env.observation_space if isinstance(shown, Flat) else shown.observation_space
+        if padded is not None:
+            space = padded.env.observation_space
         if isinstance(space, Dict | Tuple):
             single = not isinstance(observation, list)
             rows: Any = [observation] if single else observation
@@ -145,5 +149,11 @@ class Trained:
         if isinstance(shown, Flat):
             if problem := next(filter(None, (find_fault(space, row) for row in rows)), None):
                 raise UsageError(f"observations of {env} are {text_of(space)}, got {problem}")
-            rows = np.stack([shown.observation(row) for row in rows])
+            own = rows if padded is None else map(padded.observation, rows)
+            rows = np.stack([shown.observation(row) for row in own])
         return rows, single
+
+    def _find_padded(self, env: str) -> Padded | None:
+        """Return the wrapper that adds channels and actions of other environments, or None if there are none."""
+        inner = getattr(self._flat_envs.get(env), "env", None)
+        return inner if isinstance(inner, Padded) else None

@@ -113,6 +113,10 @@ class Padded(gym.Wrapper):
         observation, *rest = self.env.step(action)
         return self.observation(observation), *rest
 
+    def own_actions(self, actions: Any) -> Any:
+        """Return what several actions are in the environment, (n,)."""
+        return np.where(actions < self._own, actions, 0) if self._own else actions
+
     def observation(self, observation: Any) -> Any:
         """Return an observation of the environment with the further channels."""
         if not self._place:

@@ -173,7 +173,7 @@ class DQN:
         optimizer: torch.optim.Optimizer
         if s.optimizer == "rmsprop":
             options = s.rmsprop_decay, s.rmsprop_epsilon, s.weight_decay, s.rmsprop_momentum
-            optimizer = CentredRMSprop(parameters, s.learning_rate, *options, stacked=stacked)
+            optimizer = CentredRMSprop(parameters, rate, *options, stacked=stacked)
         elif stacked:
             optimizer = StackedAdam(parameters, *constants)
         else:

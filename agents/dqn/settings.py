@@ -144,11 +144,10 @@ class DQNSettings(ImageSettings):
         return ""
 
     def worth_stacking(self) -> bool:
-        """Return whether a stack saves time: of large networks and of convolutions on a CPU, arithmetic is all."""
+        """Return whether a stack saves time: of large networks on a CPU, arithmetic is all."""
         if not self._on_cpu():
             return True
-        small = sum(a * b for a, b in pairwise(self.widths)) <= LARGEST
-        return small and not self.show_images()
+        return sum(a * b for a, b in pairwise(self.widths)) <= LARGEST and not self.has_large_convolutions()
 
     def _on_cpu(self) -> bool:
         return self.device != "cuda" and device_here(self.device) == "cpu"

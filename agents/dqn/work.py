@@ -26,7 +26,7 @@ class DQNWork(AgentWork):
         """Return the sizes of an environment's observations and its number of actions."""
         s = self.settings
         if not env.startswith("ALE/"):
-            shown = row_space(env, "dqn", s.kwargs, observations=s.observations, images=True)
+            shown = row_space(env, "dqn", s.kwargs, observations=s.observations, images=True, united=self.united)
             return RowSizes(shown.observation, spaces.flatdim(shown.action), shown.picture, shown.dtype == "uint8")
         envs: Any = self.envs(s, env, [s.world])
         stack, height, width = envs.single_observation_space.shape

@@ -14,7 +14,6 @@ from ..limits import compile_problem, negative, not_positive, outside_unit_inter
 if TYPE_CHECKING:
     from ...envs import Picture
 
-LARGEST = 250_000  # multiplications of an image's convolutions from which on a stack saves little on a CPU
 COMPILE_PAYS_AFTER = 250_000  # environment steps per environment: saves about 0.2 ms a step, costs about 30 s once
 
 
@@ -134,16 +133,7 @@ class PPOSettings(ImageSettings):
         return replace(self, **{name: value for name, value in defaults.items() if getattr(self, name) is None})
 
     def worth_stacking(self) -> bool:
-        """Return whether a stack saves time: of large convolutions on a CPU, arithmetic is all."""
-        picture = self.find_picture()
-        if picture is None or device_here(self.device) == "cuda":
-            return True
-        from ..encoders import multiplications, parse_encoder
-
-        try:
-            return multiplications(parse_encoder(self.encoder, picture), picture) <= LARGEST
-        except ValueError:  # said where the network is made
-            return False
+        return device_here(self.device) == "cuda" or not self.has_large_convolutions()
 
     @property
     def untrained_steps(self) -> int:

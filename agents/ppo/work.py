@@ -26,7 +26,7 @@ class PPOWork(AgentWork):
 
     def space(self, env: str) -> PolicySpace:
         s = self.settings
-        row = row_space(env, "ppo", s.kwargs, observations=s.observations, images=True)
+        row = row_space(env, "ppo", s.kwargs, observations=s.observations, images=True, united=self.united)
         if row.picture is None:
             return PolicySpace(row.observation, policy_for(row.action))
         return PolicySpace(row.observation, policy_for(row.action), row.dtype, row.picture)

@@ -276,8 +276,8 @@ class SAC:
     def _resting(self) -> frozenset[str]:
         """Return the environments of which the memory has no transitions, if they have heads of their own.
 
-        It has none of those that were not seen yet, or that were left so long ago that the memory is full since then,
-        or before it was emptied."""
+        It has none of those that were not seen yet, or that were left before it was emptied or, unless it is a
+        reservoir, so long ago that it is full since then."""
         oldest = self.experience.oldest
         return frozenset(self._environments) - {self.env} - {env for env, left in self.left.items() if left > oldest}
 

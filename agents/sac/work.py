@@ -29,7 +29,9 @@ class SACWork(AgentWork):
     def space(self, env: str) -> Control:
         """Return the length of the observations and the bounds of the actions. Raises ValueError if there are none."""
         s = self.settings
-        size, action, dtype, picture = row_space(env, "sac", s.kwargs, observations=s.observations, images=True)
+        size, action, dtype, picture = row_space(
+            env, "sac", s.kwargs, observations=s.observations, images=True, united=self.united
+        )
         assert isinstance(action, gym.spaces.Box)
         if not (action.is_bounded() and max(np.abs(action.low).max(), np.abs(action.high).max()) < BOUNDLESS):
             raise ValueError(f"{env}: SAC needs bounded actions, but they are {text_of(action)}")

@@ -39,6 +39,12 @@ def _cartpole(width: int, title: str) -> Race:
     return Race(title, "environment steps/s", sides, {"Stable-Baselines3": 3.0})
 
 
+def _images(kind: str, title: str, bar: float) -> Race:
+    sides = {OURS: f"sides_images:supple {kind}", "Stable-Baselines3": f"sides_images:sb3 {kind}"}
+    sides[FLOOR] = f"sides_images:floor {kind}"
+    return Race(title, "environment steps/s", sides, {"Stable-Baselines3": bar})
+
+
 def _seeds(kind: str, title: str, seeds: tuple[int, ...], peers: dict[str, str], bars: dict[str, float]) -> Race:
     """Return the race of the first number of seeds at once with fewer of them, and with peers; each has one core."""
     most, *fewer = seeds
@@ -79,6 +85,8 @@ RACES = {
     "ppo-walker2d": _ppo("Walker2d"),
     "ppo-cartpole": _cartpole(256, "PPO, one CartPole, preset gym-control"),
     "ppo-cartpole-128": _cartpole(128, "PPO, one CartPole, gym-control at width 128"),
+    "ppo-minatar": _images("minatar", "PPO, 8 × MinAtar Breakout, 16 convolutions of 3 × 3 and 128 units", 3.0),
+    "ppo-nature": _images("nature", "PPO, 8 × images of 64 × 64 × 3, the Nature DQN's convolutions", 1.3),
     "ppo-seeds": _seeds(
         "ppo",
         "PPO, CartPole, gym-control at width 128",

@@ -36,15 +36,14 @@ def plot_old_tasks(old: OldTasks) -> Plot:
     """Plot the performance of each arm on each task (across) after each task (down), mean over seeds."""
     panels = [HeatMap(baseline_name(arm), own.tasks, mean(own.scaled, axis=0)) for arm, own in old.arms.items()]
     seeds = max(len(own.seeds) for own in old.arms.values())
-    unit = "in %, " if old.percent else ""
+    unit = "in %, " if old.scale.percent else ""
     caption = (
         f"Performance on each task (across) after each task (down; {unit}{seeds_text(seeds)}). On the diagonal is the "
         "task just trained, in bold where there are numbers; to its left are old tasks. White: not evaluated. Colours "
-        f"end at 0 and {100 if old.percent else 1}. {old.scale}"
+        f"end at 0 and {100 if old.scale.percent else 1}. {old.scale.words}"
     )
-    return Plot(
-        "old_tasks", "Old tasks, after each task", caption, draw_matrices(panels, IN_CELLS if old.percent else old.form)
-    ).of(old.variant)
+    figure = draw_matrices(panels, IN_CELLS if old.scale.percent else old.scale.form)
+    return Plot("old_tasks", "Old tasks, after each task", caption, figure).of(old.variant)
 
 
 def seeds_text(seeds: int) -> str:

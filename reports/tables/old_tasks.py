@@ -5,13 +5,14 @@ The definitions are those of `metrics.continual`, as means over tasks.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ...engine.forks import FRESH
-from ...experiments.history.collect import ComparisonData, RunData
+from ...experiments.history.collect import ComparisonData, Row, RunData
 from ...experiments.history.performance import performance_of
 from ...metrics import intransigence, learning_curve_transfer, share_of_fresh, task_forgetting
 from .cells import Form, Heading, Interval, Value, percent
@@ -68,16 +69,14 @@ class ArmTasks:
 
 
 @dataclass(frozen=True, eq=False)
-class OldTasks:
-    """The performance of all arms in one variant of the settings.
+class Scale:
+    """The scale of performance, in words and with the returns that are 0 and 1 on it, (tasks,).
 
-    `scale` says in words how it is scaled. `random` and `reference`, (tasks,), are what is scaled to 0 and 1; None for
-    accuracies and scores, which are shares.
+    `random` and `reference` are None for accuracies and scores, which are shares. `counted` has the tasks that count.
     """
 
-    variant: str
-    arms: Mapping[str, ArmTasks]
-    scale: str = ""
+    words: str
+    counted: NDArray[np.bool_]
     random: Array | None = None
     reference: Array | None = None
 
@@ -89,6 +88,21 @@ class OldTasks:
     @property
     def form(self) -> Form:
         return Form(decimals=1, scale=100.0) if self.percent else Form(decimals=2)
+
+    def apply(self, values: Array) -> Array:
+        """Return the performance, (…, tasks), on this scale."""
+        if self.random is None or self.reference is None:
+            return values
+        return share_of_fresh(values, self.reference, self.random)
+
+
+@dataclass(frozen=True, eq=False)
+class OldTasks:
+    """The performance of all arms in one variant of the settings."""
+
+    variant: str
+    scale: Scale
+    arms: Mapping[str, ArmTasks]
 
 
 def read_old_tasks(data: ComparisonData, areas: Areas | None = None) -> list[OldTasks]:
@@ -102,59 +116,61 @@ def read_old_tasks(data: ComparisonData, areas: Areas | None = None) -> list[Old
         data: The runs.
         areas: Returns the area under the learning curve of each task of a run, divided by its steps.
     """
-    found = []
-    for variant, labels in variants_of(data).items():
-        runs = {arm: data.arms[label] for arm, label in labels.items()}
-        size = max(len(run.tasks) for of_arm in runs.values() for run in of_arm)
-        measured = {arm: np.stack([_matrix(run, size) for run in of_arm]) for arm, of_arm in runs.items()}
-        if any(np.isfinite(of_arm[:, np.tri(size, k=-1, dtype=bool)]).any() for of_arm in measured.values()):
-            found.append(_of_variant(data, variant, labels, measured, areas))
-    return found
+    found = (_of_variant(data, variant, labels, areas) for variant, labels in variants_of(data).items())
+    return [old for old in found if old is not None]
 
 
-def _of_variant(
-    data: ComparisonData, variant: str, labels: Mapping[str, str], measured: Mapping[str, Array], areas: Areas | None
-) -> OldTasks:
+def _of_variant(data: ComparisonData, variant: str, labels: Mapping[str, str], areas: Areas | None) -> OldTasks | None:
     runs = {arm: data.arms[label] for arm, label in labels.items()}
     tasks = max((run.tasks for of_arm in runs.values() for run in of_arm), key=len)
-    A = {arm: np.stack([_padded(areas(run) if areas else (), len(tasks)) for run in of_arm])
-         for arm, of_arm in runs.items()}  # fmt: skip
-    R, place = measured, np.arange(len(tasks))
-    counted, scale, random, reference = place >= 0, "Accuracies and scores are as measured.", None, None
-    if rows := [row for of_arm in runs.values() for run in of_arm for row in run.of_kind("random")]:
-        logged = group_by(rows, lambda row: row["task"])
-        random = np.array([mean_of_known(row["return"] for row in logged.get(task, ())) for task in place])
-        learned = {arm: mean(_learned(values), axis=0) for arm, values in measured.items()}
-        reference = learned[FRESH] if FRESH in learned else np.fmax.reduce(list(learned.values()))
-        counted = ~(reference <= random)
-        R, A = ({arm: share_of_fresh(values, reference, random) for arm, values in each.items()} for each in (R, A))
-        who = "the fresh agent" if FRESH in learned else "the arm that was best there"
-        scale = f"Returns are scaled by task: 0 is the mean of random actions, 1 that of {who} right after the task."
-        if not counted.all():
-            scale += f" Left out, since 1 would not be above 0: task {', '.join(map(str, 1 + place[~counted]))}."
-    new = counted & (place > 0) & [task.start >= (data.fork_step or 0) for task in tasks]
-    counts = {FINAL: counted, FORGETTING: counted & (place < place[-1]), ZERO_SHOT: counted & (place > 0)}
+    place = np.arange(len(tasks))
+    measured = {arm: _stack(_matrix, of_arm, len(tasks)) for arm, of_arm in runs.items()}
+    if not any(np.isfinite(R[:, place[:, None] > place]).any() for R in measured.values()):
+        return None
+    scale = _scale([row for of_arm in runs.values() for run in of_arm for row in run.of_kind("random")], measured)
+    R = {arm: scale.apply(values) for arm, values in measured.items()}
+    A = {arm: scale.apply(_stack(areas, of_arm, len(tasks))) for arm, of_arm in runs.items()}
+    later = scale.counted & (place > 0)
+    new = later & [task.start >= (data.fork_step or 0) for task in tasks]
+    counts = {FINAL: scale.counted, FORGETTING: scale.counted & (place < place[-1]), ZERO_SHOT: later}
     arms = {}
     for arm, of_arm in runs.items():
-        fresh = {run.seed: i for i, run in enumerate(runs.get(FRESH, ())) if arm != FRESH}
-        fresh_R, fresh_A = (
-            np.stack([each[FRESH][fresh[run.seed]] if run.seed in fresh else np.full_like(each[arm][0], NAN)
-                      for run in of_arm]) for each in (R, A)
-        )  # fmt: skip
+        fresh = runs.get(FRESH, ()) if arm != FRESH else ()
+        R_fresh, A_fresh = (_of_seeds(of_arm, fresh, each.get(FRESH, each[arm])) for each in (R, A))
         by_task = {
             FINAL: R[arm][:, -1],
             NEW: _learned(R[arm]),
             FORGETTING: np.stack(list(map(task_forgetting, R[arm]))),
             TRANSFER: learning_curve_transfer(A[arm], mean(A[FRESH], axis=0) if fresh else NAN),
-            GAIN: A[arm] - fresh_A,
-            INTRANSIGENCE: np.stack(list(map(intransigence, R[arm], _learned(fresh_R)))),
-            ZERO_SHOT: np.pad(R[arm].diagonal(1, 1, 2), ((0, 0), (1, 0))) if rows else np.full(A[arm].shape, NAN),
+            GAIN: A[arm] - A_fresh,
+            INTRANSIGENCE: np.stack(list(map(intransigence, R[arm], _learned(R_fresh)))),
+            ZERO_SHOT: np.pad(R[arm].diagonal(1, 1, 2) + (NAN if scale.percent else 0), ((0, 0), (1, 0))),
         }
-        masked = {name: np.ma.masked_array(values, np.broadcast_to(~counts.get(name, new), values.shape))
-                  for name, values in by_task.items()}  # fmt: skip
+        masked = {
+            name: np.ma.masked_array(values, np.broadcast_to(~counts.get(name, new), values.shape))
+            for name, values in by_task.items()
+        }
         seeds, names = tuple(run.seed for run in of_arm), tuple(task.name or task.env for task in of_arm[0].tasks)
         arms[arm] = ArmTasks(labels[arm], seeds, names, measured[arm], R[arm], masked)
-    return OldTasks(variant, arms, scale, random, reference)
+    return OldTasks(variant, scale, arms)
+
+
+def _scale(rows: Sequence[Row], measured: Mapping[str, Array]) -> Scale:
+    """Return the scale of the performance of all arms. `rows` are the events with returns of random actions."""
+    learned = {arm: mean(_learned(R), axis=0) for arm, R in measured.items()}
+    size = len(next(iter(learned.values())))
+    if not rows:
+        return Scale("Accuracies and scores are as measured.", np.ones(size, dtype=bool))
+    random = np.full(size, NAN)
+    for task, of_task in group_by(rows, itemgetter("task")).items():
+        random[task] = mean_of_known(map(itemgetter("return"), of_task))
+    reference = learned[FRESH] if FRESH in learned else np.fmax.reduce(list(learned.values()))
+    counted = ~(reference <= random)
+    who = "the fresh agent" if FRESH in learned else "the arm that was best there"
+    words = f"Returns are scaled by task: 0 is the mean of random actions, 1 that of {who} right after the task."
+    if not counted.all():
+        words += f" Left out, since 1 would not be above 0: task {', '.join(map(str, 1 + np.flatnonzero(~counted)))}."
+    return Scale(words, counted, random, reference)
 
 
 def old_tasks_tables(found: Sequence[OldTasks]) -> list[Table]:
@@ -167,12 +183,12 @@ def old_tasks_tables(found: Sequence[OldTasks]) -> list[Table]:
         "variant": [old.variant for old, _, _ in rows],
         "seeds": [len(of_arm.seeds) for _, _, of_arm in rows],
     }
-    headings = {name: percent(name) if found[0].percent else name for name in MEASURES}
+    headings = {name: percent(name) if found[0].scale.percent else name for name in MEASURES}
     for name, heading in headings.items():
-        columns[heading] = [Interval.of(of_arm.spread(name), old.form) for old, _, of_arm in rows]
+        columns[heading] = [Interval.of(of_arm.spread(name), old.scale.form) for old, _, of_arm in rows]
     table = Table.from_columns("Old tasks", columns)
     known = [words for name, words in WORDS.items() if headings[name] in table.header]
-    scales, seeds = dict.fromkeys(old.scale for old in found), max(len(of_arm.seeds) for *_, of_arm in rows)
+    scales, seeds = dict.fromkeys(old.scale.words for old in found), max(len(of_arm.seeds) for *_, of_arm in rows)
     words = " ".join([*scales, *known, over_seeds(seeds)])
     return [replace(table, words=words)]
 
@@ -186,15 +202,15 @@ def sentences(found: Iterable[OldTasks], sure: bool = False) -> list[str]:
     """
     said = []
     for old in found:
-        measures = [
-            Measure(name, {arm: of_arm.spread(name).by_seed for arm, of_arm in old.arms.items()}, old.percent)
-            for name in SAID
-        ]
+        measures = []
+        for name in SAID:
+            by_seed = {arm: of_arm.spread(name).by_seed for arm, of_arm in old.arms.items()}
+            measures.append(Measure(name, by_seed, old.scale.percent))
         compared = [each for each in differences(measures) if each.baseline == each.measure.baselines[0] != FRESH]
         for arm, both in group_by(compared, lambda each: each.arm).items():
             if len(both) == len(SAID) and (not sure or any(each.significant for each in both)):
                 prefix = f"{old.variant}: " if old.variant else ""
-                clauses = " and ".join(_clause(each, old.form) for each in both)
+                clauses = " and ".join(_clause(each, old.scale.form) for each in both)
                 chance = "" if all(each.paired.n > 1 for each in both) else "; with 1 seed, this may be due to chance"
                 said.append(f"{prefix}{arm} {clauses}{chance}.")
     return said
@@ -220,7 +236,7 @@ def old_tasks_json(found: Iterable[OldTasks], label: str) -> dict[str, Any]:
     for old in found:
         for own in (own for own in old.arms.values() if own.label == label):
             body: dict[str, Any] = {"performance": own.measured, "scaled": own.scaled}
-            body |= {"random": old.random, "reference": old.reference}
+            body |= {"random": old.scale.random, "reference": old.scale.reference}
             for name, values in own.by_task.items():
                 by_task = {"by_task": np.ma.filled(values, NAN)}
                 body |= {name.replace(" ", "_").replace("-", "_"): spread_json(own.spread(name)) | by_task}
@@ -228,20 +244,26 @@ def old_tasks_json(found: Iterable[OldTasks], label: str) -> dict[str, Any]:
     return {}
 
 
-def _matrix(run: RunData, size: int) -> Array:
-    """Return the performance of a run on each task after each task, (size, size): [j, i] is on task i after task j."""
-    found = np.full((size, size), NAN)
+def _matrix(run: RunData) -> Array:
+    """Return the performance of a run, (tasks, tasks): [j, i] is on task i after task j."""
+    found = np.full((len(run.tasks), len(run.tasks)), NAN)
     for row in performance_of(run):
         found[row["after"], row["on"]] = NAN if row["value"] is None else row["value"]
     return found
 
 
+def _stack(function: Areas | None, runs: Sequence[RunData], size: int) -> Array:
+    """Return what a function returns of each run, with NaN for the tasks that a run does not have."""
+    found = [np.asarray(function(run) if function else (), dtype=np.float64) for run in runs]
+    return np.stack([np.pad(of_run, (0, size - len(of_run)), constant_values=NAN) for of_run in found])
+
+
+def _of_seeds(wanted: Iterable[RunData], runs: Iterable[RunData], values: Array) -> Array:
+    """Return the values of `runs` that belong to the seeds of the wanted runs. NaN for seeds without one."""
+    by_seed = {run.seed: of_run for run, of_run in zip(runs, values, strict=False)}
+    return np.stack([by_seed.get(run.seed, np.full_like(values[0], NAN)) for run in wanted])
+
+
 def _learned(R: Array) -> Array:
     """Return the performance on each task right after it, (seeds, tasks)."""
     return R.diagonal(axis1=1, axis2=2)
-
-
-def _padded(values: ArrayLike, size: int) -> Array:
-    """Return numbers of tasks with NaN for the tasks that this run does not have, (size,)."""
-    known = np.asarray(values, dtype=np.float64)
-    return np.pad(known, (0, size - len(known)), constant_values=NAN)

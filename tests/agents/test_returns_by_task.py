@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,8 @@ from supple.agents import returns_by_task
 from supple.agents.dqn import DQNSettings
 from supple.agents.evaluate import play, uniform
 from supple.agents.ppo import PPOSettings
+from supple.agents.ppo.work import PPOWork
+from supple.agents.returns_by_task import returns_on
 from supple.agents.sac import SACSettings
 from supple.agents.settings import AgentSettings
 from supple.agents.trained import Trained
@@ -85,7 +88,7 @@ def dqn(**own: Any) -> DQNSettings:
 
 def sac(**own: Any) -> SACSettings:
     small: dict[str, Any] = {"actor_width": 8, "critic_width": 8, "critic_blocks": 1, "compile": "off"}
-    return SACSettings(**COMMON | MEMORY | small | {"env": "Box-v0"} | own)
+    return SACSettings(**COMMON | MEMORY | small | {"env": "Box-v0", "replay_ratio": 0.1} | own)
 
 
 KIND = {PPOSettings: "ppo", DQNSettings: "dqn", SACSettings: "sac"}
@@ -97,14 +100,15 @@ def train(path: Path, settings: AgentSettings) -> Path:
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Any], Path]:
-    """`whole(make)` is a run that is evaluated on all tasks, made once."""
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
+    """`whole(make, *seeds)` is a run that is evaluated on all tasks or, if it is a stack, on past ones; made once."""
     made: dict[Any, Path] = {}
 
-    def run(make: Any) -> Path:
-        if make not in made:
-            made[make] = train(tmp_path_factory.mktemp("whole") / "run", make(eval_tasks="all"))
-        return made[make]
+    def run(make: Any, *seeds: int) -> Path:
+        if (make, seeds) not in made:
+            settings = make(seed=seeds[0], seeds=seeds) if seeds else make(eval_tasks="all")
+            made[make, seeds] = train(tmp_path_factory.mktemp("whole") / "run", settings)
+        return made[make, seeds]
 
     return run
 
@@ -120,26 +124,29 @@ def matrix(path: Path, seed: int = 0) -> list[list[float]]:
 
 
 @pytest.mark.parametrize("make", [ppo, dqn])
-@pytest.mark.parametrize("seeds", [(0,), (0, 3)], ids=["alone", "stack"])
-def test_what_an_agent_forgets_is_known(make: Any, seeds: tuple[int, ...], tmp_path: Path) -> None:
+def test_what_an_agent_forgets_is_known(make: Any, whole: Any) -> None:
     """It has learned the arms of the last task, which are those of every second task."""
-    path = train(tmp_path / "run", make(seed=seeds[0], seeds=seeds if len(seeds) > 1 else ()))
-    for seed in seeds:
-        assert matrix(path, seed) == [[4, -1, -1], [0, 4, -1], [4, 0, 4]]
+    path = whole(make)
+    assert matrix(path) == [[4, 0, 4], [0, 4, 0], [4, 0, 4]]
     found = events(path, "evaluation")
-    assert [(row["step"], row["task"], row["evaluated"]) for row in found[:: len(seeds)]] == [
-        (TASK * (after + 1), after, on) for after in range(3) for on in range(after + 1)
+    assert [(row["step"], row["task"], row["evaluated"]) for row in found] == [
+        (TASK * (after + 1), after, on) for after in range(3) for on in range(3)
     ]
-    if len(seeds) > 1:
-        assert [row["seed"] for row in found] == 6 * [*seeds]
-    else:
-        assert set(found[0]) == {"event", "step", "task", "evaluated", "return"}
-    logged = load(path).metrics.query("seed == 0 and step == 480").filter(like="eval/return").dropna(how="all")
+    assert set(found[0]) == {"event", "step", "task", "evaluated", "return"}
+
+
+@pytest.mark.parametrize("make", [ppo, dqn])
+def test_members_of_a_stack_have_rows_of_their_own_on_past_tasks(make: Any, whole: Any) -> None:
+    path = whole(make, 0, 3)
+    for seed in (0, 3):
+        assert matrix(path, seed) == [[4, -1, -1], [0, 4, -1], [4, 0, 4]]
+    assert [row["seed"] for row in events(path, "evaluation")] == 6 * [0, 3]
+    logged = load(path).metrics.query("seed == 3 and step == 480").filter(like="eval/return").dropna(how="all")
     numbers = {"eval/return": 4, "eval/return/0-Bandit-v0": 0, "eval/return/1-Bandit-v0": 4}
     assert logged.dropna(axis=1).to_dict("records") == [numbers]
 
 
-def test_later_tasks_are_evaluated_too_and_equal_ones_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_equal_tasks_are_evaluated_once_and_known_returns_not_again(monkeypatch: pytest.MonkeyPatch) -> None:
     played: list[int] = []
 
     def noting(policy: Any, env: str, envs: Any, seeds: Any) -> list[float]:
@@ -147,19 +154,21 @@ def test_later_tasks_are_evaluated_too_and_equal_ones_once(tmp_path: Path, monke
         return play(policy, env, envs, seeds)
 
     monkeypatch.setattr(returns_by_task, "play", noting)
-    path = train(tmp_path / "run", ppo(eval_tasks="all"))
-    assert matrix(path) == [[4, 0, 4], [0, 4, 0], [4, 0, 4]]
-    assert played == [10, 5, 5, 5]  # at first random actions on two different tasks, then always the other one
+    work = PPOWork(ppo())
+    assert returns_on(work, work.tasks)[0] == returns_on(work, work.tasks[2:])[2]
+    assert returns_on(work, work.tasks, {2: [7.0]})[0] == [7.0]
+    assert played == [10, 5, 5]  # episodes: on two tasks of which the third is the first, on one, and on the other one
 
 
-def test_the_returns_of_random_actions_are_logged_before_anything_is_learned(tmp_path: Path) -> None:
-    alone, stack = train(tmp_path / "alone", ppo(seed=3)), train(tmp_path / "stack", ppo(seed=3, seeds=(3, 4)))
+def test_the_returns_of_random_actions_are_logged_before_anything_is_learned(whole: Any) -> None:
+    alone, stack = whole(ppo), whole(ppo, 0, 3)
     found = events(alone, "random")
     assert [(row["step"], row["task"]) for row in found] == [(0, 0), (0, 1), (0, 2)]
     assert all(0 < row["return"] < PULLS for row in found)
     assert found[0]["return"] == found[2]["return"]  # the same task
-    of_stack = [{k: v for k, v in row.items() if k != "seed"} for row in events(stack, "random") if row["seed"] == 3]
+    of_stack = [{k: v for k, v in row.items() if k != "seed"} for row in events(stack, "random") if row["seed"] == 0]
     assert of_stack == found
+    assert [row["event"] for row in events(alone, "random", "evaluation")][:4] == 3 * ["random"] + ["evaluation"]
 
 
 @pytest.mark.parametrize("make", [ppo, dqn, sac])
@@ -173,13 +182,11 @@ def test_training_and_other_numbers_do_not_depend_on_it(make: Any, same: Any, wh
     assert ends["value"].tolist() == load(other).performance().query("after == on")["value"].tolist()
 
 
-@pytest.mark.parametrize("make", [ppo, dqn])
 def test_a_run_that_ends_within_or_behind_evaluations_resumes_to_the_same_lines(
-    make: Any, same: Any, whole: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    same: Any, whole: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path, calls = tmp_path / "run", iter(range(100))
-    whole(make)
-    prepare(RunSpec(KIND[type(make())], make(eval_tasks="all")), path, lambda line: None).close()
+    path, reference, calls = tmp_path / "run", whole(dqn), iter(range(100))  # whose evaluations draw
+    prepare(RunSpec("dqn", dqn(eval_tasks="all")), path, lambda line: None).close()
 
     def dying(policy: Any, env: str, envs: Any, seeds: Any) -> list[float]:
         returns = play(policy, env, envs, seeds)
@@ -204,7 +211,7 @@ def test_a_run_that_ends_within_or_behind_evaluations_resumes_to_the_same_lines(
         except KeyboardInterrupt:
             deaths += 1
     assert deaths == 5
-    same.assert_runs(path, whole(make))
+    same.assert_runs(path, reference)
 
 
 def test_arms_of_a_fork_have_the_trunks_lines(here: Any, same: Any, tmp_path: Path) -> None:
@@ -312,3 +319,23 @@ def test_random_actions_lie_in_their_space_and_depend_on_the_seed_alone(space: s
         assert all(space.contains(action) or space.contains(int(action)) for action in actions)
         np.testing.assert_array_equal(actions[40:], alone(np.empty(0)))
         assert (actions[:40] != actions[40:]).any()
+
+
+@pytest.mark.parametrize("over", [0, 300])
+def test_tasks_side_by_side_have_the_returns_of_each_alone_at_its_end(over: int) -> None:
+    """Whether the change is gradual or not, and the copies are stepped in one batch."""
+    settings = ppo(
+        env="CartPole-v1", shift=f"offset(scale=2,over={over})", num_envs=8, max_episode_steps=40, steps_per_task=320
+    )
+    settings.resolve()
+    assert settings.physics == "batched"
+    work = PPOWork(settings)
+    work.enter(work.tasks[0])
+    work.begin_segment(0, 0)
+    together = returns_on(work, work.tasks)
+    assert together == {task.index: returns_on(work, [task])[task.index] for task in work.tasks}
+    assert len({values for (values,) in together.values()}) > 1
+    sudden = PPOWork(replace(settings, shift="offset(scale=2)"))
+    sudden.enter(sudden.tasks[0])
+    sudden.begin_segment(0, 0)
+    assert together == returns_on(sudden, sudden.tasks)

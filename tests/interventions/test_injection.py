@@ -273,7 +273,7 @@ def test_recycling_silent_encoder_units_afterwards_changes_no_output_on_the_rece
         learner.module.encoder[4].bias[::2] = -100.0  # these channels never fire
     before = outputs(learner)[0]
     assert "mlp.twin.0.weight" in make("redo", tau=0.0).apply(learner)
-    assert learner.module.encoder(FRAMES / 255)[:, ::2].amax(0).gt(0).float().mean() > 0.2  # and now they do
+    assert learner.module.encoder(FRAMES.flatten(1))[:, ::2].amax(0).gt(0).float().mean() > 0.2  # and now they do
     torch.testing.assert_close(outputs(learner)[0], before, rtol=0, atol=1e-5)
 
 

@@ -398,7 +398,7 @@ def test_environments_of_one_stream_must_show_and_take_the_same() -> None:
 
 def test_frames_too_small_for_the_network_are_refused() -> None:
     with pytest.raises(ValueError, match="36 × 36 or more"):
-        DQN(DQNSettings(env="a", steps=10, encoder="nature"), {"a": PIXELS._replace(height=35)})
+        DQN(DQNSettings(env="a", steps=10, encoder="nature", device="cpu"), {"a": PIXELS._replace(height=35)})
 
 
 def test_the_network_is_the_nature_cnn() -> None:

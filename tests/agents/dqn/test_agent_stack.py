@@ -31,7 +31,7 @@ KINDS: dict[str, tuple[Any, dict[str, Any]]] = {
     "random": (VECTORS, {"activation": "rand_smooth_leaky", "double_q": True, "softmax_values": True}),
     "slopes": (VECTORS, {"activation": "prelu(granularity=global)", "target_period": 10, "replay_ratio": 1.5}),
     "images": (IMAGES, {"hidden": 8, "normalization": "layer", "batch_size": 2}),
-    "minatar": (ROWS_OF_IMAGES, {"hidden": 8, "encoder": "minatar(channels=[4])", "optimizer": "rmsprop"}),
+    "minatar": (ROWS_OF_IMAGES, {"hidden": 8, "encoder": "minatar(channels=[4])", "normalization": "layer"}),
     "rmsprop": (VECTORS, {"optimizer": "rmsprop", "weight_decay": 0.01, "max_grad_norm": 0.1, "double_q": True}),
 }
 kinds = pytest.mark.parametrize("kind", KINDS)

@@ -18,6 +18,7 @@ from supple.agents.dqn.agent import DQN, Pixels, RowSizes
 from supple.agents.offpolicy.graph import WARM_UP, UpdateGraph
 from supple.agents.offpolicy.replay import ReplayLayout, ReplayMemory, Sample
 from supple.agents.offpolicy.replay_feed import ReplayFeed
+from supple.agents.rates import scale_rates
 from supple.agents.sac import SACSettings
 from supple.agents.sac.agent import SAC, Control
 from supple.engine.hooks.driver import HookDriver
@@ -303,6 +304,24 @@ INTERVENTIONS: dict[str, Callable[[Life], None]] = {
 @pytest.fixture
 def _repeatable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.backends.cudnn, "deterministic", True)
+
+
+@needs_gpu
+@pytest.mark.usefixtures("_repeatable")
+@pytest.mark.parametrize("life_of", [*LIVES, LifeOfStack])
+def test_a_recorded_update_follows_the_schedule_of_its_learning_rate(life_of: type[Life]) -> None:
+    recorded, eager = (life_of(capture=capture, schedule="linear") for capture in (True, False))
+    for share in (1.0, 0.3, 0.1):
+        for life in (recorded, eager):
+            scale_rates(life.agent.learners.values(), share)
+            life.live(10)
+        assert_equal(recorded, eager)
+    assert len(recorded.graphs) == 1
+    before = recorded.parameters()
+    scale_rates(recorded.agent.learners.values(), 0.0)
+    recorded.live(2)
+    for ours, theirs in zip(recorded.trained(), before, strict=False):
+        assert torch.equal(ours.detach(), theirs)
 
 
 @needs_gpu

@@ -100,14 +100,27 @@ def test_heads_learn_while_the_memory_has_transitions_of_their_environment(small
         assert moved(before[name], learner) == ["second"]
 
 
-def test_heads_rest_once_the_memory_was_emptied(small: Any) -> None:
-    agent = agent_with(small)
+@pytest.mark.parametrize("sampling", ["uniform", "reservoir"])
+@pytest.mark.parametrize(("keep", "learning"), [("0", ["second"]), ("0.5", ["first", "second"])])
+def test_heads_rest_once_the_memory_was_emptied(small: Any, sampling: str, keep: str, learning: list[str]) -> None:
+    if sampling == "reservoir" and keep != "0":
+        pytest.skip("a reservoir has no newest transitions")
+    agent = agent_with(small, replay_sampling=sampling)
     learn(small, agent, "first")
     agent.begin_task("second")
-    agent.experience.window.keep(0.0)
+    small.apply(agent, f"replay(keep={keep})")
     before = heads_of(agent.learners["critic"])
     learn(small, agent, "second")
-    assert moved(before, agent.learners["critic"]) == ["second"]
+    assert moved(before, agent.learners["critic"]) == learning
+
+
+def test_heads_of_a_reservoir_learn_as_long_as_it_is_kept(small: Any) -> None:
+    agent = agent_with(small, replay_size=20, replay_sampling="reservoir")
+    learn(small, agent, "first", 20)
+    steps = learn(small, agent, "second", 30)
+    before = heads_of(agent.learners["critic"])
+    small.live(agent, steps, 10)
+    assert moved(before, agent.learners["critic"]) == ["first", "second"]
 
 
 @kinds

@@ -69,8 +69,8 @@ class OnlyConvolutions(NatureCNN):
 
 @pytest.fixture
 def theirs() -> sb3.SAC:
-    actions = spaces.Box(-1, 1, (A,))
-    env = FakeImageEnv(actions, screen_height=36, screen_width=36, n_channels=3, channel_first=True)
+    env = FakeImageEnv(screen_height=36, screen_width=36, n_channels=3, discrete=False, channel_first=True)
+    env.action_space = spaces.Box(-1, 1, (A,))
     options: dict[str, Any] = {
         "net_arch": [8], "n_critics": 1, "features_extractor_class": OnlyConvolutions,
     }  # fmt: skip
@@ -201,6 +201,21 @@ def test_an_agent_continues_from_its_state_bit_for_bit(small: Any, network: str,
         small.live(one, steps, 4)
     assert all(map(torch.equal, parameters(agent), parameters(other)))
     assert agent.numbers() == other.numbers()
+
+
+@pytest.mark.parametrize("seeds", [(3,), (3, 7)])
+def test_kernels_take_the_steps_of_adamw(small: Any, seeds: tuple[int, ...]) -> None:
+    several = {"seeds": seeds, "stack": len(seeds)} if len(seeds) > 1 else {}
+    agent, steps = agent_with(small, seed=3, learning_starts=8, weight_decay=0.0, **several), world(len(seeds))
+    learn(small, agent, steps, 8)
+    for learner in agent.learners.values():
+        assert learner.layers[0].role == "encoder"
+    before = {name: learner.layers[0].module.weight.detach().clone() for name, learner in agent.learners.items()}
+    small.live(agent, steps, 1)
+    for name, learner in agent.learners.items():
+        weight = learner.layers[0].module.weight
+        step = 1e-3 * weight.grad / (weight.grad.abs() + 1e-8)  # the first of all
+        torch.testing.assert_close(weight.detach(), before[name] - step, rtol=0, atol=1e-6)
 
 
 @pytest.mark.parametrize("encoder", ["minatar(channels=[4])", "impala(channels=[4])"])

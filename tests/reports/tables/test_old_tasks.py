@@ -86,8 +86,8 @@ def test_measures_are_those_of_the_matrix_scaled_by_random_actions_and_the_fresh
     none = old.arms["none"]
     np.testing.assert_allclose(none.measured[1], [[90, nan, nan], [60, 80, nan], [30, 60, 20]])
     np.testing.assert_allclose(none.scaled[1], [[0.8, nan, nan], [0.5, 0.6, nan], [0.2, 0.4, 0.4]])
-    np.testing.assert_allclose(old.random, RANDOM)
-    np.testing.assert_allclose(old.reference, [110, 120, 50])
+    np.testing.assert_allclose(old.scale.random, RANDOM)
+    np.testing.assert_allclose(old.scale.reference, [110, 120, 50])
     assert {name: mean_of(old, "none", name) for name in MEASURES} == pytest.approx({
         "final performance": (0.2 + 0.4 + 0.4) / 3, "new tasks": (0.6 + 0.4) / 2, "forgetting": (0.6 + 0.2) / 2,
         "forward transfer": (0.4 - 0.5) / (1 - 0.5), "area difference": 0.4 - 0.5, "intransigence": (0.4 + 0.6) / 2,
@@ -101,8 +101,8 @@ def test_measures_are_those_of_the_matrix_scaled_by_random_actions_and_the_fresh
 def test_without_a_fresh_agent_1_is_the_best_arm_right_after_each_task(tmp_path):
     arms = {arm: matrix for arm, matrix in ARMS.items() if arm != "fresh"}
     old = old_tasks_of(compare(tmp_path / "c", arms))
-    np.testing.assert_allclose(old.reference, [90, 110, 40])
-    assert "the arm that was best there" in old.scale
+    np.testing.assert_allclose(old.scale.reference, [90, 110, 40])
+    assert "the arm that was best there" in old.scale.words
     assert np.isnan([mean_of(old, "none", name) for name in ("forward transfer", "intransigence")]).all()
 
 
@@ -111,7 +111,7 @@ def test_a_task_that_the_reference_has_not_learned_counts_in_no_measure_and_is_n
     assert mean_of(old, "none", "final performance") == pytest.approx((0.2 + 0.4) / 2)
     assert mean_of(old, "none", "forgetting") == pytest.approx(0.6)
     assert mean_of(old, "none", "new tasks") == pytest.approx(0.4)
-    assert "Left out, since 1 would not be above 0: task 2." in old.scale
+    assert "Left out, since 1 would not be above 0: task 2." in old.scale.words
 
 
 def test_transfer_to_tasks_to_come_is_known_where_these_are_evaluated(tmp_path):
