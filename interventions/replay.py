@@ -63,7 +63,9 @@ class KeepNewest(Intervention):
     def attach(self, learner: Learner) -> None:
         window = learner.offers(ReplayWindow)
         if window is None:
-            raise ValueError(f"replay: '{learner.name}' has no replay memory; DQN has one, and the critics of SAC")
+            raise ValueError(
+                f"replay: '{learner.name}' has no replay memory that can forget (supple's DQN and SAC have one)"
+            )
         if reason := window.refusal(self.keep):
             raise ValueError(f"replay: {reason}")
 

@@ -87,6 +87,7 @@ class Experience(Generic[Prepared]):
         self.decisions = 0  # so far, of all environments
         self.taken = 0  # gradient steps so far, with those that were left out
         self.resumes = 0  # decisions before which no gradient steps are made
+        self.forgotten = 0  # decisions whose transitions were forgotten
         self.updates = 0  # gradient steps since the last call of `numbers`
         shape = (members, len(statistics)) if members else (len(statistics),)
         self.sums = torch.zeros(shape, dtype=torch.float64, device=device)  # over those steps
@@ -160,6 +161,13 @@ class Experience(Generic[Prepared]):
         return dict(numbers) if stacked else {name: value for name, [value] in numbers.items()}
 
     @property
+    def oldest(self) -> int:
+        """The number of decisions of which the memory has no transitions any more."""
+        if isinstance(self.sampling, Reservoir):
+            return self.forgotten
+        return max(self.forgotten, self.decisions - self.memory.window * self.settings.num_envs)
+
+    @property
     def window(self) -> ReplayWindow:
         """The capability by which interventions reach the memory. One of the agent's learners offers it."""
         marks = torch.from_numpy(self.memory.marks.reshape(len(self.settings.members), -1))
@@ -169,6 +177,7 @@ class Experience(Generic[Prepared]):
         """Forget all transitions but the newest share. If none is left, learning pauses until there is a batch."""
         self.memory.keep(share)
         self._recent = None
+        self.forgotten = self.decisions - int(self.memory.sizes().max())
         if not share:
             self.resumes = self.decisions + self.settings.batch_size
 
@@ -231,6 +240,7 @@ class Experience(Generic[Prepared]):
             "decisions": self.decisions,
             "taken": self.taken,
             "resumes": self.resumes,
+            "forgotten": self.forgotten,
             "updates": self.updates,
             "sums": self.sums,
         }
@@ -241,5 +251,5 @@ class Experience(Generic[Prepared]):
         self.memory.load_state_dict(state["memory"])
         set_states(self.draws, state["draws"])
         self.decisions, self.taken, self.updates = state["decisions"], state["taken"], state["updates"]
-        self.resumes = state["resumes"]
+        self.resumes, self.forgotten = state["resumes"], state["forgotten"]
         self.sums.copy_(state["sums"])

@@ -57,7 +57,6 @@ from ..encoders import Convolutions
 from ..offpolicy.experience import Experience
 from ..offpolicy.graph import UpdateGraph
 from ..offpolicy.replay import Sample
-from ..offpolicy.sampling import Reservoir
 from ..rates import initial_rate
 from ..stacks import draw_network, redraw_draws
 from .inputs import Control, Inputs
@@ -285,13 +284,8 @@ class SAC:
 
         It has none of those that were not seen yet, or that were left before it was emptied or, unless it is a
         reservoir, so long ago that it is full since then."""
-        experience, kept = self.experience, self.left
-        if not experience.memory.ready:
-            kept = self.left = {}
-        if not isinstance(experience.sampling, Reservoir):
-            oldest = experience.decisions - experience.memory.window * self.settings.num_envs
-            kept = {env: left for env, left in kept.items() if left > oldest}
-        return frozenset(self._environments) - {self.env} - kept.keys()
+        oldest = self.experience.oldest
+        return frozenset(self._environments) - {self.env} - {env for env, left in self.left.items() if left > oldest}
 
     def begin_episodes(self, observations: NDArray[Any]) -> None:
         """Begin episodes: all environments were reset to these observations, (rows, d)."""

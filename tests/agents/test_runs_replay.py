@@ -49,6 +49,7 @@ def test_learning_pauses_until_a_batch_is_new_and_leaves_its_steps_out(make: Any
         if number == 4:
             hooks.after_steps(-1, 0)
     each = int(2 * agent.settings.replay_ratio)
+    assert agent.experience.oldest == agent.experience.forgotten == 10
     assert made == [0, 3, each, each, each, 0, 0, each, each, each]
     assert [(event["before"]["replay/size"], event["after"]["replay/size"]) for event in logged] == [(10.0, 0.0)]
     assert agent.numbers()["replay/size"] == 10.0
@@ -122,7 +123,7 @@ def test_a_fork_that_forgets_equals_the_whole_run_with_the_hook(here: Any, same:
 @pytest.mark.parametrize(
     ("name", "own", "says"),
     [
-        ("ppo", {"hook": ("replay@task",)}, "replay@task: 'agent' has no replay memory; DQN has one"),
+        ("ppo", {"hook": ("replay@task",)}, "replay@task: 'agent' has no replay memory that can forget (supple's"),
         ("sac", {"hook": ("actor/replay@task",)}, "actor/replay@task: 'actor' has no replay memory"),
         ("dqn", {"hook": ("replay(keep=2)@task",)}, "replay: keep is a share of the transitions, in [0, 1], got 2"),
         (
