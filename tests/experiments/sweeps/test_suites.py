@@ -61,7 +61,7 @@ def test_a_suite_names_nothing_that_its_kind_does_not_know(name: str) -> None:
                     settings.check()
                     for hook in settings.hook:
                         parse_hook(hook, AtStart())
-                    Units(getattr(settings, "activation", "relu"))
+                    Units(getattr(settings, "activation", None) or "relu")
 
 
 @pytest.mark.parametrize("name", suites())
