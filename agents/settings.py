@@ -90,7 +90,7 @@ class AgentSettings(RunSettings):
     schedule_over: Annotated[Literal["task", "run"], tyro.conf.arg(metavar="task|run")] = "task"
     """Let the learning rate fall over each task anew, or once over the run, which slows learning in later tasks."""
     min_rate: float = 0.0
-    """Learning rate at the end of the schedule, as a share of --learning-rate."""
+    """Share of the learning rate that is left at the end of the schedule."""
     eval_every: int = 0
     """Environment steps between evaluations; 0: only at the end of each task."""
     eval_episodes: int = 5

@@ -197,7 +197,8 @@ def describe_value(value: Any, null: str = "null") -> str:
 def _describe_type(wanted: Any, null: str) -> str:
     origin, of = get_origin(wanted), get_args(wanted)
     if origin in (Union, UnionType):
-        return " or ".join(_describe_type(option, null) for option in of)
+        options = [_describe_type(option, null) for option in of]
+        return (", or " if any("," in option for option in options) else " or ").join(options)
     if origin is Literal:
         return "one of " + ", ".join(map(str, of))
     if origin in LISTS:

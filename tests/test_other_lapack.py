@@ -181,6 +181,14 @@ def solution(lam: float, n_in: int, n_out: int, sigma: np.ndarray) -> tuple[Tens
 
 
 SIGMA, HIERARCHY = draw(5, 3).numpy(), semantic_hierarchy(0.0).sigma_yx
+
+
+def orthogonal_layer() -> tuple[Tensor]:
+    layer = nn.Linear(7, 4).double()
+    orthogonal_(layer, 2**0.5, torch.Generator().manual_seed(0))
+    return (layer.weight.detach(),)
+
+
 RESULTS: dict[str, Parts] = {
     **{
         f"rebalance, {name}, {lam}": lambda lam=lam, pair=pair: rebalanced(lam, *pair)
@@ -193,9 +201,7 @@ RESULTS: dict[str, Parts] = {
     "polar, a dead unit": lambda: (orthogonalize(torch.diag(torch.tensor([1.0, 0.0, 2.0]).double()), "polar"),),
     "fire, polar": fired,
     "curvature": curvature,
-    "orthogonal layer": lambda: (
-        orthogonal_(nn.Linear(7, 4).double(), 2**0.5, torch.Generator().manual_seed(0)).weight.detach(),
-    ),
+    "orthogonal layer": orthogonal_layer,
     "random_rotation": lambda: tensors(random_rotation(5, 1)),
     "whitened": lambda: tensors(random_regression(4, 3, 9, rng=0).x),
     "reversal": lambda: tensors(reversal(random_regression(4, 3, 9, rng=0), (0, 2)).y),

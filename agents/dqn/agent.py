@@ -214,11 +214,13 @@ class DQN:
         return None if sample is None else (self.space.split(sample.frames)[0],)
 
     def _probe_loss(self) -> Tensor:
+        self._prepare()
         sample = self.experience.require_recent()
         return self._td_loss(sample, self._targets(sample))[0].sum()
 
     def _losses(self, sample: Sample) -> Tensor:
         """Return the loss of each transition, (*stack, n), with the network in evaluation mode."""
+        self._prepare()
         with evaluating(self.network):
             return self._td_loss(sample, self._targets(sample), reduction="none")[0]
 

@@ -65,13 +65,11 @@ class PPOSettings(ImageSettings):
     initialization: Literal["orthogonal", "pytorch"] = "orthogonal"
     """Initial weights: orthogonal with CleanRL's gains, or PyTorch's default."""
     adapter: Annotated[int | None, tyro.conf.arg(metavar="INT")] = None
-    """Width of the linear input adapter that each environment has; 0: no adapters (default: 256 for vectors with
-    --sequence, else 0)."""
+    """Width of each environment's linear input adapter; 0: none (default: 256 in sequences of vectors, else 0)."""
     one_head: bool = False
     """Share one adapter, head and set of statistics between all environments, whose spaces must be equal."""
     activation: Annotated[str | None, tyro.conf.arg(metavar="NAME")] = None
-    """Activation of the hidden layers, with optional parameters: rand_smooth_leaky(lower=0.3,upper=0.6) (default: tanh;
-    for images relu)."""
+    """Activation of the hidden layers, such as smooth_leaky(c=0.3) (default: tanh, or relu for images)."""
     init_lambda: Annotated[float | None, tyro.conf.arg(metavar="FLOAT")] = None
     """Scale the initial weights so that ‖outgoing‖² − ‖incoming‖² = λ for every linear hidden unit (default: no
     scaling)."""

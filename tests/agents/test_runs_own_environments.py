@@ -272,7 +272,8 @@ def test_large_offsets_keep_all_values_to_the_network(
         read = learner.normalizers.normalize(np.linspace(offset - 1, offset + 1, 200)[:, None], ID)
         assert 0.8 < learner.normalizers.observations[ID].variance[0] ** 0.5 * 3**0.5 < 1.2
     else:
-        read = learner.inputs.centres["all"](np.linspace(offset - 1, offset + 1, 200)[:, None]).astype(np.float32)
+        centre = learner.centre if agent == "dqn" else learner.inputs.centres["all"]
+        read = centre(np.linspace(offset - 1, offset + 1, 200)[:, None]).astype(np.float32)
         memory = learner.experience.memory
         assert len(np.unique(memory.frames[memory.acted])) >= 35
         assert np.abs(memory.frames[memory.acted]).max() <= 2

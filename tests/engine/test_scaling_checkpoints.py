@@ -83,6 +83,7 @@ def test_an_agents_interval_is_a_quarter_of_the_run_but_ten_of_the_longest_episo
 def test_presets_with_published_results_save_where_they_did(name: str) -> None:
     preset = presets_of()[name]
     own = {"fire-atari-small": 20_000, "fire-humanoid-small": 15_000}
+    own |= {"minatar-small": 50_000, "continual-minatar-small": 50_000}
     settings = settings_with(find_kind(preset.kind), preset, {})
     _, steps = settings.stream()  # type: ignore[attr-defined]
     assert interval(settings, steps * settings.cycles) == own.get(name, 250_000)  # type: ignore[attr-defined]

@@ -16,7 +16,7 @@ from torch import nn
 from supple.agents.dqn import DQNSettings
 from supple.agents.dqn.agent import DQN, RowSizes
 from supple.agents.dqn.work import DQNWork
-from supple.agents.offpolicy.replay import bytes_needed
+from supple.agents.offpolicy.capacity import bytes_needed
 from supple.agents.trained import Trained
 from supple.engine.compile import can_compile
 from supple.engine.hooks.driver import HookDriver
