@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from ..envs import Picture
 from ..interventions import Layer, StackedConv2d, Units, Wiring
-from ..networks import StackedMaxPool2d
+from ..networks.stacked import StackedMaxPool2d
 from ..registry import Registry, bind, parse_call
 
 CHANNELS = -3  # the axis of channels

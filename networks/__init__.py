@@ -24,7 +24,7 @@ from .recording import Recording, record
 from .redraw import redraw
 from .rmsprop import CentredRMSprop
 from .scale import isometry_scale
-from .stacked import StackedConv2d, StackedLayerNorm, StackedLinear, StackedMaxPool2d
+from .stacked import StackedConv2d, StackedLayerNorm, StackedLinear
 from .symmetry import NoSymmetry, ScalePair, scale_pairs
 from .tracing import unit_names
 from .wiring import Wiring, trace_wiring
@@ -46,7 +46,6 @@ __all__ = [
     "StackedConv2d",
     "StackedLayerNorm",
     "StackedLinear",
-    "StackedMaxPool2d",
     "StackedSpectralLinear",
     "Units",
     "Weight",

@@ -12,8 +12,8 @@ import torch
 from torch import Tensor, nn
 
 from ....interventions import StackedConv2d, StackedLinear, balance_layers_
-from ....networks import StackedMaxPool2d
 from ....networks.activations import Units, initial_gain
+from ....networks.stacked import StackedMaxPool2d
 from .structure import Network, Shape, check_sides
 
 
