@@ -59,15 +59,21 @@ class ImageSettings(AgentSettings):
             return True
 
     def resolve(self) -> str | None:
-        from .spaces import describe_rows, describe_united
+        if self.observations != "auto":
+            return super().resolve()
+        from .spaces import describe_rows, describe_united, shows_images
 
         lines: list[str] = []
+        images: list[bool] = []
 
         def question(env: str, kwargs: Mapping[str, Any]) -> bool:
+            images.append(shows_images(env, kwargs))
             lines.append("" if env.startswith("ALE/") else describe_rows(env, kwargs, self.observations))
             return False  # ask of all
 
         self.find_environment(question)
         if any(lines):
             lines.append(describe_united(self.environments(), self.kwargs, self.observations))
+        if len(set(images)) == 1:  # else it is refused when the agent is made
+            self.observations = "image" if images[0] else "vector"
         return "; ".join(filter(None, (*lines, super().resolve()))) or None

@@ -49,11 +49,10 @@ def build(kind: Kind, settings: RunSettings, warn: Warn = tell) -> Work:
     settings.check()
     if distributed.world() > 1 and not kind.shared:
         raise UsageError(f"supple train {kind.name} runs in one process: start it without torchrun")
-    if note := settings.resolve():
-        warn(note)
+    notes = [settings.resolve()]
     if settings.threads == "auto":
         settings.threads, note = fastest(kind, settings, _train_briefly)
-        warn(note)
+        notes.append(note)
     torch.set_num_threads(settings.torch_threads)
     try:
         with Allocations(_chosen_first(settings)):
@@ -69,6 +68,8 @@ def build(kind: Kind, settings: RunSettings, warn: Warn = tell) -> Work:
         raise UsageError(str(error)) from error
     if settings.keep_best and work.no_best:
         raise UsageError(f"--keep-best: {work.no_best}")
+    for line in filter(None, notes):  # not before, so that what cannot work is one line
+        warn(line)
     return work
 
 

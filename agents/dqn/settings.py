@@ -20,6 +20,7 @@ from ..limits import (
 )
 
 COMPILE_PAYS_AFTER = 50_000  # gradient steps: saves about 0.6 ms each, costs about 30 s once
+RMSPROP = ("rmsprop_decay", "rmsprop_epsilon", "rmsprop_momentum")
 LARGEST = 2**19  # weights between hidden layers from which on a stack saves little on a CPU
 
 
@@ -160,6 +161,10 @@ class DQNSettings(ImageSettings):
         )  # fmt: skip
         yield from outside_unit_interval(self, "sticky", "gamma", "exploration_start", "exploration", "eval_epsilon")
         yield from wrong_adam_betas(self.adam_betas)
+        of_other = ("adam_betas", "adam_epsilon") if self.optimizer == "rmsprop" else RMSPROP
+        if given := [name for name in of_other if getattr(self, name) != getattr(DQNSettings, name)]:
+            names = ", ".join(f"--{name.replace('_', '-')}" for name in given)
+            yield f"{names} has no effect with --optimizer {self.optimizer}"
         for name in ("rmsprop_decay", "rmsprop_momentum"):
             if not 0.0 <= (share := getattr(self, name)) < 1.0:
                 yield f"--{name.replace('_', '-')} must lie in [0, 1), got {share}"

@@ -1,0 +1,54 @@
+"""What `auto` means for observations, and when a line says so."""
+
+from collections.abc import Iterator
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+from supple.agents.dqn import DQNSettings
+from supple.agents.ppo import PPOSettings
+from supple.registry.errors import UsageError
+
+CAR = {"env": "CartPole-v1", "steps": 800}
+
+
+class Seen(gym.Env):
+    """An environment that shows images."""
+
+    observation_space = spaces.Box(0, 255, (10, 10, 3), np.uint8)
+    action_space = spaces.Discrete(2)
+
+
+@pytest.fixture
+def seen() -> Iterator[str]:
+    gym.register("SeenHere-v0", Seen, max_episode_steps=5)
+    yield "SeenHere-v0"
+    del gym.registry["SeenHere-v0"]
+
+
+def test_how_observations_are_read_is_recorded_and_said_once(seen: str) -> None:
+    settings = PPOSettings(env=seen, steps=800, num_envs=1, rollout_steps=64)
+    said = settings.resolve() or ""
+    assert "images of 10 × 10 pixels and 3 channels (channels last), scaled from 0…255 to 0…1" in said
+    assert settings.observations == "image"
+    assert "images" not in (settings.resolve() or "")  # as of a resumed run
+
+
+def test_vectors_need_no_line() -> None:
+    settings = PPOSettings(**CAR)
+    assert settings.resolve() is None
+    assert settings.observations == "vector"
+
+
+@pytest.mark.parametrize(
+    ("own", "message"),
+    [
+        ({"rmsprop_decay": 0.9}, "--rmsprop-decay has no effect with --optimizer adam"),
+        ({"optimizer": "rmsprop", "adam_epsilon": 1e-8}, "--adam-epsilon has no effect with --optimizer rmsprop"),
+    ],
+)
+def test_constants_of_another_optimizer_are_refused(own: dict, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        DQNSettings(**{**CAR, "learning_starts": 100, **own}).check()
