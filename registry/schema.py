@@ -197,8 +197,10 @@ def describe_value(value: Any, null: str = "null") -> str:
 def _describe_type(wanted: Any, null: str) -> str:
     origin, of = get_origin(wanted), get_args(wanted)
     if origin in (Union, UnionType):
-        options = [_describe_type(option, null) for option in of]
-        return (", or " if any("," in option for option in options) else " or ").join(options)
+        lists_last = sorted(
+            of, key=lambda option: get_origin(option) in LISTS
+        )  # what is said of items comes at the end
+        return " or ".join(_describe_type(option, null) for option in lists_last)
     if origin is Literal:
         return "one of " + ", ".join(map(str, of))
     if origin in LISTS:
