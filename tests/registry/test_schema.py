@@ -51,7 +51,7 @@ def test_a_value_is_converted_to_its_type(value: Any, wanted: Any, found: Any) -
         ("3", int | None, 'it should be an integer or null, but is "3"'),
         ([1, "x"], tuple[int, ...], r"it\[1\] should be an integer"),
         ([1.0], tuple[float, float], "it should be a list of 2 items, but is a list of 1"),
-        ([1, None], tuple[int, ...] | None, "it should be a list, each item an integer or null, but is a list of 2"),
+        ([1, None], tuple[int, ...] | None, "it should be null or a list, each item an integer, but is a list of 2"),
         ({}, str, "it should be a text, but is an object of 0"),
         ("maybe", Literal["on", "off"], "it should be one of on, off"),
         (["on"], Literal["on", "off"], "it should be one of on, off"),
