@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 import tyro
 
 from ..engine.settings import Groups
+from .limits import in_one_line
 from .settings import AgentSettings
 
 if TYPE_CHECKING:
@@ -76,4 +77,4 @@ class ImageSettings(AgentSettings):
             lines.append(describe_united(self.environments(), self.kwargs, self.observations))
         if len(set(images)) == 1:  # else it is refused when the agent is made
             self.observations = "image" if images[0] else "vector"
-        return "; ".join(filter(None, (*lines, super().resolve()))) or None
+        return in_one_line(*lines, super().resolve())

@@ -65,3 +65,8 @@ def _options(settings: Any, names: tuple[str, ...]) -> Iterator[tuple[str, Any]]
     """Yield option and value of each of these settings."""
     for name in names:
         yield f"--{name.replace('_', '-')}", getattr(settings, name)
+
+
+def in_one_line(*notes: str | None) -> str | None:
+    """Return the notes on settings that there are as one line, or None without any."""
+    return "; ".join(filter(None, notes)) or None

@@ -1,15 +1,17 @@
 """Adam for a stack of networks. Each member has its own step counters, as it has its own slots."""
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, ClassVar, overload
+from collections.abc import Iterable, Sequence
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
 
+from .optimizers import OwnOptimizer
+
 BLOCK = 16  # entries of the longest vectors, of 64 bytes
 
 
-class StackedAdam(torch.optim.Optimizer):
+class StackedAdam(OwnOptimizer):
     """Adam (Kingma & Ba 2015) on parameters whose first axis is that of the members, (members · networks, …).
 
     The state is that of `torch.optim.Adam`, except that `step` has shape (members,). An intervention that reinitialises
@@ -40,20 +42,6 @@ class StackedAdam(torch.optim.Optimizer):
         options = {"weight_decay": weight_decay, "decoupled_weight_decay": decoupled}
         super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, **options})
         self.networks = networks
-
-    @overload
-    def step(self, closure: None = None) -> None: ...
-    @overload
-    def step(self, closure: Callable[[], float]) -> float: ...
-
-    def step(self, closure: Any = None) -> float | None:
-        """Make one step along the `.grad` of each parameter that has one."""
-        value = None
-        if closure is not None:
-            with torch.enable_grad():
-                value = closure()
-        self.arithmetic()
-        return value
 
     @torch.no_grad()
     def arithmetic(self) -> None:

@@ -2,8 +2,8 @@
 
 import functools
 import warnings
-from collections.abc import Sequence
-from typing import Any, cast
+from collections.abc import Callable, Sequence
+from typing import Any, cast, overload
 
 import torch
 from torch import Tensor, nn
@@ -20,6 +20,28 @@ WRAPPERS = {
 }
 
 PLAIN = {"fused": True, "capturable": False, "amsgrad": False, "maximize": False, "differentiable": False}
+
+
+class OwnOptimizer(torch.optim.Optimizer):
+    """An optimizer of this package, whose arithmetic is a method of its own."""
+
+    def arithmetic(self) -> None:
+        """Make a step along the `.grad` of each parameter that has one, without PyTorch's bookkeeping (see `step`)."""
+        raise NotImplementedError
+
+    @overload
+    def step(self, closure: None = None) -> None: ...
+    @overload
+    def step(self, closure: Callable[[], float]) -> float: ...
+
+    def step(self, closure: Any = None) -> float | None:
+        """Make one step along the `.grad` of each parameter that has one."""
+        value = None
+        if closure is not None:
+            with torch.enable_grad():
+                value = closure()
+        self.arithmetic()
+        return value
 
 
 def step(optimizer: torch.optim.Optimizer) -> None:

@@ -1,15 +1,16 @@
 """Centred RMSprop, for one network or a stack of them."""
 
-from collections.abc import Callable, Iterable
-from typing import Any, ClassVar, overload
+from collections.abc import Iterable
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
 
-BLOCK = 16  # entries of the longest vectors, of 64 bytes
+from .adam import BLOCK
+from .optimizers import OwnOptimizer
 
 
-class CentredRMSprop(torch.optim.Optimizer):
+class CentredRMSprop(OwnOptimizer):
     """RMSprop with centred squares and momentum (Graves 2013, arXiv 1308.0850, Equations 38 to 45).
 
         v ← α·v + (1 − α)·g²,   m ← α·m + (1 − α)·g,   b ← μ·b + g/(√(v − m²) + ε),   θ ← θ − η·b
@@ -39,20 +40,6 @@ class CentredRMSprop(torch.optim.Optimizer):
         constants = {"alpha": alpha, "eps": eps, "weight_decay": weight_decay, "momentum": momentum}
         super().__init__(params, {"lr": lr, **constants})
         self.stacked = stacked
-
-    @overload
-    def step(self, closure: None = None) -> None: ...
-    @overload
-    def step(self, closure: Callable[[], float]) -> float: ...
-
-    def step(self, closure: Any = None) -> float | None:
-        """Make one step along the `.grad` of each parameter that has one."""
-        value = None
-        if closure is not None:
-            with torch.enable_grad():
-                value = closure()
-        self.arithmetic()
-        return value
 
     @torch.no_grad()
     def arithmetic(self) -> None:

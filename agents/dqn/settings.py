@@ -12,6 +12,7 @@ from ..image_settings import ImageSettings
 from ..limits import (
     compile_problem,
     drawn_by_member,
+    in_one_line,
     negative,
     not_positive,
     outside_unit_interval,
@@ -19,7 +20,9 @@ from ..limits import (
     wrong_sampling,
 )
 
-COMPILE_PAYS_AFTER = 50_000  # gradient steps: saves about 0.6 ms each, costs about 30 s once
+COMPILE_PAYS_AFTER = (
+    50_000  # gradient steps: saves 0.35 ms each on MinAtar, costs about 30 s the first time, seconds later
+)
 RMSPROP = ("rmsprop_decay", "rmsprop_epsilon", "rmsprop_momentum")
 LARGEST = 2**19  # weights between hidden layers from which on a stack saves little on a CPU
 
@@ -106,8 +109,8 @@ class DQNSettings(ImageSettings):
     precision: Annotated[Literal["float32", "bfloat16"], tyro.conf.arg(metavar="float32|bfloat16")] = "float32"
     """Precision of the products of updates. bfloat16 is faster on processors with AMX; weights stay float32."""
     compile: Annotated[Literal["auto", "on", "off"], tyro.conf.arg(metavar="auto|on|off")] = "auto"
-    """On a CPU, compile the update: 1.5 times faster, after about 30 s, once. auto: from 50,000 gradient steps on, for
-    images, but not for games."""
+    """On a CPU, compile the update: a third more steps on MinAtar, after about 30 s, once. auto: from 50,000 gradient
+    steps on, for images, but not for Atari games."""
     capture: bool = True
     """On a GPU, record the update as a CUDA graph and replay it, which is faster."""
 
@@ -190,7 +193,7 @@ class DQNSettings(ImageSettings):
         if self.compile == "on" and (problem := compile_problem() or drawn_by_member(self)):
             notes.append(problem)
             self.compile = "off"
-        return "; ".join(filter(None, notes)) or None
+        return in_one_line(*notes)
 
     def _compile_pays(self) -> bool:
         _, steps = self.stream()

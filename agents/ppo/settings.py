@@ -9,7 +9,7 @@ import tyro
 from ...engine.settings import Device, Groups, device_here
 from ...registry.errors import UsageError
 from ..image_settings import ImageSettings
-from ..limits import compile_problem, negative, not_positive, outside_unit_interval, wrong_adam_betas
+from ..limits import compile_problem, in_one_line, negative, not_positive, outside_unit_interval, wrong_adam_betas
 
 if TYPE_CHECKING:
     from ...envs import Picture
@@ -169,5 +169,5 @@ class PPOSettings(ImageSettings):
             self.compile = "on" if steps * self.cycles >= COMPILE_PAYS_AFTER else "off"
         if self.compile == "on" and (problem := compile_problem()):
             self.compile = "off"
-            return problem
+            return in_one_line(note, problem)
         return note

@@ -11,6 +11,7 @@ from ..image_settings import ImageSettings
 from ..limits import (
     compile_problem,
     drawn_by_member,
+    in_one_line,
     negative,
     not_positive,
     outside_unit_interval,
@@ -152,5 +153,5 @@ class SACSettings(ImageSettings):
             self.compile = "on" if updates >= COMPILE_PAYS_AFTER else "off"
         if self.compile == "on" and (problem := compile_problem() or drawn_by_member(self)):
             self.compile = "off"
-            return problem
+            return in_one_line(note, problem)
         return note

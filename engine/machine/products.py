@@ -1,11 +1,11 @@
 """Choose the library that multiplies float32 matrices on a CPU: MKL, or oneDNN where it is faster.
 
-On AMD's processors, MKL multiplies with AVX2 even where there is AVX-512; oneDNN, which PyTorch contains too, does not.
-On an AMD EPYC of family 26, oneDNN makes 230 billion operations a second on one thread and MKL 105, but a call takes
-12 µs instead of 2. So oneDNN multiplies faster if a product has two million operations or more, such as that of 64 rows
-with a layer of 128 × 128.
+On AMD's processors, MKL multiplies with AVX2 even where there is AVX-512. oneDNN, which PyTorch also contains, uses
+AVX-512. On an AMD EPYC of family 26, oneDNN makes 230 billion operations a second on one thread and MKL 105, but a call
+takes 12 µs instead of 2. Both take equally long for a product of two million operations, such as that of 64 rows with a
+layer of 128 × 128. From 30 million on, oneDNN takes half as long.
 
-PyTorch offers oneDNN for products of float32 only together with leave to round them to bfloat16. oneDNN does so on
+PyTorch uses oneDNN for products of float32 only if it also allows rounding them to bfloat16. oneDNN does so on
 processors with AMX. On others it computes in float32, which `onednn_keeps_float32` checks by the rounding errors of a
 product.
 """

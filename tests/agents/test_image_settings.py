@@ -36,6 +36,13 @@ def test_how_observations_are_read_is_recorded_and_said_once(seen: str) -> None:
     assert "images" not in (settings.resolve() or "")  # as of a resumed run
 
 
+def test_a_note_on_compilation_does_not_replace_the_line_on_images(seen: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("supple.agents.ppo.settings.compile_problem", lambda: "no compiler")
+    said = PPOSettings(env=seen, steps=800, num_envs=1, rollout_steps=64, compile="on").resolve() or ""
+    assert said.endswith("; no compiler")
+    assert "images of 10 × 10" in said
+
+
 def test_vectors_need_no_line() -> None:
     settings = PPOSettings(**CAR)
     assert settings.resolve() is None
