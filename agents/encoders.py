@@ -159,7 +159,7 @@ class Convolutions(nn.Sequential):
         features: Tensor = super().forward(scaled)
         if self.size == p.size:
             return features
-        return torch.cat([features, joined.to(features.dtype).expand(*features.shape[:-1], -1)], -1)
+        return torch.cat([features, joined.to(features.dtype)], -1)
 
     def layers(self, prefix: str) -> tuple[Layer, ...]:
         """Return the convolutions, as layers of a network in which the encoder has this prefix, such as "body.0."."""

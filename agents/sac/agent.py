@@ -41,7 +41,7 @@ from ...interventions import (
     Units,
     snapshot,
 )
-from ...networks import StackedAdam, copy_module_, evaluating, set_generators
+from ...networks import StackedAdam, copy_module_, evaluating, set_generators, unit_names
 from ..agent import Policy
 from ..draws import (
     Draws,
@@ -76,8 +76,6 @@ from .networks import (
     layers_of,
     orthogonal,
     uniform,
-    unwired_of,
-    wiring_of,
 )
 from .settings import SACSettings
 from .update import STATISTICS, SoftUpdate, Temperature, Transitions
@@ -166,10 +164,10 @@ class SAC:
     def _new_critics(self) -> Critics:
         s, d_in = self.settings, self._width_in + self.size
 
-        def make(draws: torch.Generator, members: int = 1) -> Critics:
-            networks = members * s.critics
+        def make(draws: torch.Generator, seeds: int = 0) -> Critics:
+            networks = max(1, seeds) * s.critics
             body, width, draw = self._new_body(d_in, s.critic_width, s.critic_blocks, draws, networks)
-            return Critics(QNetworks(body, width, networks, draw, self._environments))
+            return Critics(QNetworks(body, width, networks, draw, self._environments, seeds))
 
         return draw_network(make, partial(make, torch.Generator()), self._draws, self.activations)
 
@@ -200,7 +198,7 @@ class SAC:
         shared = EndlessData(), ReleasedCode("sac"), EntropyTemperature(temperature)
         actor = Learner(
             "actor", self.actor, self._new_adam(self.actor, s.weight_decay), layers_of(self.actor),
-            (*(unwired := unwired_of(self.actor)), *(wiring := wiring_of(self.actor))), wiring=wiring, unwired=unwired,
+            unit_names(self.actor),
             probe=lambda: (recent := experience.recent()) and recent[0][:1], loss=self._actor_probe_loss,
             redraw=lambda: snapshot(self._new_actor()),
             features=features_of(self.actor), batches=experience.batches(self._actor_losses, draws["actor"]),
@@ -215,8 +213,7 @@ class SAC:
         net = self.critics.net
         critic = Learner(
             "critic", self.critics, self._new_adam(self.critics, s.weight_decay, s.critics), layers_of(net, "net."),
-            (*(unwired := unwired_of(net, "net.")), *(wiring := wiring_of(net, "net."))), wiring=wiring,
-            unwired=unwired,
+            unit_names(self.critics),
             probe=lambda: (recent := experience.recent()) and recent[0][:2], loss=self._critic_probe_loss,
             redraw=lambda: snapshot(self._new_critics()), followers=(self.target,), networks=s.critics,
             features=features_of(net, "net."),

@@ -10,13 +10,14 @@ seeds × critics networks, those of a seed one after the other.
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.distributions import Distribution, Independent, Normal
 
-from ...interventions import Layer, StackedLayerNorm, StackedLinear, Units, Wiring
+from ...interventions import Layer, StackedLayerNorm, StackedLinear, Units, chain
 from ...networks import Normalization, Role, hidden_linear, hidden_norm
 from ..encoders import Convolution, Convolutions
 
@@ -139,17 +140,6 @@ class SimBa(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         return self.norm(self.blocks(self.embed(x)))
 
-    def layers(self) -> list[str]:
-        """Return the names of the linear layers, in forward order."""
-        return ["embed", *(f"blocks.{i}.{part}" for i in range(len(self.blocks)) for part in ("wide", "narrow"))]
-
-    def wiring(self, heads: tuple[str, ...]) -> dict[str, Wiring]:
-        """Return the wiring of the units inside the blocks. Those on the residual path belong to several layers."""
-        return {
-            f"blocks.{i}.activation": Wiring((f"blocks.{i}.wide",), (f"blocks.{i}.narrow",))
-            for i in range(len(self.blocks))
-        }
-
 
 class MLPBody(nn.Module):
     """An MLP with an activation after each layer: (n, d_in) → (n, width), or (members, n, width) for a stack.
@@ -195,17 +185,6 @@ class MLPBody(nn.Module):
             x = activation(norm(layer(x)))
         return x
 
-    def layers(self) -> list[str]:
-        """Return the names of the linear layers, in forward order."""
-        return [f"linears.{i}" for i in range(len(self.linears))]
-
-    def wiring(self, heads: tuple[str, ...]) -> dict[str, Wiring]:
-        """Return the incoming and outgoing layers of each activation module. The last one feeds the heads."""
-        names = self.layers()
-        readers = [*((name,) for name in names[1:]), heads]
-        norms = [tuple(f"norms.{i}.{name}" for name, _ in norm.named_children()) for i, norm in enumerate(self.norms)]
-        return {f"activations.{i}": Wiring((name,), readers[i], norms[i]) for i, name in enumerate(names)}
-
 
 class Seeing(nn.Module):
     """A body behind convolutions, which read the image in its inputs; the other inputs are joined to their features.
@@ -222,22 +201,6 @@ class Seeing(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         return self.body(self.encoder(x))
 
-    def layers(self) -> list[str]:
-        """Return the names of the convolutions and of the linear layers, in forward order."""
-        return [*(layer.name for layer in self.encoder.layers("encoder.")), *(f"body.{x}" for x in self.body.layers())]
-
-    def wiring(self, heads: tuple[str, ...]) -> dict[str, Wiring]:
-        """Return the wiring of the units of both parts."""
-
-        def place(names: tuple[str, ...]) -> tuple[str, ...]:
-            return tuple(name if name in heads else f"body.{name}" for name in names)
-
-        inner = {
-            f"body.{unit}": Wiring(place(wires.incoming), place(wires.outgoing), place(wires.norms))
-            for unit, wires in self.body.wiring(heads).items()
-        }
-        return {**self.encoder.wiring("encoder.", [f"body.{self.body.layers()[0]}"]), **inner}
-
 
 Body = SimBa | MLPBody | Seeing
 
@@ -250,7 +213,7 @@ class Heads(nn.ModuleDict):
 
     def forward(self, features: Tensor, environments: Tensor) -> Tensor:
         outputs = torch.stack([head(features) for head in self.values()], -2)
-        own = environments.long()[..., None, None].expand(*outputs.shape[:-2], 1, outputs.shape[-1])
+        own = environments.long()[..., None, None].expand_as(outputs[..., :1, :])
         return outputs.gather(-2, own).squeeze(-2)
 
 
@@ -261,11 +224,6 @@ def make_head(
     if not environments:
         return make_linear(width, d_out, members, draw)
     return Heads({env: make_linear(width, d_out, members, draw) for env in environments})
-
-
-def names_of(head: nn.Module, name: str) -> tuple[str, ...]:
-    """Return the names of the linear layers of a head with this name."""
-    return tuple(f"{name}.{env}" for env in head) if isinstance(head, Heads) else (name,)
 
 
 class Actor(nn.Module):
@@ -300,7 +258,6 @@ class Actor(nn.Module):
         self.body, self.clipped, self.several = body, clipped, bool(environments)
         self.mean = make_head(width, actions, members, draw, environments)
         self.log_std = make_head(width, actions, members, draw, environments)
-        self.heads = (*names_of(self.mean, "mean"), *names_of(self.log_std, "log_std"))
 
     def forward(self, observations: Tensor) -> tuple[Tensor, Tensor]:
         own: tuple[Tensor, ...] = ()
@@ -343,17 +300,19 @@ class QNetworks(nn.Module):
         members: Number of networks, those of a seed one after the other.
         draw: Draws the weights of one head.
         environments: The environments that have heads of their own. (): all share one.
+        seeds: Number of seeds. 0: the networks are those of one, whose inputs have no axis of seeds.
     """
 
-    def __init__(self, body: Body, width: int, members: int, draw: Draw, environments: Sequence[str] = ()) -> None:
+    def __init__(
+        self, body: Body, width: int, members: int, draw: Draw, environments: Sequence[str] = (), seeds: int = 0
+    ) -> None:
         super().__init__()
-        self.body, self.members, self.several = body, members, bool(environments)
+        self.body, self.members, self.seeds, self.several = body, members, seeds, bool(environments)
         self.head = make_head(width, 1, members, draw, environments)
-        self.heads = names_of(self.head, "head")
 
     def forward(self, x: Tensor) -> Tensor:
-        if x.ndim > 2:  # all networks of a seed get the inputs of that seed
-            x = x[:, None].expand(-1, self.members // len(x), -1, -1).flatten(0, 1)
+        if self.seeds:  # all networks of a seed get the inputs of that seed
+            x = x[:, None].expand(-1, self.members // self.seeds, -1, -1).flatten(0, 1)
         elif isinstance(self.body, Seeing):
             x = x.expand(self.members, -1, -1)
         if not self.several:
@@ -382,17 +341,13 @@ def layers_of(headed: Actor | QNetworks, prefix: str = "") -> tuple[Layer, ...]:
     """Return a body's first layer, or its convolutions (encoder), its other layers (hidden) and its heads.
 
     Their names are under `prefix`."""
-    body = [f"body.{name}" for name in headed.body.layers()]
-    names = [*body, *headed.heads]
-    first = len(headed.body.encoder.layers("")) if isinstance(headed.body, Seeing) else 1
+    layers, body = chain(headed, prefix), len(chain(headed.body))
+    encoder = f"{prefix}body.encoder." if isinstance(headed.body, Seeing) else layers[0].name
 
-    def role(depth: int) -> Role:
-        return "head" if depth >= len(body) else "hidden" if depth >= first else "encoder"
+    def role(layer: Layer) -> Role:
+        return "head" if layer.depth >= body else "encoder" if layer.name.startswith(encoder) else "hidden"
 
-    return tuple(
-        Layer(prefix + name, headed.get_submodule(name), role(depth), min(depth, len(body)))
-        for depth, name in enumerate(names)
-    )
+    return tuple(replace(layer, role=role(layer), depth=min(layer.depth, body)) for layer in layers)
 
 
 def features_of(headed: Actor | QNetworks, prefix: str = "") -> str | None:
@@ -400,24 +355,3 @@ def features_of(headed: Actor | QNetworks, prefix: str = "") -> str | None:
     if isinstance(headed.body, Seeing):
         return f"{prefix}body.body.norm" if isinstance(headed.body.body, SimBa) else None
     return f"{prefix}body.norm" if isinstance(headed.body, SimBa) else None
-
-
-def wiring_of(headed: Actor | QNetworks, prefix: str = "") -> dict[str, Wiring]:
-    """Return the incoming and outgoing layers of each activation module, in forward order, named as in `layers_of`."""
-
-    def place(names: tuple[str, ...]) -> tuple[str, ...]:
-        return tuple(prefix + (name if name in headed.heads else f"body.{name}") for name in names)
-
-    return {
-        place((unit,))[0]: Wiring(place(wires.incoming), place(wires.outgoing), place(wires.norms))
-        for unit, wires in headed.body.wiring(headed.heads).items()
-    }
-
-
-def unwired_of(headed: Actor | QNetworks, prefix: str = "") -> dict[str, str]:
-    """Return the convolutions' units without a wiring, each with the reason, named as in `layers_of`."""
-    if not isinstance(headed.body, Seeing):
-        return {}
-    wired = wiring_of(headed, prefix)
-    reason = "has no private weights: it feeds a residual sum, or other numbers are joined to its outputs"
-    return {unit: reason for unit in headed.body.encoder.units(f"{prefix}body.encoder.") if unit not in wired}

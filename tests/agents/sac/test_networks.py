@@ -24,9 +24,9 @@ from supple.agents.sac.networks import (
     layers_of,
     orthogonal,
     uniform,
-    wiring_of,
 )
 from supple.interventions import StackedLayerNorm, StackedLinear
+from supple.networks import trace_wiring, unit_names
 
 pytestmark = pytest.mark.slow
 
@@ -336,8 +336,8 @@ def test_layers_are_named_in_forward_order_with_their_roles() -> None:
 
 
 def test_units_lie_inside_the_blocks_and_heads_read_the_last_normalisation() -> None:
-    critics = stacked_critics(blocks=2).net
-    wiring = wiring_of(critics, "net.")
+    whole = stacked_critics(blocks=2)
+    critics, (wiring, _) = whole.net, trace_wiring(whole, unit_names(whole))
     assert list(wiring) == ["net.body.blocks.0.activation", "net.body.blocks.1.activation"]
     wires = wiring["net.body.blocks.1.activation"]
     assert (wires.incoming, wires.outgoing) == (("net.body.blocks.1.wide",), ("net.body.blocks.1.narrow",))
@@ -362,7 +362,8 @@ def test_a_policys_deviation_is_clipped_or_squashed() -> None:
 
 def test_units_of_plain_networks_lie_between_layers_the_last_before_the_heads() -> None:
     actor = Actor(MLPBody(5, (8, 6), "relu", draws()), 6, 3, uniform(draws()))
-    wiring = {name: (wires.incoming, wires.outgoing) for name, wires in wiring_of(actor).items()}
+    found, _ = trace_wiring(actor, unit_names(actor))
+    wiring = {name: (wires.incoming, wires.outgoing) for name, wires in found.items()}
     assert wiring == {
         "body.activations.0": (("body.linears.0",), ("body.linears.1",)),
         "body.activations.1": (("body.linears.1",), ("mean", "log_std")),
