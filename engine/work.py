@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
 from functools import cached_property
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +68,7 @@ class Work(ABC):
         sources: Descriptions of the data and the model by name. They must be the same when the run is resumed.
         hooks: Texts of hooks that the kind of run adds before those of the user.
         logs: Names of the logs that it writes.
+        batch: The settings whose product is the rows of data, of each member, that a product in an update has at least.
         check_every: Steps between checks for divergence, at which progress is reported.
     """
 
@@ -78,6 +80,7 @@ class Work(ABC):
     hooks: tuple[str, ...] = ()
     logs: tuple[str, ...] = ("metrics", "tasks", "events", "tensorboard")
     statistics: tuple[str, ...] = ()  # those of `numbers` that can be used in a hook's condition
+    batch: tuple[str, ...] = ()
     check_every: int = 20
     saves_where_tasks_end: bool = False  # regardless of --checkpoint-every
     best_by: str = ""  # the number of `evaluate` by which the best state is chosen
@@ -91,17 +94,13 @@ class Work(ABC):
 
     # -- learning -----------------------------------------------------------------------------------------------
 
-    @property
-    def rows(self) -> int:
-        """The rows of data in one product of an update, of each member, at least; 0 if that is not known."""
-        return 0
-
     @cached_property
     def products(self) -> AbstractContextManager[None]:
         """The context in which updates are computed, chosen by the networks' sizes (see `faster_products`)."""
         layers = [layer.module for learner in self.learners.values() for layer in learner.layers]
         weights = [layer.weight for layer in layers if isinstance(layer, nn.Linear | StackedLinear)]
-        return faster_products(weights, self.rows)
+        rows = prod(getattr(self.settings, name) for name in self.batch) if self.batch else 0
+        return faster_products(weights, rows)
 
     def enter(self, task: Any) -> None:  # noqa: B027  (most have the same shape throughout)
         """Give networks and optimizers the shape that they have in this task, for example by adding adapters.

@@ -17,10 +17,7 @@ from .settings import DQNSettings
 class DQNWork(AgentWork):
     settings: DQNSettings
     statistics = STATISTICS
-
-    @property
-    def rows(self) -> int:
-        return self.settings.batch_size
+    batch = ("batch_size",)
 
     def space(self, env: str) -> Pixels | RowSizes:
         """Return the sizes of an environment's observations and its number of actions."""

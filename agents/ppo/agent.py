@@ -6,7 +6,7 @@ else is set up like CleanRL (vwxyzjn/cleanrl, cleanrl/ppo_continuous_action.py),
 and lets the learning rate fall to 0 over the run: `value_coefficient=0.25`, `schedule="linear"`. The network and the
 stream are those of the cycling-MuJoCo benchmark ("Activation Function Design Sustains Plasticity in Continual
 Learning", section 7). All environments train the same hidden layers. Each environment has its own adapter, heads and
-observation statistics, which are used again when it returns. With `one_head`, the environments share these too.
+observation statistics, which are used again when it returns. With `heads="one"`, the environments share these too.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -88,7 +88,7 @@ class PPO:
         self.device = torch.device(s.device)
         self.stack = (len(s.members),) if s.stacked else ()
         self._draws = generators(s, "initial parameters")
-        self.spaces = spaces = share_space(spaces) if s.one_head else dict(spaces)
+        self.spaces = spaces = share_space(spaces) if s.heads == "one" else dict(spaces)
         self.activations = activation_generators(s, self.device)
         self.network = self._new_network().to(self.device)
         self.noise = generators(s, "action noise")
@@ -128,7 +128,7 @@ class PPO:
         )
 
     def _key(self, env: str) -> str:
-        return SHARED if self.settings.one_head else env
+        return SHARED if self.settings.heads == "one" else env
 
     @property
     def optimizer(self) -> torch.optim.Optimizer:

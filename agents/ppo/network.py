@@ -49,7 +49,7 @@ def share_space(spaces: Mapping[str, PolicySpace]) -> dict[str, PolicySpace]:
     for env, space in others:
         if space != first[1]:
             raise ValueError(
-                f"--one-head True needs environments with equal spaces, but {first[0]} has {first[1].observation} "
+                f"--heads one needs environments with equal spaces, but {first[0]} has {first[1].observation} "
                 f"observations and {first[1].policy}, {env} has {space.observation} observations and {space.policy}"
             )
     return {SHARED: first[1]}

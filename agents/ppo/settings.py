@@ -66,8 +66,9 @@ class PPOSettings(ImageSettings):
     """Initial weights: orthogonal with CleanRL's gains, or PyTorch's default."""
     adapter: Annotated[int | None, tyro.conf.arg(metavar="INT")] = None
     """Width of each environment's linear input adapter; 0: none (default: 256 in sequences of vectors, else 0)."""
-    one_head: bool = False
-    """Share one adapter, head and set of statistics between all environments, whose spaces must be equal."""
+    heads: Annotated[Literal["environment", "one"], tyro.conf.arg(metavar="environment|one")] = "environment"
+    """In a sequence of environments: adapter, heads and statistics for each environment, or one of each for all, whose
+    spaces must be equal then."""
     activation: Annotated[str | None, tyro.conf.arg(metavar="NAME")] = None
     """Activation of the hidden layers, such as smooth_leaky(c=0.3) (default: tanh, or relu for images)."""
     init_lambda: Annotated[float | None, tyro.conf.arg(metavar="FLOAT")] = None
@@ -98,7 +99,7 @@ class PPOSettings(ImageSettings):
             "normalize_observations", "normalize_rewards", "reward_scale", "restart_episodes", "clip_actions",
         ),
         "network": (
-            "hidden", "value_hidden", "normalization", "initialization", "adapter", "one_head", "activation",
+            "hidden", "value_hidden", "normalization", "initialization", "adapter", "heads", "activation",
             "init_lambda", "share_value",
         ),
         "measuring": ("eval_friction",),

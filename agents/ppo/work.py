@@ -19,10 +19,7 @@ class PPOWork(AgentWork):
     settings: PPOSettings
     agent: PPO
     statistics = STATISTICS
-
-    @property
-    def rows(self) -> int:
-        return self.settings.minibatch_size
+    batch = ("minibatch_size",)
 
     def space(self, env: str) -> PolicySpace:
         s = self.settings

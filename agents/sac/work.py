@@ -21,10 +21,7 @@ BOUNDLESS = 1e18  # bounds from here on stand for none, such as the largest floa
 class SACWork(AgentWork):
     settings: SACSettings
     statistics = STATISTICS
-
-    @property
-    def rows(self) -> int:
-        return self.settings.batch_size
+    batch = ("batch_size",)
 
     def space(self, env: str) -> Control:
         """Return the length of the observations and the bounds of the actions. Raises ValueError if there are none."""

@@ -24,6 +24,7 @@ from .run_list import command_alone, page_names
 Array = NDArray[np.float64]
 FOLDER = "runs"
 PLACE = {"step", "time", "task", "cycle", "seed"}
+EVALUATIONS = {"evaluation", "random"}  # events: returns on each task, of the agent or of random actions
 MOST_CURVES, MOST_EVENTS = 36, 2_000
 LIMITS = "One run: it shows what happened once, not what usually happens, and is not compared with anything."
 
@@ -93,8 +94,10 @@ def _by_task(rows: Sequence[Row], name: str) -> tuple[Array, Array]:
 
 
 def _events_of(runs: Sequence[RunData]) -> list[Row]:
-    """Return the events of all seeds of a run by step, those of the whole run once."""
-    unique = {id(event): event for run in runs for event in run.events}
+    """Return what happened to any seed of a run, by step, and what happened to all once.
+
+    Evaluations are left out: they are in the curves, and would hide interventions and task switches."""
+    unique = {id(event): event for run in runs for event in run.events if event.get("event") not in EVALUATIONS}
     return sorted(unique.values(), key=itemgetter("step"))
 
 

@@ -33,6 +33,7 @@ class VisionWork(Work):
     """
 
     settings: VisionSettings
+    batch = ("batch_size",)
     check_every = 200
     best_by, more_is_better = "test_accuracy", True
 
@@ -51,10 +52,6 @@ class VisionWork(Work):
     @property
     def learners(self) -> dict[str, Learner]:
         return {"model": self.model.learner}
-
-    @property
-    def rows(self) -> int:
-        return self.settings.batch_size
 
     def _zeros(self) -> dict[str, Tensor]:
         """Return sums over this task so far, (members,) each: hits and losses."""

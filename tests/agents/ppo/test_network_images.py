@@ -113,7 +113,7 @@ def test_units_behind_convolutions_begin_with_the_balance_that_is_asked_for() ->
     [
         ({"a": space(SMALL), "b": space(LARGE)}, {}, "needs equal images, but a shows images of 6 × 5 .* and b images"),
         ({"a": space(SMALL), "b": PolicySpace(60, Categorical(3))}, {}, r"a shows images .* and b vectors"),
-        ({"a": space(SMALL), "b": PolicySpace(60, Categorical(3))}, {"one_head": True}, "a shows images .* b vectors"),
+        ({"a": space(SMALL), "b": PolicySpace(60, Categorical(3))}, {"heads": "one"}, "a shows images .* b vectors"),
         ({"a": space(SMALL), "b": space(SMALL, 1)}, {}, "--adapter 0 needs environments with equal observation sizes"),
         ({"a": space(SMALL)}, {"adapter": 4}, "--adapter 4 is for vectors, and a shows images of 6 × 5"),
         ({"a": space(SMALL)}, {"encoder": "nature"}, "images of 6 × 5 pixels are too small for --encoder nature"),

@@ -20,7 +20,7 @@ NO_HOOKS = HookDriver([], {}, lambda **_: None, 1)
 def agent_with(spaces: dict[str, PolicySpace], **changes: Any) -> PPO:
     values: dict[str, Any] = {
         "env": "unused", "steps": 1, "num_envs": 2, "rollout_steps": 16, "epochs": 1, "minibatch_size": 16,
-        "hidden": (8,), "adapter": 6, "compile": "off", "one_head": True, **changes,
+        "hidden": (8,), "adapter": 6, "compile": "off", "heads": "one", **changes,
     }  # fmt: skip
     return PPO(PPOSettings(**values), spaces)
 
@@ -56,7 +56,7 @@ def test_with_one_head_environments_share_what_is_learned(share_value: bool) -> 
 
 
 def test_one_head_has_as_many_parameters_as_an_agent_of_one_environment() -> None:
-    one, both = agent_with({"a": EQUAL["a"]}, one_head=False), agent_with(EQUAL)
+    one, both = agent_with({"a": EQUAL["a"]}, heads="environment"), agent_with(EQUAL)
     sizes = [[p.shape for p in agent.network.parameters()] for agent in (one, both)]
     assert sizes[0] == sizes[1]
 
@@ -79,8 +79,8 @@ def test_one_head_has_as_many_parameters_as_an_agent_of_one_environment() -> Non
     ],
 )
 def test_environments_with_other_spaces_are_refused_by_name(other: PolicySpace, message: str) -> None:
-    with pytest.raises(ValueError, match="--one-head True needs environments with equal spaces") as error:
+    with pytest.raises(ValueError, match="--heads one needs environments with equal spaces") as error:
         agent_with({"a": EQUAL["a"], "b": other})
     assert message in str(error.value)
     assert "\n" not in str(error.value)
-    agent_with({"a": EQUAL["a"], "b": other}, one_head=False)
+    agent_with({"a": EQUAL["a"], "b": other}, heads="environment")

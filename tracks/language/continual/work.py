@@ -59,6 +59,7 @@ class ContinualWork(SupervisedWork):
     """
 
     settings: ContinualSettings
+    batch = ("batch_size",)
     best_by, more_is_better = "score", True
 
     def __init__(self, settings: ContinualSettings, stream: TaskStream) -> None:
@@ -96,10 +97,6 @@ class ContinualWork(SupervisedWork):
             features=stream.features,
             unwired=dict.fromkeys(stream.units, why) if self.has_adapters else stream.unwired,
         )
-
-    @property
-    def rows(self) -> int:
-        return self.settings.batch_size
 
     @property
     def has_adapters(self) -> bool:

@@ -31,6 +31,7 @@ class FinetuneWork(SupervisedWork):
     """
 
     settings: SFTSettings
+    batch = ("micro_batch",)
     best_by = "learn_loss"
 
     def __init__(
@@ -64,10 +65,6 @@ class FinetuneWork(SupervisedWork):
         if retain:
             self.learner.offer(RetainLoss(self._retain_loss))
         self._epochs: dict[int, list[int]] = {}  # the order of the examples in the epochs of the last batch
-
-    @property
-    def rows(self) -> int:
-        return self.settings.micro_batch
 
     def loss(self, task: Task, update: int, part: int) -> Tensor:
         """Return the mean over the answer tokens of the whole batch, as a sum over its micro-batches."""

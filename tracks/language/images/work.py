@@ -33,6 +33,7 @@ class ClipWork(SupervisedWork):
     """
 
     settings: ClipSettings
+    batch = ("batch_size",)
     best_by, more_is_better = "accuracy", True
 
     def __init__(self, settings: ClipSettings) -> None:
@@ -61,10 +62,6 @@ class ClipWork(SupervisedWork):
             features=FEATURES,
             capabilities=(EndlessData(),),
         )
-
-    @property
-    def rows(self) -> int:
-        return self.settings.batch_size
 
     def loss(self, task: Task, update: int, part: int) -> Tensor:
         with torch.no_grad():

@@ -41,6 +41,7 @@ class PretrainWork(SupervisedWork):
     """A GPT and its corpora. The second phase starts at an update of the first, with a new warm-up."""
 
     settings: PretrainSettings
+    batch = "micro_batch", "block_size"
     best_by = "val_loss"
 
     def __init__(self, settings: PretrainSettings, corpora: Corpora) -> None:
@@ -78,10 +79,6 @@ class PretrainWork(SupervisedWork):
         self._update: tuple[int, int, Batch] | None = None  # the batch of an update: task, update, its sequences
         self._batch(self.tasks[-1], 0)  # refuses corpora that are too small
         self._batch(self.tasks[0], 0)
-
-    @property
-    def rows(self) -> int:
-        return self.settings.micro_batch * self.settings.block_size
 
     def loss(self, task: Task, update: int, part: int) -> Tensor:
         size = self.settings.micro_batch
