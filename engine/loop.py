@@ -69,7 +69,7 @@ class Loop:
         progress(self.step)
         if self.step >= self.end:
             return
-        self.hooks.before_firing = self._check_members
+        self.hooks.begin(self.run.event, self._check_members)
         for task in self.work.tasks:
             if task.start <= self.step < min(task.end, self.end):
                 try:

@@ -15,7 +15,8 @@ from ..registry import quoted, tell
 from ..registry.errors import DiskError, Diverged, RunError, UsageError
 from .divergence import Divergence, first_not_finite, in_words
 from .forks import fork
-from .hooks.driver import ExtraMeasurements, HookDriver
+from .hooks.driver import HookDriver
+from .hooks.event import ExtraMeasurements
 from .hooks.texts import read_hooks
 from .kinds import Kind
 from .loop import Loop, Progress, Warn
@@ -288,7 +289,6 @@ class Run:
             except BaseException:
                 work.close()
                 raise
-        hooks.log = folder.event
         return work, hooks
 
 

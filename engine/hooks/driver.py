@@ -1,58 +1,20 @@
 """The driver of hooks: it asks the schedules of all hooks, applies the interventions that fire, and logs them."""
 
-import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
-from dataclasses import dataclass
-from statistics import fmean
 from typing import Any, TypedDict
 
 import torch
 from torch import Tensor
 
-from ...interventions import (
-    Every,
-    Hook,
-    KeepNewest,
-    Learner,
-    Memory,
-    Moment,
-    ReplayWindow,
-    UnknownName,
-    When,
-    did_you_mean,
-)
-from ...metrics import (
-    METRICS,
-    TRAINABILITY,
-    View,
-    cheap_metrics,
-    feature_covariance_distance,
-    measure,
-    measure_members,
-    sfe,
-    trainability,
-)
+from ...interventions import Every, Hook, Learner, Memory, Moment, UnknownName, When, did_you_mean
+from ...metrics import METRICS, TRAINABILITY, cheap_metrics
 from ...registry import calling, owner_of, schema
-from ...registry.errors import RunError
 from ..storage.restoring import require_like
-from .calls import apply, calling_of, contract_of, numbers_of, penalty_of, state_of, text_of
-from .members import acting_on
+from .calls import calling_of, contract_of, numbers_of, penalty_of, state_of, text_of
+from .event import NO_EXTRAS, ExtraMeasurements, Recorder
 
 LogEvent = Callable[..., None]
 MOMENTS = ("penalty", "before_loss", "before_update", "after_update")  # methods of interventions, at every update
-
-
-@dataclass(frozen=True)
-class ExtraMeasurements:
-    """The measurements of a run besides the cheap metrics."""
-
-    costly: bool = False  # the costly metrics, such as the Hessian's largest eigenvalue
-    trainability: bool = False
-    learning: tuple[str, ...] = ()  # names of statistics of training, such as policy/entropy
-
-
-NO_EXTRAS = ExtraMeasurements()
 
 
 class HookState(TypedDict):
@@ -114,7 +76,8 @@ class HookDriver:
         stack = max((learner.seeds for learner in learners.values()), default=0)
         self.seeds = tuple(seeds or range(stack)) if stack else ()
         self.frozen: set[int] = set()
-        self.before_firing: Callable[[], object] = lambda: None  # called before a hook acts on a stack of seeds
+        self._check_seeds: Callable[[], object] = lambda: None
+        self._recorder = Recorder(extras, self.seeds)
         self._at = {moment: [hook for hook in hooks if hook.intervention.has(moment)] for moment in MOMENTS}
         for hook in self.hooks:
             named = self._learners_of(hook)
@@ -122,6 +85,12 @@ class HookDriver:
                 self._attach(hook, learner)
             if isinstance(hook.schedule, When):
                 self._check_condition(hook, hook.schedule)
+
+    def begin(self, log: LogEvent, check_seeds: Callable[[], object]) -> None:
+        """Begin training: events go to `log`, and `check_seeds` is called before a hook acts on a stack of seeds.
+
+        It puts the positions of those that have diverged into `frozen`."""
+        self.log, self._check_seeds = log, check_seeds
 
     @property
     def suspects(self) -> str:
@@ -302,86 +271,17 @@ class HookDriver:
                     continue
                 if not learner.seeds:
                     if hook.due(moments[0], learner):
-                        self._apply(hook, learner, moments[0].step)
+                        self.log(**self._recorder.apply(hook, learner, moments[0].step))
                 elif seeds := self._seeds_due(hook, learner, moments):
-                    self.before_firing()
+                    self._check_seeds()
                     if seeds := [seed for seed in seeds if seed not in self.frozen]:
-                        self._apply(hook, learner, moments[0].step, seeds)
+                        self.log(**self._recorder.apply(hook, learner, moments[0].step, seeds))
 
     def _seeds_due(self, hook: Hook, learner: Learner, moments: Sequence[Moment]) -> list[int]:
         """Return the positions of the seeds for which a hook fires."""
         each = moments if len(moments) > 1 else [moments[0]] * learner.seeds
         living = [seed for seed in range(learner.seeds) if seed not in self.frozen]
         return [seed for seed in living if hook.due(each[seed], learner, seed)]
-
-    def _apply(self, hook: Hook, learner: Learner, step: int, seeds: Sequence[int] | None = None) -> None:
-        """Apply a hook to a learner, in a stack to these seeds, and log it. A stack has a list of numbers by seed."""
-        was, weights = View(learner, seeds=seeds), _weights(learner)
-        before = self._measure(was) | self._memory(hook, learner, seeds)
-        started = time.perf_counter()
-        where = f"{hook.text} on {learner.name} at step {step}"
-        apart = seeds is not None and not hook.intervention.has("restructure")
-        with acting_on(hook, learner, seeds or ()) if apart else nullcontext():
-            written = apply(hook, learner, where)
-        seconds = time.perf_counter() - started
-        now, after, change = View(learner, seeds=seeds), _weights(learner), {}
-        if spoiled := _not_finite(weights, after):
-            owner = owner_of(hook.intervention)
-            of = f" (plug-in {owner})" if owner else ""
-            raise RunError(f"{where}: it wrote a number that is not finite into {spoiled}{of}")
-        shapes = [{name: w.shape for name, w in state.items()} for state in (weights, after)]
-        if shapes[0] == shapes[1]:  # otherwise not every new weight has an old one to compare with
-            pairs = [(_rows(weights, learner, seed), _rows(after, learner, seed)) for seed in seeds or (None,)]
-            changes = {
-                "sfe": [sfe(*pair) for pair in pairs],
-                "sfe_normalized": [sfe(*pair, normalized=True) for pair in pairs],
-            }
-            if was.has_units and now.has_units:  # else all transitions were forgotten
-                turned = list(map(feature_covariance_distance, was.features, now.features))  # of each network
-                each = len(turned) // len(pairs)
-                changes["feature_covariance_distance"] = [
-                    fmean(turned[i : i + each]) for i in range(0, len(turned), each)
-                ]
-            change = self._for_event(changes)
-        self.log(
-            event="intervention",
-            step=step,
-            **({"seeds": [self.seeds[seed] for seed in seeds]} if seeds and len(self.seeds) > 1 else {}),
-            hook=hook.text,
-            intervention=text_of(hook),
-            learner=learner.name,
-            written=len(written),
-            contract=contract_of(hook, learner),
-            before=before,
-            after=self._measure(now) | self._memory(hook, learner, seeds),
-            change=change,
-            seconds=round(seconds, 6),
-        )
-
-    def _measure(self, view: View) -> dict[str, Any]:
-        """Return the metrics of a learner for an event, for a stack of several seeds with a list by seed."""
-        measured = trainability(view) if self.extras.trainability else None
-        fits = {} if measured is None else measured.numbers()
-        if not view.learner.seeds:
-            return measure(view, costly=self.extras.costly) | {name: float(fit.mean()) for name, fit in fits.items()}
-        by_seed = measure_members(view, costly=self.extras.costly)
-        found = {name: [own[name] for own in by_seed] for name in by_seed[0]}
-        found |= {name: fit.view(len(by_seed), -1).mean(1).tolist() for name, fit in fits.items()}
-        return self._for_event(found)
-
-    def _memory(self, hook: Hook, learner: Learner, seeds: Sequence[int] | None) -> dict[str, Any]:
-        """Return the size of the replay memory if a hook acts on it, as `_measure` returns metrics."""
-        window = learner.offers(ReplayWindow) if isinstance(hook.intervention, KeepNewest) else None
-        if window is None:
-            return {}
-        sizes = window.sizes()
-        if not learner.seeds:
-            return {"replay/size": float(sizes[0])}
-        return self._for_event({"replay/size": [float(sizes[seed]) for seed in seeds or ()]})
-
-    def _for_event(self, numbers: Mapping[str, list[float]]) -> dict[str, Any]:
-        """Return numbers by seed as an event has them: lists for a stack of several seeds, or those of the only one."""
-        return dict(numbers) if len(self.seeds) > 1 else {name: value for name, (value,) in numbers.items()}
 
     def state_dict(self) -> dict[str, Any]:
         return {hook.text: state_of(hook) for hook in self.hooks}
@@ -403,22 +303,6 @@ class HookDriver:
                 own_state = _move_to_devices(dict(schema.convert(state[hook.text], HookState, hook.text)), devices)
                 with calling(hook.intervention, "hook", hook.text, "load_state_dict"):
                     hook.load_state_dict(own_state)
-
-
-def _weights(learner: Learner) -> dict[str, Tensor]:
-    """Return a copy of every parameter, by name."""
-    return {name: p.detach().clone() for name, p in learner.module.named_parameters()}
-
-
-def _rows(state: Mapping[str, Tensor], learner: Learner, seed: int | None) -> dict[str, Tensor]:
-    """Return the part of named parameters, (members, …), that belongs to one seed of a stack; None: the whole."""
-    return {name: value if seed is None else value[learner.networks_of([seed])] for name, value in state.items()}
-
-
-def _not_finite(before: Mapping[str, Tensor], after: Mapping[str, Tensor]) -> str:
-    """Return the first parameter that became not finite, or "". Later, training would seem to have diverged."""
-    names = (name for name in before if name in after)
-    return next((n for n in names if before[n].isfinite().all() and not after[n].isfinite().all()), "")
 
 
 def _move_to_devices(state: Any, devices: Mapping[str, torch.device | None], device: torch.device | None = None) -> Any:

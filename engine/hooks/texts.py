@@ -6,7 +6,8 @@ from typing import Protocol
 from ...interventions import AtStart, Every, Hook, Learner, parse_hook, parse_hook_text
 from ...interventions.schedule import AtTask
 from ...registry.errors import UsageError
-from .driver import NO_EXTRAS, ExtraMeasurements, HookDriver, LogEvent
+from .driver import HookDriver, LogEvent
+from .event import NO_EXTRAS, ExtraMeasurements
 
 
 class Span(Protocol):

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, NotRequired, TypedDict
 
 from ...engine.forks import FRESH, NONE, Variant, fork_step_of, stop_step_of
-from ...engine.kinds import Kind, Preset, find_kind
+from ...engine.kinds import Kind, find_kind
 from ...engine.loop import Warn
 from ...engine.machine.denormals import flushing_denormals
 from ...engine.machine.resources import sharing
@@ -24,7 +24,7 @@ from ..queue.queue import Queue, QueuedRun
 from .arms import hooks_in, hooks_of, is_fresh, settings_in
 from .checks import Networks
 from .default_fork import find_default_fork
-from .points import FIXED, Point, add_reference, name_seeds, remove_repeats, sort_points
+from .points import FIXED, Point, name_seeds, remove_repeats, sort_points
 
 FILE = "comparison.json"
 AUTO = "auto"
@@ -127,32 +127,19 @@ class Comparison:
 
     def queue(self, path: Path, study: str = "") -> Queue:
         """Return all runs of the comparison in `path`, trunks first. `study` is its folder inside a sweep."""
-        trunks = self.trunks
-        runs = [
-            self._trunk(path, name_seeds(members), self.settings.of(members), variant, study)
-            for members in self.groups
-            for variant in trunks
-        ]
-        runs += [
-            self._arm(path, name_seeds(members), self.settings.of(members), point, study)
-            for members in self.groups
-            for point in self.points
-        ]
-        return Queue(runs)
-
-    def _trunk(self, path: Path, seed: str, settings: RunSettings, variant: Variant, study: str) -> QueuedRun:
-        labels = Labels(study, None, variant, self.leads)
-        spec = RunSpec(self.kind, replace(settings, **variant), labels, stop=self.fork_step, command=self.command)
-        return QueuedRun(path, f"{seed}/{Point(names.TRUNK, variant).folder}", spec)
-
-    def _arm(self, path: Path, seed: str, settings: RunSettings, point: Point, study: str) -> QueuedRun:
-        start = Start()
-        if self.fork_step:
-            trunk = Point(names.TRUNK, point.variant if point.variant in self.trunks else {})
-            start = Start(self.fork_step, f"{seed}/{trunk.folder}")
-        labels, stop = Labels(study, point.arm, point.variant, self.leads), self.stop_step or None
-        spec = RunSpec(self.kind, self.settings_at(point, settings), labels, start, stop, self.command)
-        return QueuedRun(path, f"{seed}/{point.folder}", spec)
+        trunks, arms, stop = [], [], self.stop_step or None
+        for seed, settings in [(name_seeds(members), self.settings.of(members)) for members in self.groups]:
+            for variant in self.trunks:
+                own, labels = replace(settings, **variant), Labels(study, None, variant, self.leads)
+                spec = RunSpec(self.kind, own, labels, stop=self.fork_step, command=self.command)
+                trunks.append(QueuedRun(path, f"{seed}/{Point(names.TRUNK, variant).folder}", spec))
+            for point in self.points:
+                trunk = Point(names.TRUNK, point.variant if point.variant in self.trunks else {})
+                start = Start(self.fork_step, f"{seed}/{trunk.folder}") if self.fork_step else Start()
+                own, labels = self.settings_at(point, settings), Labels(study, point.arm, point.variant, self.leads)
+                spec = RunSpec(self.kind, own, labels, start, stop, self.command)
+                arms.append(QueuedRun(path, f"{seed}/{point.folder}", spec))
+        return Queue([*trunks, *arms])
 
     # -- its checks -------------------------------------------------------------------------------------------------
 
@@ -171,7 +158,9 @@ class Comparison:
             UsageError: The comparison cannot be trained.
         """
         require_alone("a comparison")
-        self._require_variable()
+        for point in self.points:
+            if fixed := next(iter({**point.variant, **settings_in(self.kind_row, point.arm)}.keys() & FIXED), None):
+                raise UsageError(f"--arm '{point.label}': {fixed} cannot differ between the runs of a comparison")
         known = begun.points if begun else ()
         with (
             flushing_denormals(self.settings.torch_threads),
@@ -191,14 +180,16 @@ class Comparison:
     def _fork(self, networks: Networks, begun: "Comparison | None") -> "Comparison":
         """Return the comparison with its fork and its stop, and with what the kind of run asks of its settings."""
         fork, stop, line = 0, 0, ""
-        forks, stride = self.kind_row.forks(), self.settings.stride
+        kind, stride = self.kind_row, self.settings.stride
+        forks, several = kind.forks(), len(self.variants) < len(self.points)  # several arms that can share a trunk
         by_default = self.stop_at is None and self.fork_at is None and self.fork_at_task is None
         if self.stop_at is not None:
             stop = stop_step_of(networks.tasks(self.first), stride, self.stop_at)
         elif self.fork_at or self.fork_at_task is not None:
             fork = fork_step_of(networks.tasks(self.first), stride, self.fork_at, self.fork_at_task)
-        elif by_default and forks.by_hooks(self.settings, self.variants) and self._shares_trunks():
-            fork, line = self._default_fork(networks)
+        elif several or kind.fork_at is not None or kind.fork_at_task is not None:
+            if by_default and forks.by_hooks(self.settings, self.variants):
+                fork, line = self._default_fork(networks)
         note = f"{line} (--fork-at changes this)" if line else ""
         started = begun.fork_step or 0 if by_default and begun else None
         if started is not None:
@@ -212,11 +203,6 @@ class Comparison:
             fork = started
         return replace(self, settings=settings, points=points, fork_step=fork, stop_step=stop, note=note)
 
-    def _shares_trunks(self) -> bool:
-        """Return whether a fork by default makes sense: the kind has one, or several arms share a variant."""
-        several = len(self.variants) < len(self.points)
-        return several or self.kind_row.fork_at is not None or self.kind_row.fork_at_task is not None
-
     def _default_fork(self, networks: Networks) -> tuple[int, str]:
         """Return the fork where none is asked for, and the line that says why; "" if the kind of run has it there."""
         kind, tasks = self.kind_row, networks.tasks(self.first)
@@ -228,12 +214,6 @@ class Comparison:
             if any(networks.tasks(settings) != tasks for settings in varied):
                 return 0, "there is no trunk, because variants have other tasks"
         return place.step, place.line
-
-    def _require_variable(self) -> None:
-        """Raise UsageError if a point has its own value of a setting that arms and seeds decide."""
-        for point in self.points:
-            if fixed := next(iter({**point.variant, **settings_in(self.kind_row, point.arm)}.keys() & FIXED), None):
-                raise UsageError(f"--arm '{point.label}': {fixed} cannot differ between the runs of a comparison")
 
     def _check(self, new: Sequence[Point] = ()) -> None:
         """Raise UsageError for everything that can be found to be wrong without building a network.
@@ -333,54 +313,6 @@ class Comparison:
             raise UsageError(
                 f"leads is {wanted.leads!r}, but runs were started with {self.leads!r}: restore that value"
             )
-
-
-# -- as asked for ----------------------------------------------------------------------------------------------------
-
-
-def choose_seeds(settings: RunSettings, asked: Seeds | None, preset: Preset | None) -> Seeds:
-    """Return the seeds of a comparison: those asked for, else those of the settings, else those of the preset, or 0."""
-    if asked is not None:
-        return asked
-    if getattr(settings, "seeds", ()) or settings.members != (0,):
-        return settings.members
-    return preset.seeds if preset else (0,)
-
-
-def make_comparison(
-    kind: Kind,
-    preset: Preset | None,
-    settings: RunSettings,
-    seeds: Seeds,
-    points: Sequence[Point],
-    reference: str | None = None,
-    fork_at: float | None = None,
-    fork_at_task: int | None = None,
-    leads: str | None = None,
-    command: str = "",
-) -> Comparison:
-    """Return a comparison, with the reference and the fork of a preset where none are asked for.
-
-    Args:
-        kind: The kind of run.
-        preset: The preset from which the settings come, or None.
-        settings: The settings of all runs.
-        seeds: The seeds.
-        points: The arms in their variants, without a reference.
-        reference: `fresh` for an additional arm with which the others are compared, `none` for no such arm, or None for
-            that of the preset.
-        fork_at: The fork as a fraction of the run, 0 for no trunk, or None for that of the preset or the default.
-        fork_at_task: The task at whose beginning to fork, instead of `fork_at`.
-        leads: The measure that leads reports, or None for that of the preset or the kind.
-        command: The command line as typed.
-    """
-    if preset and fork_at is None and fork_at_task is None:
-        fork_at = preset.fork_at
-    if preset and reference is None:
-        reference = preset.reference
-    points = add_reference(points, reference)
-    leads = leads or (preset.leads if preset else "") or kind.leads
-    return Comparison(kind.name, settings, tuple(points), seeds, fork_at, fork_at_task, leads=leads, command=command)
 
 
 # -- its folders ----------------------------------------------------------------------------------------------------

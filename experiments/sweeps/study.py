@@ -10,7 +10,8 @@ from ...engine.settings import Seeds
 from ...engine.storage import names
 from ...registry import did_you_mean
 from ...registry.errors import UsageError
-from ..comparisons.comparison import Comparison, choose_seeds, make_comparison
+from ..comparisons.asked import choose_seeds, make_comparison
+from ..comparisons.comparison import Comparison
 from ..comparisons.points import FIXED, Point, make_points, vary_of
 from .search import Search
 from .space import Space, Values

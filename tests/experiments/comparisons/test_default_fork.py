@@ -9,7 +9,8 @@ import pytest
 
 from supple.engine.kinds import all_kinds, find_kind, preset_of, settings_with
 from supple.engine.work import Task
-from supple.experiments.comparisons.comparison import Comparison, make_comparison, read_comparison
+from supple.experiments.comparisons.asked import make_comparison
+from supple.experiments.comparisons.comparison import Comparison, read_comparison
 from supple.experiments.comparisons.default_fork import find_default_fork
 from supple.experiments.comparisons.points import make_points
 from supple.experiments.sweeps.space import Space
