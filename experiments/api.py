@@ -19,6 +19,7 @@ from ..engine.user_code.blame import blaming
 from ..registry import tell
 from ..registry.errors import RunError, UsageError
 from .comparisons import comparison as comparisons
+from .comparisons.asked import choose_seeds, make_comparison
 from .comparisons.points import make_points, vary_of
 from .queue import workers
 from .queue.queue import Queue
@@ -126,11 +127,11 @@ def compare(
         path = _read_path(out)
     with _naming_arguments(), blaming(), _keep_threads():
         points = make_points(texts, varied or vary_of(given, made))
-        comparison = comparisons.make_comparison(
+        comparison = make_comparison(
             row,
             given,
             made,
-            comparisons.choose_seeds(made, numbers, given),
+            choose_seeds(made, numbers, given),
             points,
             reference,
             fork_at,

@@ -182,23 +182,22 @@ class Comparison:
         fork, stop, line = 0, 0, ""
         kind, stride = self.kind_row, self.settings.stride
         forks, several = kind.forks(), len(self.variants) < len(self.points)  # several arms that can share a trunk
+        placed = several or kind.fork_at is not None or kind.fork_at_task is not None
         by_default = self.stop_at is None and self.fork_at is None and self.fork_at_task is None
         if self.stop_at is not None:
             stop = stop_step_of(networks.tasks(self.first), stride, self.stop_at)
         elif self.fork_at or self.fork_at_task is not None:
             fork = fork_step_of(networks.tasks(self.first), stride, self.fork_at, self.fork_at_task)
-        elif several or kind.fork_at is not None or kind.fork_at_task is not None:
-            if by_default and forks.by_hooks(self.settings, self.variants):
-                fork, line = self._default_fork(networks)
+        elif placed and by_default and forks.by_hooks(self.settings, self.variants):
+            fork, line = self._default_fork(networks)
         note = f"{line} (--fork-at changes this)" if line else ""
         started = begun.fork_step or 0 if by_default and begun else None
         if started is not None:
             otherwise = f"; otherwise {line}" if line else ""
             stays = f"the fork stays at step {started:,}, with which the runs were started{otherwise}"
             note = stays if line and fork < started else ""
-        before = self.variants
-        settings, variants, fork = forks.prepare(self.settings, before, fork)
-        points = tuple(Point(point.arm, variants[before.index(point.variant)]) for point in self.points)
+        settings, variants, fork = forks.prepare(self.settings, self.variants, fork)
+        points = tuple(Point(point.arm, variants[self.variants.index(point.variant)]) for point in self.points)
         if started is not None:  # another arm must not move the fork of those that were trained
             fork = started
         return replace(self, settings=settings, points=points, fork_step=fork, stop_step=stop, note=note)
