@@ -45,6 +45,7 @@ from ..draws import (
 from ..stacks import by_member, draw_network, redraw_draws
 from .network import SHARED, MultiHead, PolicySpace, rows_of, share_space
 from .normalizers import Normalizers
+from .recent import Recent, permute
 from .rollout import Rollout, RolloutBatch
 from .settings import PPOSettings
 from .update import (
@@ -55,7 +56,6 @@ from .update import (
     most_in_a_stack,
     normalize,
     ppo_loss,
-    ppo_losses,
     steps_per_call,
 )
 
@@ -63,7 +63,6 @@ Array = NDArray[np.float64]
 # Most gradient steps in one compiled call, by the length of a run in environment steps. Eight save 3 µs a step on
 # HalfCheetah, but take 16 s longer to compile.
 UNROLL, UNROLL_LONG, LONG = 5, 8, 5_000_000
-PROBE_ROWS = 512
 IMAGES = 512  # whose values are computed at once
 
 
@@ -99,10 +98,9 @@ class PPO:
         self._loss_settings = loss
         self.gradient_step = GradientStep(s.max_grad_norm, s.compile == "on", bool(self.stack))
         self.key = next(iter(spaces))
-        self.last: tuple[str, RolloutBatch] | None = None  # environment and batch of the last update
-        self.learning: tuple[str, RolloutBatch] | None = None  # environment and batch of the update that is running
+        self._intervening = generators(s, "interventions")
+        self.recent = Recent(self.network, loss, s.minibatch_size, self._intervening)
         self._sound = torch.ones(self.stack, dtype=torch.bool)  # whether the losses of the last update were finite
-        self._minibatch: tuple[Tensor, str] | None = None  # inputs of the last gradient step of that update
         self.learners = {"agent": self._learner()}
         if self.stack:
             set_generators(self.network, self.activations)
@@ -143,7 +141,7 @@ class PPO:
         def redraw() -> dict[str, Tensor]:
             return {name: p.detach() for name, p in self._new_network().named_parameters()}
 
-        draws = sources_of(generators(s, "interventions"))
+        draws, recent = sources_of(self._intervening), self.recent
         adam = StackedAdam if self.stack else torch.optim.Adam
         return Learner(
             "agent",
@@ -154,10 +152,10 @@ class PPO:
             ),
             self.network.layers(),
             self.network.units(),
-            probe=lambda: self.probe and (self.probe[1].observations, self.probe[0]),
-            loss=self._probe_loss,
-            batches=self._batches,
-            last_inputs=lambda: self._minibatch,
+            probe=lambda: (probe := recent.probe) and (probe[1].observations, probe[0]),
+            loss=recent.probe_loss,
+            batches=recent.batches,
+            last_inputs=lambda: recent.minibatch,
             generator=draws[0],
             generators=draws if self.stack else (),
             seeds=len(draws) if self.stack else 0,
@@ -168,62 +166,14 @@ class PPO:
             values=lambda outputs: outputs[1],
             activation_draws=self.activations or None,
             redraw_draws=redraw_draws(self._draws, self.activations),
-            capabilities=(OtherMinibatch(self._another), LastLoss(lambda: self._latest[-1, ..., 0])),
+            capabilities=(OtherMinibatch(recent.another), LastLoss(lambda: self._latest[-1, ..., 0])),
         )  # fmt: skip
 
     def _policy(self, outputs: tuple[Tensor, Tensor], parameters: Mapping[str, Tensor]) -> Distribution:
         """Return the policy that the outputs parameterise, in the environment of the current or last batch."""
-        looked_at = self.learning or self.last
-        assert looked_at is not None
-        key = looked_at[0]
+        key = self.recent.key
         scale = parameters.get(f"log_std.{key}")
         return self.spaces[key].policy.distribution(outputs[0], None if scale is None else rows_of(scale))
-
-    @property
-    def probe(self) -> tuple[str, RolloutBatch] | None:
-        """The environment and up to `PROBE_ROWS` rows of the last batch, for metrics."""
-        if self.last is None:
-            return None
-        key, batch = self.last
-        return key, batch.thin(-(-batch.size // PROBE_ROWS))
-
-    def _batches(self, count: int | None) -> Iterator[Tensor]:
-        """Yield losses on minibatches of the last batch, drawn by the learner's generator, in evaluation mode.
-
-        As in training, a pass leaves out the rows beyond the last full minibatch."""
-        if self.last is None:
-            raise ValueError("there is no batch before the first rollout: schedule it later")
-        return self._losses(*self.last, count)
-
-    def _another(self) -> tuple[Tensor, str] | None:
-        """Return a random minibatch of the observations of the current update, and their environment."""
-        if self.learning is None:
-            return None
-        key, batch = self.learning
-        rows = self._permute(batch.size, self.learners["agent"].source)[..., : self.settings.minibatch_size]
-        return batch.take(rows).observations, key
-
-    def _permute(self, rows: int, draws: Draws) -> Tensor:
-        """Return a random order of the rows for each member, (*stack, rows)."""
-        orders = [torch.randperm(rows, generator=own) for own in sources_of(draws)]
-        return (torch.stack(orders) if self.stack else orders[0]).to(self.device)
-
-    def _losses(self, key: str, batch: RolloutBatch, count: int | None) -> Iterator[Tensor]:
-        n = batch.size
-        size = min(self.settings.minibatch_size, n)
-        for number in range(n // size if count is None else count):
-            if number % (n // size) == 0:
-                order = self._permute(n, self.learners["agent"].source).split(size, -1)
-            minibatch = batch.take(order[number % (n // size)])
-            with evaluating(self.network):
-                losses = ppo_losses(self.network, key, minibatch.tensors(), self._loss_settings)
-            yield losses
-
-    def _probe_loss(self) -> Tensor:
-        if self.probe is None:
-            raise RuntimeError("there is no recent batch before the first rollout")
-        key, batch = self.probe
-        return ppo_loss(self.network, key, batch.tensors(), self._loss_settings)[0].sum()
 
     # -- interaction ---------------------------------------------------------------------------------------
 
@@ -306,7 +256,7 @@ class PPO:
             batch = replace(batch, advantages=normalize(batch.advantages))
         batch = batch.to(self.device)
         self.rollout.clear()
-        self.learning = self.key, batch
+        self.recent.learning = self.key, batch
         learner = self.learners["agent"]
         loss = self._loss(hooks)
         n = batch.size
@@ -326,15 +276,15 @@ class PPO:
         for _ in range(s.epochs):
             # One gather per epoch, so that minibatches are views. Rows beyond the last full minibatch are left out
             # of this epoch.
-            order = self._permute(n, self.shuffle)[..., : n // size * size]
+            order = permute(n, self.shuffle, self.device)[..., : n // size * size]
             for part in batch.take(order).split(size * unroll):
                 rows = part.tensors()
                 hooks.before_loss(learner)
                 self._latest = self.gradient_step(loss, size, *rows, before=before)
-                self._minibatch = rows[0], self.key
+                self.recent.minibatch = rows[0], self.key
                 statistics.append(self._latest)
                 hooks.after_update(learner)
-        self.last, self.learning, self._minibatch = self.learning, None, None
+        self.recent.finish()
         means = torch.cat(statistics).mean(0)
         self._sound = means.isfinite().all(-1)
         if not self._sound.any():
@@ -379,7 +329,7 @@ class PPO:
 
     def freeze(self, members: Sequence[int]) -> None:
         """Let the data of these members of a stack, which have diverged, be 0: finite ones may have infinite losses."""
-        for tensor in self.last[1].tensors() if self.last else ():
+        for tensor in self.recent.last[1].tensors() if self.recent.last else ():
             tensor[list(members)] = 0
 
     def numbers(self) -> Numbers:
@@ -428,7 +378,7 @@ class PPO:
             "learner": learner_state(self.learners["agent"]),
             **self.normalizers.state_dict(),
             "generators": {name: states_of(draws) for name, draws in self._generators().items()},
-            "last": self.last and {"env": self.last[0], "batch": list(self.last[1].tensors())},
+            "last": (last := self.recent.last) and {"env": last[0], "batch": list(last[1].tensors())},
             "key": self.key,
         }
 
@@ -437,7 +387,7 @@ class PPO:
         self.normalizers.load_state_dict(state)
         for name, draws in self._generators().items():
             set_states(draws, state["generators"][name])
-        self.last = None if state["last"] is None else self._restore_batch(**state["last"])
+        self.recent.last = None if state["last"] is None else self._restore_batch(**state["last"])
         if state["key"] not in self.spaces:
             raise ValueError(f"key must be one of {', '.join(self.spaces)}, got {state['key']!r}")
         self.key = state["key"]

@@ -70,7 +70,7 @@ def made(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
         if arguments is PPO:
             assert agent.normalizers.observations["CartPole-v1"].count < 1
             assert agent.normalizers.rewards["CartPole-v1"].statistics.count < 1
-            assert agent.last is None
+            assert agent.recent.last is None
         else:
             assert agent.experience.decisions == len(agent.experience.memory) == 0
         if arguments is SAC:

@@ -86,7 +86,10 @@ def ppo() -> Learner:
     agent = PPO(settings, {"a": PolicySpace(3, Gaussian(2)), "b": PolicySpace(5, Gaussian(1))})
     for key, space in agent.spaces.items():
         x = torch.randn(16, space.observation)
-        agent.last = key, RolloutBatch(x, torch.randn(16, space.policy.outputs), *(torch.randn(16) for _ in range(4)))
+        agent.recent.last = (
+            key,
+            RolloutBatch(x, torch.randn(16, space.policy.outputs), *(torch.randn(16) for _ in range(4))),
+        )
         for _ in range(2):
             step(agent.learners["agent"], agent.learners["agent"].loss())
     return agent.learners["agent"]

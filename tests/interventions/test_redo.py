@@ -236,13 +236,13 @@ def test_on_an_actor_critic_the_outgoing_weights_in_all_heads_become_zero(share_
     )  # fmt: skip
     agent = PPO(config, {"a": PolicySpace(3, Gaussian(2)), "b": PolicySpace(5, Gaussian(1))})
     learner, network = agent.learners["agent"], agent.network
-    agent.last = "a", RolloutBatch(torch.randn(64, 3), torch.randn(64, 2), *(torch.randn(64) for _ in range(4)))
+    agent.recent.last = "a", RolloutBatch(torch.randn(64, 3), torch.randn(64, 2), *(torch.randn(64) for _ in range(4)))
     with torch.no_grad():
         for body in (network.body, getattr(network, "value_body", network.body)):
             body[0].bias.fill_(100.0)
             body[2].bias.fill_(1e3)
         network.body[2].bias[:3] = -1e4
-    before = network(agent.probe[1].observations, "a")
+    before = network(agent.recent.probe[1].observations, "a")
     redo = make("redo", tau=0.0)
     redo.attach(learner)
     written = redo.apply(learner)
@@ -253,7 +253,7 @@ def test_on_an_actor_critic_the_outgoing_weights_in_all_heads_become_zero(share_
     expected = {"body.2.weight", "body.2.bias", "policy.a.weight", "policy.b.weight"}
     assert set(written) == expected | ({"value.a.weight", "value.b.weight"} if share_value else set())
     assert network.body[2].bias.tolist() == [0.0] * 3 + [1e3] * 5
-    after = network(agent.probe[1].observations, "a")
+    after = network(agent.recent.probe[1].observations, "a")
     torch.testing.assert_close(after, before)
 
 

@@ -85,8 +85,8 @@ def test_the_last_inputs_are_those_of_the_last_gradient_step() -> None:
     agent, looks = agent_with(), Looks()
     hooks = HookDriver([Hook("looks", looks, None)], agent.learners, lambda **_: None, 1)
     live(agent, "a", hooks=hooks)
-    assert agent.last is not None
-    observations = agent.last[1].observations
+    assert agent.recent.last is not None
+    observations = agent.recent.last[1].observations
     assert [(len(rows), key) for rows, key in looks.seen] == [(8, "a")] * 8  # 2 epochs of 32 rows
     for epoch in (looks.seen[:4], looks.seen[4:]):
         rows = torch.cat([rows for rows, _ in epoch])
@@ -117,7 +117,7 @@ def test_stored_log_probabilities_are_those_of_the_policy_that_acted() -> None:
         agent.network.log_std["a"].copy_(torch.tensor([-0.7, 0.4]))
     before = copy.deepcopy(agent.network)
     live(agent, "a")
-    _, batch = agent.probe or pytest.fail("no batch was kept")
+    _, batch = agent.recent.probe or pytest.fail("no batch was kept")
     with torch.no_grad():
         normal = torch.distributions.Normal(before.make_policy("a")(batch.observations), before.log_std["a"].exp())
         torch.testing.assert_close(batch.log_probs, normal.log_prob(batch.actions).sum(-1))
@@ -139,7 +139,7 @@ def test_stored_log_probabilities_of_discrete_actions_are_those_that_the_network
         agent.network.policy["a"].weight.mul_(100)  # away from the start, where all actions are as likely
     before = copy.deepcopy(agent.network)
     live(agent, "a")
-    _, batch = agent.probe or pytest.fail("no batch was kept")
+    _, batch = agent.recent.probe or pytest.fail("no batch was kept")
     with torch.no_grad():
         expected = peer(before.make_policy("a")(batch.observations)).log_prob(batch.actions.to(torch.float32))
     torch.testing.assert_close(batch.log_probs, expected, rtol=1e-4, atol=1e-5)
@@ -150,7 +150,7 @@ def test_stored_log_probabilities_of_discrete_actions_are_those_that_the_network
 def test_advantages_are_normalised_once_in_the_batch_or_in_each_minibatch(scope: str) -> None:
     agent = agent_with(advantage_scope=scope, epochs=1)
     live(agent, "a")
-    advantages = agent.last[1].advantages  # type: ignore[index]
+    advantages = agent.recent.last[1].advantages  # type: ignore[index]
     normal = abs(float(advantages.mean())) < 1e-5 and float(advantages.std()) == pytest.approx(1, abs=1e-4)
     assert normal == (scope == "batch")
     assert agent._loss_settings.normalize_advantage == (scope == "minibatch")
@@ -171,7 +171,7 @@ def test_minibatches_larger_than_a_rollout_are_whole_rollouts() -> None:
     agent = agent_with(minibatch_size=1_000)
     live(agent, "a")
     assert agent.gradient_step.unroll == 1
-    assert len(agent.last[1].returns) == 32  # type: ignore[index]
+    assert len(agent.recent.last[1].returns) == 32  # type: ignore[index]
 
 
 def test_exploration_is_gaussian_around_the_mean_action() -> None:
@@ -217,7 +217,7 @@ def test_every_row_is_visited_once_an_epoch_up_to_the_remainder() -> None:
     agent.gradient_step = Recorder()  # type: ignore[assignment]
     live(agent, "a")
     assert [len(rows) for rows in seen] == 9 * [8]
-    every = set(agent.probe[1].advantages.tolist())  # type: ignore[index]
+    every = set(agent.recent.probe[1].advantages.tolist())  # type: ignore[index]
     assert len(every) == 30
     epochs = [[*seen[i], *seen[i + 1], *seen[i + 2]] for i in (0, 3, 6)]
     for rows in epochs:
@@ -239,7 +239,7 @@ def test_the_rollout_that_a_task_ends_in_is_learned_from_as_far_as_it_goes(taken
     assert agent.update(NO_HOOKS, last=True)
     numbers = agent.numbers()
     assert np.isfinite(list(numbers.values())).all()
-    assert len(agent.probe[1].returns) == 2 * taken  # type: ignore[index]
+    assert len(agent.recent.probe[1].returns) == 2 * taken  # type: ignore[index]
     assert not torch.equal(agent.network.state_dict()["body.0.weight"], before["body.0.weight"])
     assert agent.rollout.filled == 0
 

@@ -89,7 +89,7 @@ def test_rollouts_and_batches_keep_the_type_of_pixels(tmp_path: Path) -> None:
     agent: Any = Trained(trained(tmp_path / "run", settings("Column-v0")))._work.agent
     agent.begin_task("Column-v0")
     assert agent.rollout.observations.dtype == np.uint8
-    assert str(agent.last[1].observations.dtype) == "torch.uint8"
+    assert str(agent.recent.last[1].observations.dtype) == "torch.uint8"
 
 
 @pytest.mark.parametrize("env", ["Column-v0", "ColumnFloat-v0", "ColumnAndTime-v0"])
