@@ -1,41 +1,26 @@
 """The returns of an agent, or of random actions, on several tasks of a run."""
 
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
-from typing import Any, Protocol
+from contextlib import nullcontext
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..engine.seeding import derive
 from ..envs import Envs
-from .agent import Agent
 from .evaluate import play, uniform
-from .settings import AgentSettings
 from .stream import EnvTask
+
+if TYPE_CHECKING:
+    from .work import AgentWork
 
 MOST_EPISODES = 64  # of one member that are played side by side, unless one task has more
 
 Returns = dict[int, list[float]]  # index of a task → the mean return of each member
 
 
-class TestedWork(Protocol):
-    """The part of `AgentWork` that evaluations need."""
-
-    settings: AgentSettings
-    tasks: tuple[EnvTask, ...]
-    agent: Agent
-
-    def worlds(self, task: EnvTask, copies: int) -> list[Mapping[str, Any]]: ...
-
-    def envs(self, settings: Any, env: str, worlds: Sequence[Mapping[str, Any]]) -> Envs: ...
-
-    def evaluation_seeds(self, seed: int, task: EnvTask, episodes: int) -> list[int]: ...
-
-    def naming_faults(self) -> AbstractContextManager[None]: ...
-
-
 def returns_on(
-    work: TestedWork, tasks: Sequence[EnvTask], known: Mapping[int, list[float]] | None = None, random: bool = False
+    work: "AgentWork", tasks: Sequence[EnvTask], known: Mapping[int, list[float]] | None = None, random: bool = False
 ) -> Returns:
     """Return the mean returns of `eval_episodes` episodes on tasks as these are at their ends, of each member.
 
@@ -68,17 +53,33 @@ def _first_alike(tasks: Sequence[EnvTask]) -> list[int]:
     return [first.setdefault((task.env, repr(task.shift)), task.index) for task in tasks]
 
 
-def _returns_together(work: TestedWork, env: str, tasks: Sequence[EnvTask], random: bool) -> Returns:
+def _returns_together(work: "AgentWork", env: str, tasks: Sequence[EnvTask], random: bool) -> Returns:
     """Return the mean returns on tasks in one environment, with all copies in one vector: first member first."""
-    s, episodes = work.settings, work.settings.eval_episodes
+    episodes = work.settings.eval_episodes
     of_tasks = [work.worlds(task, episodes) for task in tasks]
-    members = [slice(i * episodes, (i + 1) * episodes) for i in range(len(s.members))]
-    seeds = [i for seed in s.members for task in tasks for i in work.evaluation_seeds(seed, task, episodes)]
+    members = [slice(i * episodes, (i + 1) * episodes) for i in range(len(work.settings.members))]
+    worlds = [world for own in members for worlds in of_tasks for world in worlds[own]]
     with work.naming_faults():
-        envs = work.envs(s, env, [world for own in members for worlds in of_tasks for world in worlds[own]])
-        envs.progress(tasks[0].steps)
-        draws = [derive(seed, "random actions", tasks[0].index) % 2**31 for seed in s.members]
-        drawn = uniform(envs.single_action_space, len(tasks) * episodes, draws) if random else None
-        with nullcontext(drawn) if drawn else work.agent.greedy(env) as policy:
-            returns = np.reshape(play(policy, env, envs, seeds), (len(members), len(tasks), episodes)).mean(2)
+        return mean_returns(work, tasks, work.envs(work.settings, env, worlds), tasks[0].steps, random)
+
+
+def mean_returns(
+    work: "AgentWork", tasks: Sequence[EnvTask], envs: Envs, progress: int, random: bool = False
+) -> Returns:
+    """Return the mean returns on tasks in one environment, after so many steps of each.
+
+    Args:
+        work: The agent.
+        tasks: The tasks.
+        envs: `eval_episodes` copies of each task for each member, those of the first member first.
+        progress: The steps of the task, with which gradual shifts go on.
+        random: Whether actions are random.
+    """
+    s, episodes, env = work.settings, work.settings.eval_episodes, tasks[0].env
+    envs.progress(progress)
+    seeds = [i for seed in s.members for task in tasks for i in work.evaluation_seeds(seed, task, episodes)]
+    draws = [derive(seed, "random actions", tasks[0].index) % 2**31 for seed in s.members]
+    drawn = uniform(envs.single_action_space, len(tasks) * episodes, draws) if random else None
+    with nullcontext(drawn) if drawn else work.agent.greedy(env) as policy:
+        returns = np.reshape(play(policy, env, envs, seeds), (len(s.members), len(tasks), episodes)).mean(2)
     return {task.index: returns[:, i].tolist() for i, task in enumerate(tasks)}

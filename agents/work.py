@@ -35,9 +35,8 @@ from ..interventions import Learner
 from ..metrics import human_normalized
 from ..registry.errors import Diverged, EnvironmentFailed, RunError
 from .agent import Agent
-from .evaluate import evaluate
 from .rates import rate_at, scale_rates
-from .returns_by_task import returns_on
+from .returns_by_task import mean_returns, returns_on
 from .settings import AgentSettings
 from .spaces import unite_environments
 from .stream import EnvTask
@@ -274,18 +273,15 @@ class AgentWork(Work):
             self.untrained[str(seed)].append(episode.ret)
         if episode.explosion is not None:
             run.event(event="explosion", **where, reward=episode.explosion)
-            self._warn_explosion(episode.explosion)
-
-    def _warn_explosion(self, reward: float | str) -> None:
-        """Warn at the first explosion, the tenth, the hundredth and so on."""
-        self.explosions += 1
-        if str(self.explosions).strip("0") == "1":
-            warnings.warn(
-                f"{self.task.env} after {self.now} steps of the run: the physics exploded, which ends the episode "
-                f"(reward {reward}; it, the observation or the simulation was not finite, or with MuJoCo a reward was "
-                f"below {REWARD_FLOOR:g}). Explosions so far: {self.explosions}, all logged in events.jsonl",
-                stacklevel=2,
-            )
+            self.explosions += 1
+            if str(self.explosions).strip("0") == "1":  # the first, the tenth, the hundredth and so on
+                warnings.warn(
+                    f"{self.task.env} after {self.now} steps of the run: the physics exploded, which ends the episode "
+                    f"(reward {episode.explosion}; it, the observation or the simulation was not finite, or with "
+                    f"MuJoCo a reward was below {REWARD_FLOOR:g}). Explosions so far: {self.explosions}, all logged in "
+                    "events.jsonl",
+                    stacklevel=2,
+                )
 
     def check(self, closely: bool = False) -> None:
         """Raise Diverged if, with `closely`, a parameter or a slot of an optimizer is not finite.
@@ -337,14 +333,15 @@ class AgentWork(Work):
         settings name (`eval_tasks`)."""
         s = self.settings
         worlds = self.worlds(task, s.eval_episodes)
-        seeds = [seed for member in s.members for seed in self.evaluation_seeds(member, task, s.eval_episodes)]
         with self.naming_faults():
-            values: Numbers = {"eval/return": self._mean_returns(task, self.envs(s, task.env, worlds), seeds)}
+            envs = self.envs(s, task.env, worlds)
+            values: Numbers = {"eval/return": mean_returns(self, [task], envs, self._steps_of_task)[task.index]}
             scores = [human_normalized(task.env, value) for value in values["eval/return"]]
             if None not in scores:
                 values["eval/human_normalized"] = scores
             if (held_out := self.held_out(task.env, worlds)) is not None:
-                values["eval/return_friction"] = self._mean_returns(task, held_out, seeds)
+                returns = mean_returns(self, [task], held_out, self._steps_of_task)
+                values["eval/return_friction"] = returns[task.index]
             if self.now >= task.end and s.eval_tasks != "current":
                 wanted = self.tasks if s.eval_tasks == "all" else self.tasks[: task.index + 1]
                 returns = returns_on(self, wanted, {task.index: values["eval/return"]})
@@ -358,12 +355,6 @@ class AgentWork(Work):
     def evaluation_seeds(self, seed: int, task: EnvTask, episodes: int) -> list[int]:
         """Return the seeds of a member's evaluation episodes of a task."""
         return [derive(seed, "evaluation", task.index, i) % 2**31 for i in range(episodes)]
-
-    def _mean_returns(self, task: EnvTask, envs: Envs, seeds: list[int]) -> list[float]:
-        """Return the mean return of each member's episodes."""
-        envs.progress(self._steps_of_task)
-        returns = np.reshape(evaluate(self.agent, task.env, envs, seeds), (len(self.settings.members), -1))
-        return [float(np.mean(own)) for own in returns]
 
     # -- states and resources -----------------------------------------------------------------------------------------
 
