@@ -8,7 +8,6 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor, nn
 from torch.distributions import Distribution
-from torch.nn.parameter import is_lazy
 
 from ..registry import did_you_mean
 from .calls import parse_call_name
@@ -17,7 +16,7 @@ from .layers import Layer, Scope, find_stack
 from .linear_pairs import Joint, LinearPair, find_declared_pairs, find_joints, pair_at
 from .modules import CONV, LINEAR, STACKED
 from .optimizers import trainer_of
-from .parameters import find_part_around_itself, find_shared_memory, is_expanded, snapshot
+from .parameters import check_values, snapshot
 from .passes import keep_states, outputs_with
 from .private import find_entangled_units
 from .recording import find_misread_units
@@ -34,37 +33,6 @@ def no_batches(count: int | None) -> Iterator[Tensor]:
 
 def _is_part(word: str) -> Callable[[Layer], bool]:
     return lambda layer: layer.part == word
-
-
-def check_values(module: nn.Module, name: str) -> None:
-    """Raise ValueError for a network, called `name`, whose parameters have no values, or none of their own."""
-    if not hasattr(module, "_modules"):
-        raise ValueError(f"'{name}' has no parts: the __init__ of {type(module).__name__} must call super().__init__()")
-    if inner := find_part_around_itself(module):
-        raise ValueError(f"'{name}' contains itself: its part '{inner}' is one of the modules around it")
-    if any(isinstance(part, torch.jit.ScriptModule) for part in module.modules()):
-        raise ValueError(f"'{name}' is scripted (torch.jit), and cannot be looked into: pass the original module")
-    for parameter, p in module.named_parameters():
-        if is_lazy(p):
-            raise ValueError(f"'{name}': '{parameter}' of a lazy layer has no values yet: run the network once before")
-        if p.is_meta:
-            raise ValueError(f"'{name}': '{parameter}' is on the meta device and has no values: load the network first")
-        if p.is_inference():
-            raise ValueError(
-                f"'{name}': '{parameter}' was made under torch.inference_mode() and cannot be trained or rewritten: "
-                "make the network outside of it"
-            )
-        if is_expanded(p):
-            raise ValueError(
-                f"'{name}': several entries of '{parameter}' are one number (expand), so it cannot be rewritten: make "
-                "it contiguous"
-            )
-    if pair := find_shared_memory(module):
-        first, second = pair
-        raise ValueError(
-            f"'{name}': '{first}' and '{second}' share memory, but are two parameters: an optimizer would step it "
-            "twice. Tie the parameters themselves (one nn.Parameter under both names)"
-        )
 
 
 @dataclass

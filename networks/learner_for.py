@@ -11,8 +11,9 @@ from ..registry import first_line
 from .calls import parse_call_name
 from .forward import Forward, check_inputs, has_forward, methods, runner
 from .layers import Layer, chain, find_stack
-from .learner import Learner, check_values, no_batches
+from .learner import Learner, no_batches
 from .modules import CONV, LINEAR
+from .parameters import check_values
 from .passes import measuring, unchanged
 from .recording import find_called_units, record
 from .redraw import find_equal, redraw, redraw_by, select_alike

@@ -6,6 +6,7 @@ from typing import TypeVar
 
 import torch
 from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
 
 Stacked = TypeVar("Stacked", bound=nn.Module)
 
@@ -118,3 +119,34 @@ def _in_common(a: Tensor, b: Tensor) -> bool:
     places = torch.arange(a.untyped_storage().nbytes() // a.itemsize)
     first, second = (places.as_strided(t.shape, t.stride(), t.storage_offset()).flatten() for t in (a, b))
     return bool(torch.isin(first, second).any())
+
+
+def check_values(module: nn.Module, name: str) -> None:
+    """Raise ValueError for a network, called `name`, whose parameters have no values, or none of their own."""
+    if not hasattr(module, "_modules"):
+        raise ValueError(f"'{name}' has no parts: the __init__ of {type(module).__name__} must call super().__init__()")
+    if inner := find_part_around_itself(module):
+        raise ValueError(f"'{name}' contains itself: its part '{inner}' is one of the modules around it")
+    if any(isinstance(part, torch.jit.ScriptModule) for part in module.modules()):
+        raise ValueError(f"'{name}' is scripted (torch.jit), and cannot be looked into: pass the original module")
+    for parameter, p in module.named_parameters():
+        if is_lazy(p):
+            raise ValueError(f"'{name}': '{parameter}' of a lazy layer has no values yet: run the network once before")
+        if p.is_meta:
+            raise ValueError(f"'{name}': '{parameter}' is on the meta device and has no values: load the network first")
+        if p.is_inference():
+            raise ValueError(
+                f"'{name}': '{parameter}' was made under torch.inference_mode() and cannot be trained or rewritten: "
+                "make the network outside of it"
+            )
+        if is_expanded(p):
+            raise ValueError(
+                f"'{name}': several entries of '{parameter}' are one number (expand), so it cannot be rewritten: make "
+                "it contiguous"
+            )
+    if pair := find_shared_memory(module):
+        first, second = pair
+        raise ValueError(
+            f"'{name}': '{first}' and '{second}' share memory, but are two parameters: an optimizer would step it "
+            "twice. Tie the parameters themselves (one nn.Parameter under both names)"
+        )

@@ -57,7 +57,7 @@ def build_report(*directories: Path, out: Path | None = None) -> ReportPaths:
     """Write `out/report/`: index.html, its figures (PNG and SVG), its tables (CSV and LaTeX) and scores.json.
 
     scores.json is strict JSON, in which null stands for values that were not measured. Its keys are documented for each
-    kind: agents in `agents.report.scores.to_json`, classifiers in `tracks.vision.report.scores.to_json`, language
+    kind: agents in `agents.report.scores_json.to_json`, classifiers in `tracks.vision.report.scores.to_json`, language
     models and linear networks in `evaluations.to_json`.
 
     Args:

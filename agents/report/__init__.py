@@ -9,7 +9,8 @@ from ...experiments.history.collect import ComparisonData, load
 from ...reports.studies.content import Content, Report
 from ...reports.studies.side_by_side import only_path
 from ...reports.tables.differences import variants_of
-from .scores import AgentScores, ArmScores, overall_shares, score, to_json
+from .scores import AgentScores, ArmScores, overall_shares, score
+from .scores_json import to_json
 from .tables import tables
 
 if TYPE_CHECKING:

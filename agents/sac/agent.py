@@ -99,6 +99,8 @@ class SAC:
         self.seeds = len(s.members) if s.stacked else 0
         self.stack = (self.seeds,) if self.seeds else ()
         self.inputs, self.spaces = Inputs(spaces, s.heads, self.stack, self.device), spaces
+        self._environments = self.inputs.keys if s.heads == "environment" else ()  # those with heads of their own
+        self._width_in = self.inputs.size - bool(self._environments)  # bodies do not read an environment's number
         self.env = next(iter(spaces))  # of the current task
         self.control = spaces[self.env]
         self.size = len(self.control.low)  # of an action
@@ -141,16 +143,6 @@ class SAC:
             width = body.width
         draw = (orthogonal if s.network == "simba" else uniform)(draws)
         return body if encoder is None else Seeing(encoder, body), width, draw
-
-    @property
-    def _environments(self) -> tuple[str, ...]:
-        """The environments that have heads of their own."""
-        return self.inputs.keys if self.settings.heads == "environment" else ()
-
-    @property
-    def _width_in(self) -> int:
-        """The number of inputs of the actor's body, which does not read the number of an environment."""
-        return self.inputs.size - bool(self._environments)
 
     def _new_actor(self) -> Actor:
         s = self.settings

@@ -16,8 +16,7 @@ from torch.utils._pytree import tree_leaves
 from ...interventions import Learner, learner_for
 from ...metrics.trainability import list_tensors
 from ...networks.forward import has_forward, methods, runner
-from ...networks.learner import check_values
-from ...networks.parameters import saved_buffers
+from ...networks.parameters import check_values, saved_buffers
 from ...networks.passes import keep_states, unchanged
 from ...networks.redraw import borrow_generators, find_equal, redraw
 from ...networks.state_dicts import fit_state, list_names

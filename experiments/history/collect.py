@@ -8,32 +8,24 @@ from itertools import chain
 from math import isfinite
 from operator import itemgetter
 from pathlib import Path
-from typing import Any, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...engine.forks import FRESH
-from ...engine.kinds import all_kinds, find_kind
-from ...engine.storage import checkpoint, signed_json
-from ...engine.storage.run_directory import CHECKPOINTS, Config, require_ended
+from ...engine.kinds import find_kind
+from ...engine.storage import checkpoint
+from ...engine.storage.run_directory import CHECKPOINTS, require_ended
 from ...engine.storage.versions import describe_mixed
 from ...registry import schema
 from ...registry.errors import RunError
 from ..comparisons.comparison import files_of_runs
 from ..comparisons.points import Point
 from .logs import FIELDS, LARGEST, Row, read_log
+from .objects import read_object
 from .stacks import Logs, logs_of_seed, stack_of
 
 Array = NDArray[np.float64]
-# The types of the entries that a report reads in config.json, comparison.json and outcome.json.
-PLAN = {
-    "fork_step": int, "arms": list[str], "seeds": list[int], "variants": list[dict[str, Any]],
-    "only": list[tuple[str, int]],
-}  # fmt: skip
-OUTCOME = {"outcome": str, "reason": str, "diverged": dict[str, dict[str, Any]]}
-ENTRIES = get_type_hints(Config) | PLAN | OUTCOME
-
 NOTHING = (np.empty(0), np.empty(0), np.empty(0))
 RUN_FILES = "config.json, episodes.jsonl (or tasks.jsonl), metrics.jsonl and events.jsonl"
 
@@ -411,34 +403,6 @@ def _as_arrays(rows: list[Row]) -> Episodes:
     lengths = np.fromiter([row.get("length", np.nan) for row in rows], np.float64, count)
     exploded = np.fromiter([row.get("exploded", False) for row in rows], np.bool_, count)
     return Episodes(steps, tasks, returns, lengths, exploded)
-
-
-def read_object(file: Path) -> Row:
-    """Return the contents of config.json, comparison.json or outcome.json.
-
-    Raises ValueError, which names the file and any entry that was changed or has the wrong type.
-    """
-    contents = read_signed(file)
-    try:
-        _check_types(contents, ENTRIES, "")
-        if kind := all_kinds().get(contents.get("algorithm", "")):
-            _check_types(contents.get("settings", {}), get_type_hints(kind.settings_class()), "settings")
-    except ValueError as error:
-        raise ValueError(f"{file}: {error}") from error
-    return contents
-
-
-def read_signed(file: Path) -> Row:
-    """Return the contents of a JSON file with checksums. Raises ValueError if it has none, or is damaged."""
-    try:
-        return signed_json.read_json(file, str(file.parent))
-    except RunError as error:
-        raise ValueError(str(error)) from error
-
-
-def _check_types(entries: Row, types: Mapping[str, Any], where: str) -> None:
-    """Raise ValueError for an entry of the wrong type. Entries that are not in `types` may have any type."""
-    schema.convert_entries({name: value for name, value in entries.items() if name in types}, types, where)
 
 
 def _is_number(value: object) -> bool:

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any, TypedDict
 
-from ...experiments.history.collect import read_signed
+from ...experiments.history.objects import read_signed
 from ...experiments.sweeps.study import Published
 from ...registry import schema
 from .cells import Pair, Value, number
