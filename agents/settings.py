@@ -130,9 +130,9 @@ class AgentSettings(RunSettings):
             return "agents of this kind are trained one seed at a time"
         if self.keep_best:
             return "--keep-best keeps the state of one seed"
-        from ..envs.independent import share_state  # imports Gymnasium, which help lines do without
+        from .stacks import copies_interfere  # imports Gymnasium, which help lines do without
 
-        if shared := self.find_environment(share_state):
+        if shared := self.find_environment(lambda env, _: copies_interfere(env, self.env_kwargs or "{}")):
             return f"copies of {shared} have state in common, or their seeds do not determine their episodes"
         return ""
 

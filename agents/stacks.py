@@ -1,6 +1,8 @@
 """Agents of several seeds as one stack: the members' axis of what environments see, and the members' networks."""
 
+import json
 from collections.abc import Callable, Sequence
+from functools import cache
 from itertools import chain
 from typing import Any, TypeVar
 
@@ -8,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from ..envs.independent import share_state
 from ..networks import stack_networks
 from .draws import Draws, standing_in
 
@@ -22,6 +25,12 @@ def by_member(rows: NDArray[Any], stack: tuple[int, ...]) -> NDArray[Any]:
         stack: (members,), or () for one agent.
     """
     return rows.reshape(*stack, -1, *rows.shape[1:])
+
+
+@cache
+def copies_interfere(env: str, kwargs: str) -> bool:
+    """Return `share_state` of an environment and the JSON text of its arguments, tried once by each process."""
+    return share_state(env, json.loads(kwargs))
 
 
 def draw_network(

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from ..interventions import Learner
 from ..interventions.contract import EntropyTemperature, zero_slots_
+from ..networks.members import common_buffers
 from ..networks.stacked import fit
 
 
@@ -66,9 +67,9 @@ def return_to_start(learner: Learner, seeds: Collection[int]) -> None:
     """
     entries = learner.networks_of(seeds)
     others = learner.networks_of(next([seed] for seed in range(learner.seeds) if seed not in seeds))
-    like = others * len(seeds)
+    like, common = others * len(seeds), common_buffers(learner.module)
     for name, tensor in learner.module.state_dict().items():
-        if tensor.ndim and len(tensor) == learner.members:
+        if name not in common:
             start = learner.initial.get(name)
             known = start is not None and start.shape == tensor.shape
             tensor[entries] = start[entries].to(tensor.device) if start is not None and known else tensor[like]

@@ -3,16 +3,18 @@
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain
-from typing import Any
+from typing import Any, Literal
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from .layers import Layer
 from .learner import Learner
+from .modules import qualified_name
 from .passes import keep_states
 
 Source = torch.Generator | Sequence[torch.Generator] | None
+Axis = Literal["networks", "seeds", ""]  # what the first axis of a tensor has entries of; "": it belongs to all
 
 
 def own_axes(layer: Layer) -> tuple[int, ...]:
@@ -45,8 +47,8 @@ def only(learner: Learner, seeds: Collection[int]) -> Iterator[None]:
 
     What is put back are parameters and buffers of the network and of its followers, the step-0 values, the slots and
     counters of the optimizer, and the states of generators. Within the block, the other seeds have the values of the
-    first of these seeds, so that nothing is refused because of them. A tensor without the members' axis is common to
-    all seeds, and does not change. A learner that is no stack of seeds is left alone.
+    first of these seeds, so that nothing is refused because of them. What is common to all seeds does not change. A
+    learner that is no stack of seeds is left alone.
 
     Args:
         learner: The learner. The block must change tensors in place.
@@ -57,19 +59,16 @@ def only(learner: Learner, seeds: Collection[int]) -> Iterator[None]:
         yield
         return
     first = [min(seeds)] * len(others)
-    rows = {  # by the length of the first axis: that of networks, or of step counters
-        learner.seeds: (others, first),
-        learner.members: (learner.networks_of(others), learner.networks_of(first)),
+    rows: dict[Axis, tuple[Any, Any]] = {
+        "networks": (learner.networks_of(others), learner.networks_of(first)),
+        "seeds": (others, first),
+        "": (..., ...),
     }
     kept = []
-    for tensor in _tensors_of(learner):
-        where: Any = ...
-        if tensor.ndim and len(tensor) in rows:
-            where, like = rows[len(tensor)]
-            kept.append((tensor, where, tensor[where].clone()))
-            tensor[where] = tensor[like]
-        else:
-            kept.append((tensor, where, tensor.clone()))
+    for tensor, axis in _tensors_of(learner):
+        where, like = rows[axis]
+        kept.append((tensor, where, tensor[where].clone()))
+        tensor[where] = tensor[like]
     try:
         with drawing_for(learner, seeds):
             yield
@@ -97,10 +96,24 @@ def drawing_for(learner: Learner, seeds: Collection[int]) -> Iterator[None]:
         yield
 
 
-def _tensors_of(learner: Learner) -> Iterator[Tensor]:
-    """Yield the tensors of a learner that interventions may write."""
+def common_buffers(module: nn.Module) -> set[str]:
+    """Return the names of the buffers that the networks of a stack have in common: those beside no parameter.
+
+    All parameters have an entry for each network, and so has what lies beside them in a module."""
+    alone = {path: part for path, part in module.named_modules() if not [*part.parameters(recurse=False)]}
+    return {qualified_name(path, name) for path, part in alone.items() for name, _ in part.named_buffers(recurse=False)}
+
+
+def _tensors_of(learner: Learner) -> Iterator[tuple[Tensor, Axis]]:
+    """Yield the tensors of a learner that interventions may write, and of what their first axis has the entries."""
+    common = common_buffers(learner.module)
     for module in (learner.module, *learner.followers):
-        yield from (tensor.detach() for tensor in chain(module.parameters(), module.buffers()))
-    yield from learner.initial.values()
+        for name, tensor in chain(module.named_parameters(), module.named_buffers()):
+            yield tensor.detach(), "" if name in common else "networks"
+    for name, value in learner.initial.items():
+        yield value, "" if name in common else "networks"
+    counters: Axis = "seeds" if getattr(learner.optimizer, "counts_by_member", False) else ""
     for slots in learner.optimizer.state.values() if learner.optimizer else ():
-        yield from (value for value in slots.values() if isinstance(value, Tensor))
+        for name, value in slots.items():
+            if isinstance(value, Tensor):
+                yield value, counters if name == "step" else "networks"
