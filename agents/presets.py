@@ -1,5 +1,7 @@
 """The presets of agents: named settings of whole experiments."""
 
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from ..engine.kinds import Preset, add
@@ -95,9 +97,36 @@ GYM_CONTROL_SMALL = {
     "compile": "on",
 }
 
+
+def small(preset: Preset, about: str, settings: Mapping[str, Any], **others: Any) -> Preset:
+    """Return a preset `NAME-small`, which differs from another one in these settings and other fields."""
+    about, settings = f"small {preset.name}: {about}", {**preset.settings, **settings}
+    return replace(preset, name=f"{preset.name}-small", about=about, settings=settings, **others)
+
+
 FIVE = (0, 1, 2, 3, 4)
 TASK_ARMS = ("none", "fire@task", "snp@task", "reset@task")
 
+fire_atari = Preset(
+    "fire-atari",
+    "paper size: DQN on Asterix (--env for BeamRider, DemonAttack), 2.5M steps; five arms from the midpoint, "
+    "with the reset contract of the released code",
+    "dqn",
+    FIRE_ATARI,
+    arms=("none", *(f"{arm}(contract=as_released)" for arm in FIRE_ARMS)),
+    seeds=FIVE,
+    leads=FINAL,
+)
+fire_humanoid = Preset(
+    "fire-humanoid",
+    "paper size: SAC with SimBa on h1-walk (--env for h1-balance_simple, h1-run), 1M steps; five arms from the "
+    "midpoint, with the reset contract of the released code (injection: no code was released)",
+    "sac",
+    FIRE_HUMANOID,
+    arms=("none", *(f"{arm}(contract=as_released)" for arm in FIRE_ARMS[:3]), "injection"),
+    seeds=FIVE,
+    leads=FINAL,
+)
 add(
     Preset(
         "demo-mujoco",
@@ -165,23 +194,11 @@ add(
         seeds=FIVE,
         leads=FINAL,
     ),
-    Preset(
-        "fire-atari",
-        "paper size: DQN on Asterix (--env for BeamRider, DemonAttack), 2.5M steps; five arms from the midpoint, "
-        "with the reset contract of the released code",
-        "dqn",
-        FIRE_ATARI,
-        arms=("none", *(f"{arm}(contract=as_released)" for arm in FIRE_ARMS)),
-        seeds=FIVE,
-        leads=FINAL,
-    ),
-    Preset(
-        "fire-atari-small",
-        "small fire-atari: 80k steps, three seeds, a schedule in proportion, the uniform reset contract; hours on two "
-        "cores",
-        "dqn",
+    fire_atari,
+    small(
+        fire_atari,
+        "80k steps, three seeds, a schedule in proportion, the uniform reset contract; hours on two cores",
         {
-            **FIRE_ATARI,
             "steps": 80_000,
             "replay_size": 80_000,
             "learning_starts": 2_000,
@@ -193,25 +210,13 @@ add(
         },
         arms=("none", *FIRE_ARMS),
         seeds=(0, 1, 2),
-        leads=FINAL,
     ),
-    Preset(
-        "fire-humanoid",
-        "paper size: SAC with SimBa on h1-walk (--env for h1-balance_simple, h1-run), 1M steps; five arms from the "
-        "midpoint, with the reset contract of the released code (injection: no code was released)",
-        "sac",
-        FIRE_HUMANOID,
-        arms=("none", *(f"{arm}(contract=as_released)" for arm in FIRE_ARMS[:3]), "injection"),
-        seeds=FIVE,
-        leads=FINAL,
-    ),
-    Preset(
-        "fire-humanoid-small",
-        "small fire-humanoid: 60k steps, critics with a thirtieth of the parameters, three seeds, the uniform reset "
+    fire_humanoid,
+    small(
+        fire_humanoid,
+        "60k steps, critics with a thirtieth of the parameters, three seeds, the uniform reset "
         "contract; an hour or two on two cores",
-        "sac",
         {
-            **FIRE_HUMANOID,
             "steps": 60_000,
             "replay_size": 30_000,
             "learning_starts": 2_500,
@@ -225,7 +230,6 @@ add(
         },
         arms=("none", *FIRE_ARMS),
         seeds=(0, 1, 2),
-        leads=FINAL,
     ),
     Preset(
         "sac-mlp",

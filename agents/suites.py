@@ -4,10 +4,11 @@ Results of small runs and their limits are in docs/results/worlds.md. Times are 
 cores. Extrapolated times were measured on the first steps and multiplied.
 """
 
+from dataclasses import replace
 from typing import Any
 
 from ..engine.kinds import Preset, add
-from .presets import AS_PUBLISHED, FINAL, LATER, MEAN, SAC_MLP
+from .presets import AS_PUBLISHED, FINAL, LATER, MEAN, SAC_MLP, small
 
 # "It's Time to Move On: Primacy Bias and Why It Helps to Forget" (ICLR 2024 blog posts) and its notebook: the map SH/FG
 # in episodes 0 to 199 of 1000, then SF/HG; 4 → 256 → 64 → 4 with a softmax at the end, Adam 0.01, batch 16, replay
@@ -72,9 +73,6 @@ PRIMING: dict[str, Any] = {
     "steps": 500_000,
     "measure_every": 10_000,
 }
-# The same paper's other figure: SAC with 1 and with 32 gradient steps per environment step, reset every 2.56M gradient
-# steps, which are 80,000 environment steps at 32. The period in environment steps is the same at 1.
-REPLAY_RATIO: dict[str, Any] = {**PRIMING, "steps": 400_000}
 # Dohare et al. 2024 (arXiv 2306.13812) and its released settings for SlipperyAnt: 25 frictions of 2M steps, PPO with
 # 2 × 256 ReLU for each of policy and value, Adam 1e-4, 2048 steps, 10 epochs of minibatches of 128, no normalisation of
 # observations or rewards, no gradient clipping. Collapse after ten to twenty million steps.
@@ -155,7 +153,6 @@ CONTINUAL_MINATAR: dict[str, Any] = {
     "eval_episodes": 10,
     "measure_every": 50_000,
 }
-C_CHAIN = "chain(strength=50,share=0.01,window=10000)"
 THREE = (0, 1, 2)
 # PPO has no replay memory, so resetting it at every switch would be the same as the fresh agent.
 STREAM: dict[str, Any] = {
@@ -164,6 +161,73 @@ STREAM: dict[str, Any] = {
 PENDULUM: dict[str, Any] = {
     "env": "Pendulum-v1", "hidden": (64, 64), "batch_size": 64, "learning_rate": 1e-3, "measure_every": 500,
 }  # fmt: skip
+
+nine_rooms = Preset(
+    "nine-rooms",
+    "paper size: PPO on a gridworld, 20 hidden goals, 40,000 steps each; 20 minutes on two cores (extrapolated)",
+    "ppo",
+    NINE_ROOMS,
+    **STREAM,
+)
+priming = Preset(
+    "priming",
+    "paper size on another task: SAC on HalfCheetah, 500k steps, with and without 100,000 gradient steps on the "
+    "first 100 transitions; 12 hours on two cores (extrapolated)",
+    "sac",
+    PRIMING,
+    vary={"priming_updates": (0, 100_000)},
+    arms=("none", "reset@every:100_000"),
+    fork_at=0.0,
+    seeds=THREE,
+    leads=FINAL,
+)
+# The same paper's other figure: SAC with 1 and with 32 gradient steps per environment step, reset every 2.56M gradient
+# steps, which are 80,000 environment steps at 32. The period in environment steps is the same at 1.
+replay_ratio = replace(
+    priming,
+    name="replay-ratio",
+    about="paper size on another task: SAC on HalfCheetah, 400k steps with 1 and with 32 gradient steps each; 6 days "
+    "on two cores (extrapolated)",
+    settings={**PRIMING, "steps": 400_000},
+    vary={"replay_ratio": (1.0, 32.0)},
+    arms=("none", "reset@every:80_000"),
+)
+slippery_ant = Preset(
+    "slippery-ant",
+    "paper size: PPO on Ant, 25 frictions, 2M steps each; 2 days on two cores (extrapolated)",
+    "ppo",
+    SLIPPERY_ANT,
+    **STREAM,
+)
+cheetah_direction = Preset(
+    "cheetah-direction",
+    "PPO on HalfCheetah, forwards and backwards in turn, 10 tasks of 500k steps; 5 hours on two cores (extrapolated)",
+    "ppo",
+    CHEETAH_DIRECTION,
+    **STREAM,
+)
+minatar = Preset(
+    "minatar",
+    "paper size: DQN on MinAtar's Breakout (--env minatar:asterix, …), 5M steps; 5 hours on two cores (extrapolated)",
+    "dqn",
+    MINATAR,
+    arms=("none",),
+    fork_at=0.0,
+    seeds=THREE,
+    leads=FINAL,
+)
+continual_minatar = Preset(
+    "continual-minatar",
+    "paper size: DQN on MinAtar's SpaceInvaders, Asterix and Seaquest in turn, 2M steps each; 33 hours on two "
+    "cores (extrapolated)",
+    "dqn",
+    CONTINUAL_MINATAR,
+    arms=("none", "chain(strength=50,share=0.01,window=10000)", "fire@task", "reset@task"),
+    fork_at=0.0,
+    reference="fresh",
+    seeds=THREE,
+    leads=MEAN,
+)
 
 add(
     Preset(
@@ -177,114 +241,46 @@ add(
         seeds=THREE,
         leads=LATER,
     ),
-    Preset(
-        "nine-rooms",
-        "paper size: PPO on a gridworld, 20 hidden goals, 40,000 steps each; 20 minutes on two cores (extrapolated)",
-        "ppo",
-        NINE_ROOMS,
-        **STREAM,
+    nine_rooms,
+    small(
+        nine_rooms,
+        "five goals, 25,600 steps each; 3 minutes on two cores",
+        {"cycles": 5, "steps_per_task": 25_600},
     ),
-    Preset(
-        "nine-rooms-small",
-        "small nine-rooms: five goals, 25,600 steps each; 3 minutes on two cores",
-        "ppo",
-        {**NINE_ROOMS, "cycles": 5, "steps_per_task": 25_600},
-        **STREAM,
-    ),
-    Preset(
-        "priming",
-        "paper size on another task: SAC on HalfCheetah, 500k steps, with and without 100,000 gradient steps on the "
-        "first 100 transitions; 12 hours on two cores (extrapolated)",
-        "sac",
-        PRIMING,
-        vary={"priming_updates": (0, 100_000)},
-        arms=("none", "reset@every:100_000"),
-        fork_at=0.0,
-        seeds=THREE,
-        leads=FINAL,
-    ),
-    Preset(
-        "priming-small",
-        "small priming: Pendulum, 6,000 steps, with and without 10,000 gradient steps on the first 100 transitions; "
-        "4 minutes on two cores",
-        "sac",
-        {**PRIMING, **PENDULUM, "steps": 6_000},
+    priming,
+    small(
+        priming,
+        "Pendulum, 6,000 steps, with and without 10,000 gradient steps on the first 100 transitions; 4 minutes on two "
+        "cores",
+        {**PENDULUM, "steps": 6_000},
         vary={"priming_updates": (0, 10_000)},
         arms=("none", "reset@every:2_000"),
-        fork_at=0.0,
-        seeds=THREE,
-        leads=FINAL,
     ),
-    Preset(
-        "replay-ratio",
-        "paper size on another task: SAC on HalfCheetah, 400k steps with 1 and with 32 gradient steps each; 6 days on "
-        "two cores (extrapolated)",
-        "sac",
-        REPLAY_RATIO,
-        vary={"replay_ratio": (1.0, 32.0)},
-        arms=("none", "reset@every:80_000"),
-        fork_at=0.0,
-        seeds=THREE,
-        leads=FINAL,
-    ),
-    Preset(
-        "replay-ratio-small",
-        "small replay-ratio: Pendulum, 2,000 steps with 1 and with 16 gradient steps each; 5 minutes on two cores",
-        "sac",
-        {**REPLAY_RATIO, **PENDULUM, "steps": 2_000},
+    replay_ratio,
+    small(
+        replay_ratio,
+        "Pendulum, 2,000 steps with 1 and with 16 gradient steps each; 5 minutes on two cores",
+        {**PENDULUM, "steps": 2_000},
         vary={"replay_ratio": (1.0, 16.0)},
         arms=("none", "reset@every:500"),
-        fork_at=0.0,
-        seeds=THREE,
-        leads=FINAL,
     ),
-    Preset(
-        "slippery-ant",
-        "paper size: PPO on Ant, 25 frictions, 2M steps each; 2 days on two cores (extrapolated)",
-        "ppo",
-        SLIPPERY_ANT,
-        **STREAM,
+    slippery_ant,
+    small(
+        slippery_ant,
+        "three frictions, 6,144 steps each, far too few for a loss of plasticity; 2 minutes on two cores",
+        {"cycles": 3, "steps_per_task": 6_144},
     ),
-    Preset(
-        "slippery-ant-small",
-        "small slippery-ant: three frictions, 6,144 steps each, far too few for a loss of plasticity; 2 minutes on two "
-        "cores",
-        "ppo",
-        {**SLIPPERY_ANT, "cycles": 3, "steps_per_task": 6_144},
-        **STREAM,
+    cheetah_direction,
+    small(
+        cheetah_direction,
+        "three tasks of 8,192 steps; 2 minutes on two cores",
+        {"cycles": 3, "steps_per_task": 8_192},
     ),
-    Preset(
-        "cheetah-direction",
-        "PPO on HalfCheetah, forwards and backwards in turn, 10 tasks of 500k steps; 5 hours on two cores "
-        "(extrapolated)",
-        "ppo",
-        CHEETAH_DIRECTION,
-        **STREAM,
-    ),
-    Preset(
-        "cheetah-direction-small",
-        "small cheetah-direction: three tasks of 8,192 steps; 2 minutes on two cores",
-        "ppo",
-        {**CHEETAH_DIRECTION, "cycles": 3, "steps_per_task": 8_192},
-        **STREAM,
-    ),
-    Preset(
-        "minatar",
-        "paper size: DQN on MinAtar's Breakout (--env minatar:asterix, …), 5M steps; 5 hours on two cores "
-        "(extrapolated)",
-        "dqn",
-        MINATAR,
-        arms=("none",),
-        fork_at=0.0,
-        seeds=THREE,
-        leads=FINAL,
-    ),
-    Preset(
-        "minatar-small",
-        "small minatar: 60,000 steps; 4 minutes on two cores (extrapolated)",
-        "dqn",
+    minatar,
+    small(
+        minatar,
+        "60,000 steps; 4 minutes on two cores (extrapolated)",
         {
-            **MINATAR,
             "steps": 60_000,
             "replay_size": 30_000,
             "learning_starts": 1_000,
@@ -292,29 +288,12 @@ add(
             "eval_every": 20_000,
             "measure_every": 20_000,
         },
-        arms=("none",),
-        fork_at=0.0,
-        seeds=THREE,
-        leads=FINAL,
     ),
-    Preset(
-        "continual-minatar",
-        "paper size: DQN on MinAtar's SpaceInvaders, Asterix and Seaquest in turn, 2M steps each; 33 hours on two "
-        "cores (extrapolated)",
-        "dqn",
-        CONTINUAL_MINATAR,
-        arms=("none", C_CHAIN, "fire@task", "reset@task"),
-        fork_at=0.0,
-        reference="fresh",
-        seeds=THREE,
-        leads=MEAN,
-    ),
-    Preset(
-        "continual-minatar-small",
-        "small continual-minatar: 20,000 steps in each game; 20 minutes on two cores (extrapolated)",
-        "dqn",
+    continual_minatar,
+    small(
+        continual_minatar,
+        "20,000 steps in each game; 20 minutes on two cores (extrapolated)",
         {
-            **CONTINUAL_MINATAR,
             "steps_per_task": 20_000,
             "replay_size": 20_000,
             "learning_starts": 1_000,
@@ -324,9 +303,5 @@ add(
             "measure_every": 10_000,
         },
         arms=("none", "chain(strength=50,share=0.01,window=1000)", "fire@task", "reset@task"),
-        fork_at=0.0,
-        reference="fresh",
-        seeds=THREE,
-        leads=MEAN,
     ),
 )
