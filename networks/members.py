@@ -112,7 +112,9 @@ def _tensors_of(learner: Learner) -> Iterator[tuple[Tensor, Axis]]:
             yield tensor.detach(), "" if name in common else "networks"
     for name, value in learner.initial.items():
         yield value, "" if name in common else "networks"
-    counters: Axis = "seeds" if getattr(learner.optimizer, "counts_by_member", False) else ""
+    counters: Axis = ""
+    if getattr(learner.optimizer, "counts_by_member", False):
+        counters = "networks" if getattr(learner.optimizer, "networks", 1) == 1 else "seeds"
     for slots in learner.optimizer.state.values() if learner.optimizer else ():
         for name, value in slots.items():
             if isinstance(value, Tensor):
