@@ -1,6 +1,6 @@
 """Convolutions that read images: those of the Nature DQN, of IMPALA and of MinAtar's DQN, by name."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from math import prod
 from typing import NamedTuple
 
@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from ..envs import Picture
-from ..interventions import Layer, StackedConv2d, Units, Wiring
+from ..interventions import StackedConv2d, Units
 from ..networks.stacked import StackedMaxPool2d
 from ..registry import Registry, bind, parse_call
 
@@ -161,39 +161,6 @@ class Convolutions(nn.Sequential):
             return features
         return torch.cat([features, joined.to(features.dtype)], -1)
 
-    def layers(self, prefix: str) -> tuple[Layer, ...]:
-        """Return the convolutions, as layers of a network in which the encoder has this prefix, such as "body.0."."""
-        convolutions = [(name, part) for name, part in self.named_modules() if isinstance(part, Convolution)]
-        return tuple(Layer(prefix + name, part, "encoder", depth) for depth, (name, part) in enumerate(convolutions))
-
-    def units(self, prefix: str) -> tuple[str, ...]:
-        """Return the names of the activation modules."""
-        return tuple(prefix + name for name in self._unit_names())
-
-    def _unit_names(self) -> Iterator[str]:
-        for name, part in self.named_children():
-            if isinstance(part, ResidualStage):
-                yield from (f"{name}.{own}" for own in part.unit_names())
-            elif not isinstance(part, Convolution | nn.Flatten):
-                yield name
-
-    def wiring(self, prefix: str, readers: Sequence[str]) -> dict[str, Wiring]:
-        """Return the incoming and outgoing layers of the units that share no weights with others.
-
-        Those of residual sums are left out, and those before the features if numbers are joined to these.
-        readers: The layers that read the features."""
-        wiring: dict[str, Wiring] = {}
-        names = [name for name, _ in self.named_children()]
-        for i, (name, part) in enumerate(self.named_children()):
-            if isinstance(part, ResidualStage):
-                wiring |= part.wiring(f"{prefix}{name}.")
-            elif isinstance(part, Convolution):
-                last = isinstance(self[i + 2], nn.Flatten)
-                if not last or self.size == self.picture.size:
-                    after = tuple(readers) if last else (prefix + names[i + 2],)
-                    wiring[prefix + names[i + 1]] = Wiring((prefix + name,), after)
-        return wiring
-
 
 class ResidualStage(nn.Module):
     """A stage of IMPALA: a 3 × 3 convolution, 3 × 3 max pooling with stride 2, and two residual blocks.
@@ -222,15 +189,6 @@ class ResidualStage(nn.Module):
                 inner = part(inner)
             x = x + inner
         return x
-
-    def unit_names(self) -> list[str]:
-        """Return the names of the activation modules."""
-        return [f"blocks.{i}.activation{number}" for i in range(len(self.blocks)) for number in (1, 2)]
-
-    def wiring(self, prefix: str) -> dict[str, Wiring]:
-        """Return the wiring of the units inside the blocks."""
-        blocks = [f"{prefix}blocks.{i}." for i in range(len(self.blocks))]
-        return {f"{block}activation2": Wiring((f"{block}first",), (f"{block}second",)) for block in blocks}
 
 
 def _convolution(

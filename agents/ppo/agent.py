@@ -142,6 +142,7 @@ class PPO:
             return {name: p.detach() for name, p in self._new_network().named_parameters()}
 
         draws, recent = sources_of(self._intervening), self.recent
+        wiring, unwired = self.network.wiring()
         adam = StackedAdam if self.stack else torch.optim.Adam
         return Learner(
             "agent",
@@ -160,8 +161,8 @@ class PPO:
             generators=draws if self.stack else (),
             seeds=len(draws) if self.stack else 0,
             redraw=redraw,
-            wiring=self.network.wiring(),
-            unwired=self.network.unwired(),
+            wiring=wiring,
+            unwired=unwired,
             policy=self._policy,
             values=lambda outputs: outputs[1],
             activation_draws=self.activations or None,

@@ -1,15 +1,16 @@
 """The actor–critic of PPO: one body for all environments, and an adapter and heads for each of them."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Literal, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor, nn
 
 from ...envs import Picture
-from ...interventions import Layer, StackedConv2d, Units, Wiring, balance_layers_
-from ...networks import StackedLinear, direct
-from ...networks.modules import LAYER_NORM, LINEAR
+from ...interventions import Layer, StackedConv2d, Units, Wiring, balance_layers_, chain
+from ...networks import Role, StackedLinear, direct, trace_wiring, unit_names
+from ...networks.modules import CONV, LINEAR
 from ...networks.normalization import Normalization, hidden_linear, hidden_norm
 from ..encoders import Convolutions
 from ..initialization import uniform_
@@ -73,11 +74,11 @@ def _only_picture(spaces: Mapping[str, PolicySpace], adapter: int) -> Picture | 
 
 
 class Tower(NamedTuple):
-    """The names of adapters, of a body, and of the heads that read it."""
+    """The names of adapters and of a body, and the heads that read it."""
 
     adapters: str
     body: str
-    heads: tuple[str, ...]
+    heads: list[nn.Module]
 
 
 def orthogonal_(layer: nn.Linear | nn.Conv2d, gain: float, generator: torch.Generator) -> None:
@@ -213,8 +214,7 @@ class MultiHead(nn.Module):
         for tower in self.towers():
             adapters, body = self.get_submodule(tower.adapters), self.get_submodule(tower.body)
             linears = [[layer] for layer in body.children() if isinstance(layer, LINEAR)]
-            heads = [self.get_submodule(name) for name in tower.heads]
-            balance_layers_([*([list(adapters.children())] if len(self.adapters) else []), *linears, heads], lam)
+            balance_layers_([*([list(adapters.children())] if len(self.adapters) else []), *linears, tower.heads], lam)
 
     def make_policy(self, key: str) -> Callable[[Tensor], Tensor]:
         """Return a fast function from observations (n, d_e) to the outputs of the policy, (n, a_e) (see `direct`)."""
@@ -255,69 +255,39 @@ class MultiHead(nn.Module):
         """Return adapters or convolutions (encoder), the body's linear layers (hidden) and heads, in forward order."""
         layers: list[Layer] = []
         for tower in self.towers():
-            adapters, body = (self.get_submodule(name).named_children() for name in (tower.adapters, tower.body))
-            layers += [Layer(f"{tower.adapters}.{key}", layer, "encoder", 0) for key, layer in adapters]
-            depth = 1
-            if (encoder := self._encoder(tower)) is not None:
-                layers += encoder.layers(f"{tower.body}.0.")
-                depth = 1 + layers[-1].depth
-            linears = [(name, layer) for name, layer in body if isinstance(layer, LINEAR)]
-            layers += [Layer(f"{tower.body}.{name}", x, "hidden", depth + i) for i, (name, x) in enumerate(linears)]
+            layers += [Layer(f"{tower.adapters}.{key}", own, "encoder", 0) for key, own in self._parts(tower.adapters)]
+            found = chain(self.get_submodule(tower.body), f"{tower.body}.")
+            seeing = sum(isinstance(layer.module, CONV) for layer in found)
+            for layer in found:
+                role: Role = "encoder" if layer.depth < seeing else "hidden"
+                layers.append(replace(layer, role=role, depth=layer.depth + (not seeing)))
         depth = 1 + max(layer.depth for layer in layers)
-        heads = [name for head in ("policy", "value") for name in self._names_in(head)]
-        return (*layers, *(Layer(name, self.get_submodule(name), "head", depth) for name in heads))
+        heads = [(f"{part}.{key}", head) for part in ("policy", "value") for key, head in self._parts(part)]
+        return (*layers, *(Layer(name, head, "head", depth) for name, head in heads))
 
     def units(self) -> tuple[str, ...]:
         """Return the names of the activation modules.
 
         Those of the value body come first, so that the last name is the policy's last hidden layer, whose outputs are
         called features."""
-        units: list[str] = []
-        for tower in reversed(self.towers()):
-            if (encoder := self._encoder(tower)) is not None:
-                units += encoder.units(f"{tower.body}.0.")
-            names = self._hidden_names(tower)
-            units += [name for name in names if not isinstance(self.get_submodule(name), (*LINEAR, *LAYER_NORM))]
-        return tuple(units)
+        return unit_names(self, MultiHead.every_head)
 
-    def wiring(self) -> dict[str, Wiring]:
-        """Return the incoming and outgoing layers of each activation module. The last one feeds the heads.
+    def wiring(self) -> tuple[dict[str, Wiring], dict[str, str]]:
+        """Return the wiring of activation modules, and the reasons why others have none (see `trace_wiring`)."""
+        return trace_wiring(self, self.units(), MultiHead.every_head)
 
-        Units of convolutions that share weights with others are left out (see `Convolutions.wiring`)."""
-        wiring: dict[str, Wiring] = {}
-        for tower in reversed(self.towers()):
-            names = self._hidden_names(tower)
-            if (encoder := self._encoder(tower)) is not None:
-                wiring |= encoder.wiring(f"{tower.body}.0.", names[:1])
-            period = names.index(next(name for name in self.units() if name in names)) + 1
-            for i in range(0, len(names), period):  # linear layer, its normalisation if any, units
-                linear, *norms, unit = names[i : i + period]
-                readers = tuple(names[i + period : i + period + 1]) or tower.heads
-                wiring[unit] = Wiring((linear,), readers, tuple(norms))
-        return wiring
-
-    def unwired(self) -> dict[str, str]:
-        """Return for each activation module without a wiring the reason, as `trace_wiring` words it."""
-        reason = "has no private weights: it feeds a residual sum, or other numbers are joined to its outputs"
-        return {unit: reason for unit in self.units() if unit not in self.wiring()}
+    def every_head(self, x: Tensor) -> list[Tensor]:
+        """Return the outputs of all heads for what an adapter returns, (n, d). It is traced, and never called."""
+        features = {tower.body: self.get_submodule(tower.body)(x) for tower in reversed(self.towers())}
+        return [head(features[tower.body]) for tower in self.towers() for head in tower.heads]
 
     def towers(self) -> list[Tower]:
-        """Return the names of the parts of the policy and, if it shares none of them, of the value function."""
-        policy, value = (tuple(self._names_in(head)) for head in ("policy", "value"))
+        """Return the parts of the policy and, if it shares none of them, of the value function."""
+        policy, value = list(self.policy.values()), list(self.value.values())
         if self.share_value:
-            return [Tower("adapters", "body", (*policy, *value))]
+            return [Tower("adapters", "body", [*policy, *value])]
         return [Tower("adapters", "body", policy), Tower("value_adapters", "value_body", value)]
 
-    def _encoder(self, tower: Tower) -> Convolutions | None:
-        """Return the convolutions with which a body begins, or None."""
-        first = self.get_submodule(f"{tower.body}.0")
-        return first if isinstance(first, Convolutions) else None
-
-    def _hidden_names(self, tower: Tower) -> list[str]:
-        """Return the names of a body's modules behind its convolutions, if any."""
-        names = self._names_in(tower.body)
-        return names[1:] if self._encoder(tower) is not None else names
-
-    def _names_in(self, part: str) -> list[str]:
-        """Return the names of the modules in one of the network's parts."""
-        return [f"{part}.{name}" for name, _ in self.get_submodule(part).named_children()]
+    def _parts(self, name: str) -> list[tuple[str, nn.Module]]:
+        """Return the modules in one of the network's parts, with their names in it."""
+        return list(self.get_submodule(name).named_children())

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
-from torch import Tensor, nn
+from torch import nn
 
 from supple.agents.encoders import Convolutions, parse_encoder
 from supple.envs import Picture, picture_of
-from supple.interventions import StackedConv2d, Units
-from supple.networks import stack_networks, trace_wiring
+from supple.interventions import Units
+from supple.networks import stack_networks
 
 NAMES = ("nature", "impala", "minatar", "impala(channels=[8,8])")
 
@@ -72,38 +72,6 @@ def test_members_of_a_stack_are_encoders_of_their_own(encoder: str) -> None:
     rows = torch.rand(3, 4, shape.size + 1) * 255
     wanted = torch.stack([one(own) for one, own in zip(alone, rows, strict=True)])
     torch.testing.assert_close(stack(rows), wanted)
-
-
-class Ended(nn.Module):
-    """An encoder with a layer behind it."""
-
-    def __init__(self, encoder: Convolutions) -> None:
-        super().__init__()
-        self.encoder, self.head = encoder, nn.Linear(encoder.features, 2)
-
-    def forward(self, images: Tensor) -> Tensor:
-        return self.head(nn.Sequential.forward(self.encoder, images))
-
-
-@pytest.mark.parametrize("encoder", NAMES)
-def test_the_wiring_is_what_tracing_finds(encoder: str) -> None:
-    network = Ended(convolutions(picture(36, 36, 3), encoder))
-    units = network.encoder.units("encoder.")
-    found, left_out = trace_wiring(network, units)
-    assert network.encoder.wiring("encoder.", ("head",)) == found
-    assert set(left_out) == set(units) - set(found)
-
-
-@pytest.mark.parametrize("encoder", NAMES)
-def test_layers_are_all_convolutions(encoder: str) -> None:
-    network = convolutions(picture(36, 36, 3), encoder, members=2)
-    layers = network.layers("body.0.")
-    assert [layer.module for layer in layers] == [p for p in network.modules() if isinstance(p, StackedConv2d)]
-    assert {layer.role for layer in layers} == {"encoder"}
-
-
-def test_units_before_joined_numbers_have_no_wiring() -> None:
-    assert not convolutions(picture(10, 10, 4), "minatar", joined=1).wiring("", ("head",))
 
 
 def test_small_images_get_the_small_encoder() -> None:

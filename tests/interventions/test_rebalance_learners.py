@@ -216,7 +216,7 @@ def test_pairs_follow_a_wiring_that_is_given() -> None:
         True,
         torch.Generator().manual_seed(0),
     )
-    learner = learner_for(module, units=module.units(), wiring=module.wiring(), layers=module.layers())
+    learner = learner_for(module, units=module.units(), wiring=module.wiring()[0], layers=module.layers())
     assert [len(pair.second) for pair in learner.linear_pairs()] == [1, 4]
     before = module(X, "a")
     make("rebalance", lam=1.0).apply(learner)

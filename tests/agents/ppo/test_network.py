@@ -116,8 +116,8 @@ def test_a_separate_value_function_can_have_other_widths() -> None:
     assert [layer.out_features for layer in net.value_body if isinstance(layer, nn.Linear)] == [5, 4, 3]
     outputs, values = net(torch.randn(10, 5), "a")
     assert (outputs.shape, values.shape) == ((10, 2), (10,))
-    assert net.wiring()["value_body.5"].outgoing == ("value.a", "value.b")
-    assert net.wiring()["body.3"].outgoing == ("policy.a", "policy.b")
+    assert net.wiring()[0]["value_body.5"].outgoing == ("value.a", "value.b")
+    assert net.wiring()[0]["body.3"].outgoing == ("policy.a", "policy.b")
 
 
 @pytest.mark.parametrize("policy", [Categorical(3), Bernoulli(3)])

@@ -71,7 +71,7 @@ def test_layers_units_and_wiring_begin_with_the_convolutions(share_value: bool) 
         "policy.a": ("head", 4), "value.b": ("head", 4),
     }  # fmt: skip
     assert net.units()[-4:] == ("body.0.1", "body.0.3", "body.2", "body.4")
-    wiring = net.wiring()
+    wiring = net.wiring()[0]
     assert wiring["body.0.1"] == Wiring(("body.0.0",), ("body.0.2",))
     assert wiring["body.0.3"] == Wiring(("body.0.2",), ("body.1",))
     assert wiring["body.2"] == Wiring(("body.1",), ("body.3",))
@@ -79,14 +79,14 @@ def test_layers_units_and_wiring_begin_with_the_convolutions(share_value: bool) 
         set() if share_value else {"value.a", "value.b"}
     )
     assert ("value_body.0.1" in wiring) != share_value
-    assert not net.unwired()
+    assert not net.wiring()[1]
 
 
 @pytest.mark.parametrize(("encoder", "joined"), [("impala(channels=[3,2])", 0), ("minatar(channels=[4,3])", 2)])
 def test_units_that_share_weights_say_so(encoder: str, joined: int) -> None:
     net = network(encoder, joined)
-    assert net.unwired()
-    assert set(net.unwired()) | set(net.wiring()) == set(net.units())
+    assert net.wiring()[1]
+    assert set(net.wiring()[1]) | set(net.wiring()[0]) == set(net.units())
 
 
 @pytest.mark.parametrize("encoder", ENCODERS)

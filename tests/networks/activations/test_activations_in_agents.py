@@ -29,7 +29,7 @@ def test_networks_of_ppo_learn_with_every_activation(text, share):
     mean, value = net(torch.randn(5, 3), "a")
     assert (mean.shape, value.shape) == ((5, 2), (5,))
     assert learns(net, [mean, value, *net.log_std.values()])
-    assert len(net.units()) == len(net.wiring()) == (2 if share else 4)
+    assert len(net.units()) == len(net.wiring()[0]) == (2 if share else 4)
 
 
 @pytest.mark.parametrize("text", TEXTS)
