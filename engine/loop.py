@@ -84,7 +84,8 @@ class Loop:
     def _learn(self, task: Task, progress: Progress) -> None:
         work, s, until = self.work, self.work.settings, min(task.end, self.end)
         kept = work.kept
-        self._training()
+        for learner in work.learners.values():
+            learner.module.train()
         if self.step == task.start:
             self._begin(task)
         elif self.step == self.start:
@@ -151,10 +152,6 @@ class Loop:
         """Check closely if this is a stack: a member that is measured together with others must be sound."""
         if len(self.work.seeds) > 1:
             self._check(closely=True)
-
-    def _training(self) -> None:
-        for learner in self.work.learners.values():
-            learner.module.train()
 
     def _mark(self) -> None:
         for learner in self.work.learners.values():

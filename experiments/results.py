@@ -195,9 +195,9 @@ def load(path: str | Path) -> Results:
     path = Path(path)
     if not (path / FILE).is_file():
         return Results(path, {"": collect(path)})
-    begun = [folder for folder in folders_of(path) if folder.name != TUNING and _has_begun(folder)]
+    begun = [
+        folder
+        for folder in folders_of(path)
+        if folder.name != TUNING and any(f.parent.name != TRUNK for f in files_of_runs(folder, "config.json"))
+    ]
     return Results(path, {str(folder.relative_to(path)): collect(folder) for folder in begun})
-
-
-def _has_begun(comparison: Path) -> bool:
-    return any(file.parent.name != TRUNK for file in files_of_runs(comparison, "config.json"))

@@ -134,7 +134,7 @@ def write(findings: Findings, folder: Path) -> None:
         what="doctor",
         numbers="doctor.json",
         title=f"Does {Path(findings.of).name} still learn?",
-        facts=[_fact(stage) for stage in findings.last],
+        facts=[(STATES[stage.diagnosis.state], _label(stage)) for stage in findings.last],
         limits=LIMITS,
         verdict=findings.verdict,
         notes=findings.remarks,
@@ -150,10 +150,6 @@ def write(findings: Findings, folder: Path) -> None:
         body = json.dumps(strict_json(findings.to_json()), indent=2, allow_nan=False, ensure_ascii=False)
         exports.put_json(temporary / "doctor.json", body)
         exports.put(temporary / "index.html", page)
-
-
-def _fact(stage: Stage) -> tuple[str, str]:
-    return STATES[stage.diagnosis.state], _label(stage)
 
 
 def _steps_text(span: Sequence[Stage]) -> str:

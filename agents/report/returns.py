@@ -48,7 +48,7 @@ def plot_learning_curves(data: ComparisonData, scores: AgentScores) -> Plot | No
     """Plot training returns, with one row and one scale per environment and a common axis of steps."""
     if not any(run.episodes.steps.size for run in data.runs):
         return None
-    marks = _find_marks(data)
+    marks = [kind for kind in MARKS if kind in _kinds_in(data.runs)]
     figure = _draw_stream(data, scores, _training_curve, marks, dots=False)
     switches = "Vertical lines: task switches. " if 1 < len(data.first.tasks) <= MOST_SWITCHES else ""
     burst = " and leave out episodes that ended in an explosion of physics (×)" if "explosion" in marks else ""
@@ -202,12 +202,6 @@ def _name_task(axes: Axes, task: Segment, divisor: float) -> None:
         fontsize=8.5,
         color=FAINT,
     )
-
-
-def _find_marks(data: ComparisonData) -> list[str]:
-    """Return the kinds of events to mark that occur in any run."""
-    seen = _kinds_in(data.runs)
-    return [kind for kind in MARKS if kind in seen]
 
 
 def _kinds_in(runs: Sequence[RunData]) -> set[str]:

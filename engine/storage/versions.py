@@ -59,7 +59,8 @@ def describe_mixed(configs: Mapping[str, Mapping[str, Any]]) -> list[str]:
     mixed = []
     for name, runs in _runs_by_version(configs).items():
         if len(runs) > 1:
-            mixed.append(f"{name} " + ", ".join(f"{value} ({_shorten_list(runs[value])})" for value in sorted(runs)))
+            more = {value: f" and {len(of) - 1} more" if len(of) > 1 else "" for value, of in runs.items()}
+            mixed.append(f"{name} " + ", ".join(f"{value} ({runs[value][0]}{more[value]})" for value in sorted(runs)))
     if not mixed:
         return []
     return [f"trained under different versions, which may be why results differ: {'; '.join(mixed)}"]
@@ -89,7 +90,3 @@ def _runs_by_version(configs: Mapping[str, Mapping[str, Any]]) -> dict[str, dict
                 if folder not in folders:
                     folders.append(folder)
     return runs
-
-
-def _shorten_list(runs: list[str]) -> str:
-    return runs[0] + (f" and {len(runs) - 1} more" if len(runs) > 1 else "")

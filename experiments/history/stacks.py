@@ -59,13 +59,10 @@ def _event_of(event: Row, seed: int, seeds: Sequence[int]) -> Row:
             return value[place]
         if "seeds" in event:  # a mean over them
             return value
-        return value / len(seeds) ** (1.0 if name == "sfe" else _power(name))
+        pool = "sum" if name == "sfe" else METRICS[name].pool if name in METRICS else ""
+        return value / len(seeds) ** POWERS.get(pool, 0.0)
 
     of_seed = {name: value for name, value in event.items() if name != "seeds"} | {"seed": seed}
     for side in (side for side in SIDES if side in event):
         of_seed[side] = {name: own(name, value) for name, value in event[side].items() if value is not None}
     return of_seed
-
-
-def _power(name: str) -> float:
-    return POWERS.get(METRICS[name].pool, 0.0) if name in METRICS else 0.0

@@ -48,12 +48,13 @@ def render_run(name: str, runs: Sequence[RunData]) -> str:
         (", ".join(str(each.seed) for each in runs), "seed"),
     ]
     events = _events_of(runs)
+    events_title = "Events" if len(events) <= MOST_EVENTS else f"The first of {len(events):,} events"
     return template("run.html").render(
         what="run", numbers="../scores.json", title=", ".join(filter(None, [arm, variant])), path=name,
         facts=facts, limits=LIMITS, version=run.supple or "",
         curves=list(_draw_logs(runs).items()), unit=find_kind(run.kind).unit, commands=_commands(run),
         lists=[
-            (_events_title(events), ("step", "event", "details"), list(map(_event_row, events[:MOST_EVENTS]))),
+            (events_title, ("step", "event", "details"), list(map(_event_row, events[:MOST_EVENTS]))),
             ("Settings", ("setting", "value"), setting_texts(config.get("settings", {}))),
             ("Versions", ("package", "version"), setting_texts(config.get("versions", {}))),
         ],
@@ -99,10 +100,6 @@ def _events_of(runs: Sequence[RunData]) -> list[Row]:
     Evaluations are left out: they are in the curves, and would hide interventions and task switches."""
     unique = {id(event): event for run in runs for event in run.events if event.get("event") not in EVALUATIONS}
     return sorted(unique.values(), key=itemgetter("step"))
-
-
-def _events_title(events: Sequence[Row]) -> str:
-    return "Events" if len(events) <= MOST_EVENTS else f"The first of {len(events):,} events"
 
 
 def _event_row(event: Row) -> tuple[str, str, str]:

@@ -101,10 +101,6 @@ def short_names(names: Sequence[str]) -> dict[str, str]:
     return files if len(set(files.values())) == len(files) else parts
 
 
-def is_finished(run: RunData) -> bool:
-    return run.last_step >= run.total_steps
-
-
 def gaps(study: ReportedStudy, cells: Sequence[Cell], name: str = "val_loss") -> list[Gap]:
     """Return the gap between `none` and the best other arm in each variant that has both, for a loss."""
     by_group = []
@@ -145,14 +141,13 @@ def to_json(study: ReportedStudy, cells: Sequence[Cell], more: Sequence[dict[str
             "tasks": [task.name for task in study.first.tasks],
             "notes": study.notes,
             "variants": variants,
-            "gaps": [_gap_json(gap) for gap in gaps(study, cells)],
+            "gaps": [
+                {"variant": dict(gap.group.variant), "best_arm": gap.arm, **spread_json(gap.spread)}
+                for gap in gaps(study, cells)
+            ],
         }
     )
     return body
-
-
-def _gap_json(gap: Gap) -> dict[str, Any]:
-    return {"variant": dict(gap.group.variant), "best_arm": gap.arm, **spread_json(gap.spread)}
 
 
 def _cell_json(cell: Cell) -> dict[str, Any]:
@@ -160,7 +155,7 @@ def _cell_json(cell: Cell) -> dict[str, Any]:
         "seeds": cell.seeds,
         "updates": [run.total_steps for run in cell.runs],
         "start_step": [int(run.config.get("start_step", 0)) for run in cell.runs],
-        "finished": [is_finished(run) for run in cell.runs],
+        "finished": [run.last_step >= run.total_steps for run in cell.runs],
         **{name: _number_json(number) for name, number in cell.numbers.items()},
         "interventions": sum(len(run.of_kind("intervention")) for run in cell.runs),
         "at_interventions": cell.at_events,
