@@ -6,7 +6,7 @@ from typing import Protocol
 from ...interventions import AtStart, Every, Hook, Learner, parse_hook, parse_hook_text
 from ...interventions.schedule import AtTask
 from ...registry.errors import UsageError
-from .driver import HookDriver, LogEvent
+from .driver import HookDriver
 from .event import NO_EXTRAS, ExtraMeasurements
 
 
@@ -26,7 +26,6 @@ def read_hooks(
     tasks: Sequence[Span],
     learners: Mapping[str, Learner],
     start: int = 0,
-    log: LogEvent = lambda **_: None,
     extras: ExtraMeasurements = NO_EXTRAS,
     planned: int | None = None,
     seeds: Sequence[int] = (),
@@ -39,7 +38,7 @@ def read_hooks(
         learners: Its learners by name.
         start: The step at which the run begins. If it is above 0, the run is an arm of a fork, and a hook without a
             schedule is applied there.
-        log, extras, planned, seeds: As in `HookDriver`.
+        extras, planned, seeds: As in `HookDriver`.
 
     Raises:
         UsageError: A hook cannot be parsed, never fires in this run, is given twice, or fits no learner.
@@ -68,6 +67,8 @@ def read_hooks(
     if problems:
         raise UsageError(f"{option}: {'; '.join(problems)}")
     try:
-        return HookDriver(hooks, learners, log, total, start, ends=True, extras=extras, planned=planned, seeds=seeds)
+        return HookDriver(
+            hooks, learners, lambda **_: None, total, start, ends=True, extras=extras, planned=planned, seeds=seeds
+        )
     except ValueError as error:
         raise UsageError(f"{option}: {error}") from error
