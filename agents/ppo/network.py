@@ -14,6 +14,7 @@ from ...networks.modules import CONV, LINEAR
 from ...networks.normalization import Normalization, hidden_linear, hidden_norm
 from ..encoders import Convolutions
 from ..initialization import uniform_
+from ..spaces import only_space
 from .policies import Policy
 
 Initialization = Literal["orthogonal", "pytorch"]
@@ -42,18 +43,14 @@ class PolicySpace(NamedTuple):
         """The number of entries that belong to no image, the last ones."""
         return self.observation - (self.picture.size if self.picture else 0)
 
+    def __str__(self) -> str:
+        return f"{self.observation} observations and {self.policy}"
+
 
 def share_space(spaces: Mapping[str, PolicySpace]) -> dict[str, PolicySpace]:
     """Return the space of one head for all environments. Raises ValueError if their spaces differ."""
     _only_picture(spaces, 0)
-    first, *others = spaces.items()
-    for env, space in others:
-        if space != first[1]:
-            raise ValueError(
-                f"--heads one needs environments with equal spaces, but {first[0]} has {first[1].observation} "
-                f"observations and {first[1].policy}, {env} has {space.observation} observations and {space.policy}"
-            )
-    return {SHARED: first[1]}
+    return {SHARED: only_space("PPO with --heads one", spaces)}
 
 
 def _only_picture(spaces: Mapping[str, PolicySpace], adapter: int) -> Picture | None:

@@ -66,20 +66,22 @@ def test_one_head_has_as_many_parameters_as_an_agent_of_one_environment() -> Non
     [
         (
             PolicySpace(5, Categorical(3)),
-            "a has 4 observations and 3 Categorical outputs, b has 5 observations and 3 Categorical outputs",
+            "a has 4 observations and 3 Categorical outputs and b has 5 observations and 3 Categorical outputs",
         ),
         (
             PolicySpace(4, Categorical(2)),
-            "a has 4 observations and 3 Categorical outputs, b has 4 observations and 2 Categorical outputs",
+            "a has 4 observations and 3 Categorical outputs and b has 4 observations and 2 Categorical outputs",
         ),
         (
             PolicySpace(4, Gaussian(3)),
-            "a has 4 observations and 3 Categorical outputs, b has 4 observations and 3 Gaussian outputs",
+            "a has 4 observations and 3 Categorical outputs and b has 4 observations and 3 Gaussian outputs",
         ),
     ],
 )
 def test_environments_with_other_spaces_are_refused_by_name(other: PolicySpace, message: str) -> None:
-    with pytest.raises(ValueError, match="--heads one needs environments with equal spaces") as error:
+    with pytest.raises(
+        ValueError, match="PPO with --heads one has one network for all tasks and needs equal spaces"
+    ) as error:
         agent_with({"a": EQUAL["a"], "b": other})
     assert message in str(error.value)
     assert "\n" not in str(error.value)
