@@ -1,26 +1,41 @@
 """The returns of an agent, or of random actions, on several tasks of a run."""
 
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
-from typing import TYPE_CHECKING
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, Protocol
 
 import numpy as np
 
 from ..engine.seeding import derive
 from ..envs import Envs
+from .agent import Agent
 from .evaluate import play, uniform
+from .settings import AgentSettings
 from .stream import EnvTask
-
-if TYPE_CHECKING:
-    from .work import AgentWork
 
 MOST_EPISODES = 64  # of one member that are played side by side, unless one task has more
 
 Returns = dict[int, list[float]]  # index of a task → the mean return of each member
 
 
+class TestedWork(Protocol):
+    """The part of `AgentWork` that evaluations need."""
+
+    settings: AgentSettings
+    tasks: tuple[EnvTask, ...]
+    agent: Agent
+
+    def worlds(self, task: EnvTask, copies: int) -> list[Mapping[str, Any]]: ...
+
+    def envs(self, settings: Any, env: str, worlds: Sequence[Mapping[str, Any]]) -> Envs: ...
+
+    def evaluation_seeds(self, seed: int, task: EnvTask, episodes: int) -> list[int]: ...
+
+    def naming_faults(self) -> AbstractContextManager[None]: ...
+
+
 def returns_on(
-    work: "AgentWork", tasks: Sequence[EnvTask], known: Mapping[int, list[float]] | None = None, random: bool = False
+    work: TestedWork, tasks: Sequence[EnvTask], known: Mapping[int, list[float]] | None = None, random: bool = False
 ) -> Returns:
     """Return the mean returns of `eval_episodes` episodes on tasks as these are at their ends, of each member.
 
@@ -53,7 +68,7 @@ def _first_alike(tasks: Sequence[EnvTask]) -> list[int]:
     return [first.setdefault((task.env, repr(task.shift)), task.index) for task in tasks]
 
 
-def _returns_together(work: "AgentWork", env: str, tasks: Sequence[EnvTask], random: bool) -> Returns:
+def _returns_together(work: TestedWork, env: str, tasks: Sequence[EnvTask], random: bool) -> Returns:
     """Return the mean returns on tasks in one environment, with all copies in one vector: first member first."""
     episodes = work.settings.eval_episodes
     of_tasks = [work.worlds(task, episodes) for task in tasks]
@@ -64,7 +79,7 @@ def _returns_together(work: "AgentWork", env: str, tasks: Sequence[EnvTask], ran
 
 
 def mean_returns(
-    work: "AgentWork", tasks: Sequence[EnvTask], envs: Envs, progress: int, random: bool = False
+    work: TestedWork, tasks: Sequence[EnvTask], envs: Envs, progress: int, random: bool = False
 ) -> Returns:
     """Return the mean returns on tasks in one environment, after so many steps of each.
 

@@ -45,7 +45,7 @@ from ..draws import (
 from ..stacks import by_member, draw_network, redraw_draws
 from .network import SHARED, MultiHead, PolicySpace, rows_of, share_space
 from .normalizers import Normalizers
-from .recent import Recent, permute
+from .recent import RecentBatch, permute
 from .rollout import Rollout, RolloutBatch
 from .settings import PPOSettings
 from .update import (
@@ -99,7 +99,7 @@ class PPO:
         self.gradient_step = GradientStep(s.max_grad_norm, s.compile == "on", bool(self.stack))
         self.key = next(iter(spaces))
         self._intervening = generators(s, "interventions")
-        self.recent = Recent(self.network, loss, s.minibatch_size, self._intervening)
+        self.recent = RecentBatch(self.network, loss, s.minibatch_size, self._intervening)
         self._sound = torch.ones(self.stack, dtype=torch.bool)  # whether the losses of the last update were finite
         self.learners = {"agent": self._learner()}
         if self.stack:

@@ -15,7 +15,7 @@ PROBE_ROWS = 512
 Batch = tuple[str, RolloutBatch]  # with its environment
 
 
-class Recent:
+class RecentBatch:
     """The batch of the update that is running, and that of the last one.
 
     Args:

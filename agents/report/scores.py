@@ -176,9 +176,7 @@ def score(data: ComparisonData) -> AgentScores:
     scores = AgentScores(labels, cycles, arms, [*data.notes, *_note_unfinished(data), *notes])
     scores.measures = _measures(data, scores)
     scores.differences = differences(scores.measures)
-    finished = {  # those that reached the final window of their last task
-        label: np.array([run.last_step >= window(run.tasks[-1]) for run in runs]) for label, runs in data.arms.items()
-    }
+    finished = {label: _mask_finished(runs) for label, runs in data.arms.items()}
     _add_plasticity(scores, data, finished)
     _add_human(scores, data, finished)
     scores.old_tasks = read_old_tasks(data, areas)
@@ -275,6 +273,11 @@ def _note_unfinished(data: ComparisonData) -> list[str]:
         for run in runs
         if run.last_step < window(run.tasks[-1])
     ]
+
+
+def _mask_finished(runs: Sequence[RunData]) -> NDArray[np.bool_]:
+    """Return a mask of the runs that reached the final window of their last task, (runs,)."""
+    return np.array([run.last_step >= window(run.tasks[-1]) for run in runs])
 
 
 def _add_plasticity(scores: AgentScores, data: ComparisonData, finished: Masks) -> None:

@@ -35,7 +35,8 @@ def run(folder: Path, **changes: Any) -> RunData:
     event = {"event": "intervention", "step": 1_000, "intervention": "fire", "learner": EVIL, "after": {"srank": 7.0}}
     (folder / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     (folder / "episodes.jsonl").write_text(json.dumps({"step": 90, "return": 9.0}) + "\n")
-    (folder / "events.jsonl").write_text(json.dumps(event) + "\n")
+    evaluation = {"event": "evaluation", "step": 2_000, "task": 0, "evaluated": 0, "return": 9.0}
+    (folder / "events.jsonl").write_text(f"{json.dumps(event)}\n{json.dumps(evaluation)}\n")
     return load_runs(folder)[0]
 
 
@@ -44,6 +45,7 @@ def test_a_page_has_curves_events_and_settings_and_escapes_what_they_say(tmp_pat
     assert EVIL not in text
     assert text.count("<polyline") == 3  # returns, a metric, and the one with a bad name
     assert "srank 7" in text
+    assert "evaluated" not in text  # evaluations are in the curves
     assert "learning_rate" in text
 
 
