@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from supple.agents.evaluate import evaluate
+from supple.agents.evaluate import play
 from supple.envs import make_env, parse_shifts
 from supple.scripts import compare, train
 
@@ -93,13 +93,13 @@ def test_values_of_shifts_depend_on_the_seed(here: Any, tmp_path: Path) -> None:
 def test_evaluations_have_the_shift_of_the_moment(over: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     offsets: list[float] = []
 
-    def noting(agent: Any, env: str, envs: Any, seeds: Any) -> list[float]:
+    def noting(policy: Any, env: str, envs: Any, seeds: Any) -> list[float]:
         plain = make_env(env)
         offsets.append(float(np.abs(envs.reset(seeds)[0] - plain.reset(seed=seeds[0])[0]).max()))
         plain.close()
-        return evaluate(agent, env, envs, seeds)
+        return play(policy, env, envs, seeds)
 
-    monkeypatch.setattr("supple.agents.work.evaluate", noting)
+    monkeypatch.setattr("supple.agents.returns_by_task.play", noting)
     run, text = tmp_path / "run", f"offset(scale=2,over={over})"
     train.main(["ppo", *SHIFTED, "--cycles", "2", "--shift", text, "--out", str(run)])
     whole = np.abs(values_in(run)[1]["offset"]["offset"]).max()
