@@ -31,6 +31,10 @@ def no_batches(count: int | None) -> Iterator[Tensor]:
     raise ValueError("this learner offers no batches: give it some (Learner.batches)")
 
 
+def _is_part(word: str) -> Callable[[Layer], bool]:
+    return lambda layer: layer.part == word
+
+
 @dataclass
 class Learner:
     """The interface between a training run and interventions or metrics, for agents and tracks alike.
@@ -363,7 +367,7 @@ class Learner:
             "linear": lambda layer: isinstance(layer.module, LINEAR) or layer.transposed,
             "conv": lambda layer: isinstance(layer.module, CONV),
         }
-        fits |= {own.part: lambda layer, part=own.part: layer.part == part for own in self.layers if own.part}
+        fits |= {layer.part: _is_part(layer.part) for layer in self.layers if layer.part}
         for word in words:
             if word not in fits:
                 raise ValueError(f"unknown scope {word!r}{did_you_mean(word, fits)} (known: {', '.join(fits)})")
