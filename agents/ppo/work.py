@@ -24,9 +24,8 @@ class PPOWork(AgentWork):
     def space(self, env: str) -> PolicySpace:
         s = self.settings
         row = row_space(env, "ppo", s.kwargs, observations=s.observations, images=True, united=self.united)
-        if row.picture is None:
-            return PolicySpace(row.observation, policy_for(row.action))
-        return PolicySpace(row.observation, policy_for(row.action), row.dtype, row.picture)
+        dtype = row.dtype if row.picture else "float32"
+        return PolicySpace(row.observation, policy_for(row.action), dtype, row.picture)
 
     def new_agent(self, settings: PPOSettings, spaces: Mapping[str, PolicySpace]) -> PPO:
         return PPO(settings, spaces)

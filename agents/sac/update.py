@@ -100,9 +100,9 @@ class SoftUpdate:
         self.stack: tuple[int, ...] = (actor.seeds,) if actor.seeds else ()
         self.gamma, self.tau, self.target_entropy = gamma, tau, target_entropy
         self.latest: dict[str, Tensor] = {}  # losses of the last update without penalties, (*stack,), by learner
-        self.changes = -1  # of actor and critics, when the lists below were made
         self.resting: frozenset[str] = frozenset()  # environments whose heads stay as they are, without data for them
-        self.idle: tuple[frozenset[str], set[nn.Parameter]] = self.resting, set()  # resting heads, and what they have
+        self.prepared = -1, self.resting  # changes of actor and critics, and what rested, when this was made:
+        self.idle: set[nn.Parameter] = set()  # those of the heads that rest
         self.trained: tuple[list[nn.Parameter], list[nn.Parameter]] = [], []  # of actor and critics
         self.log_alpha = list(temperature.learner.module.parameters())
         self.averaged: tuple[list[Tensor], list[Tensor]] = [], []  # parameters of target and critics
@@ -139,24 +139,18 @@ class SoftUpdate:
             return torch.stack([actor_loss, critic_loss, entropy, value, self.temperature.module()], -1)
 
     def _prepare(self) -> None:
-        """Look at the networks anew if an intervention has changed an architecture."""
-        if self.changes == (changes := len(self.actor.changes) + len(self.critics.changes)):
-            if self.idle[0] != self.resting:
-                self._find_idle()
+        """Look at the networks anew if an intervention has changed an architecture, or other heads rest."""
+        state = len(self.actor.changes) + len(self.critics.changes), self.resting
+        if self.prepared == state:
             return
         target, critics = self.target, self.critics.module
-        self.changes, self.trained = changes, (_trainable(self.policy), _trainable(critics))
+        self.prepared, self.trained = state, (_trainable(self.policy), _trainable(critics))
         self.averaged = list(target.parameters()), list(critics.parameters())
         self.copied = list(zip(target.buffers(), critics.buffers(), strict=True))
         random = bool(self.stack) and (is_random(self.policy) or is_random(critics))
         self.differentiate = differentiate if random else self.compiled
-        self._find_idle()
-
-    def _find_idle(self) -> None:
-        """Look for the parameters of the resting heads."""
-        named = [*self.policy.named_parameters(), *self.critics.module.named_parameters()]
-        idle = {p for name, p in named if any(f".{env}." in name for env in self.resting)}
-        self.idle = self.resting, idle
+        named = [*self.policy.named_parameters(), *critics.named_parameters()]
+        self.idle = {p for name, p in named if any(f".{env}." in name for env in self.resting)}
 
     def _step(
         self, learner: Learner, parameters: list[nn.Parameter], gradients: Sequence[Tensor],
@@ -164,7 +158,7 @@ class SoftUpdate:
     ) -> None:  # fmt: skip
         assert learner.optimizer is not None
         for parameter, gradient in zip(parameters, gradients, strict=True):
-            parameter.grad = None if parameter in self.idle[1] else gradient
+            parameter.grad = None if parameter in self.idle else gradient
         if hooks and hooks.penalizes and (penalty := hooks.penalty(learner)).requires_grad:
             penalty.backward()
         if hooks:
