@@ -352,6 +352,5 @@ def layers_of(headed: Actor | QNetworks, prefix: str = "") -> tuple[Layer, ...]:
 
 def features_of(headed: Actor | QNetworks, prefix: str = "") -> str | None:
     """Return the name of SimBa's last normalisation, or None for a body that ends in an activation."""
-    if isinstance(headed.body, Seeing):
-        return f"{prefix}body.body.norm" if isinstance(headed.body.body, SimBa) else None
-    return f"{prefix}body.norm" if isinstance(headed.body, SimBa) else None
+    body, path = (headed.body.body, "body.body") if isinstance(headed.body, Seeing) else (headed.body, "body")
+    return f"{prefix}{path}.norm" if isinstance(body, SimBa) else None
