@@ -1,9 +1,10 @@
 """The observation and action spaces that each agent supports."""
 
-from collections.abc import Iterable, Mapping
-from contextlib import ExitStack
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from typing import Any, NamedTuple, TypeVar
 
+import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 
@@ -20,6 +21,7 @@ from ..envs import (
     resolve_env,
     unite,
 )
+from ..envs.arguments import describe_refusal
 from ..envs.fault import EnvironmentFault, text_of
 from ..envs.minigrid import WithoutMission
 from ..envs.shifts.base import wrappers_of
@@ -73,8 +75,12 @@ def row_space(
         ValueError: The observations cannot be turned into rows, they are images that the agent does not read, or the
             agent does not support the actions. The message names the environment and the agents that do.
     """
-    env = make_env(name, kwargs=kwargs, united=united)
+    with blaming_arguments(name, kwargs):
+        env = make_env(name, kwargs=kwargs, united=united)
     try:
+        if kwargs:
+            with blaming_arguments(name, kwargs):
+                _try_out(env)
         flat = flatten(env, observations)
     except ValueError as error:
         hint = package_hint(type(env.unwrapped).__module__)
@@ -110,6 +116,24 @@ def row_space(
     return RowSpace(spaces.flatdim(shown), action, str(shown.dtype), picture)
 
 
+@contextmanager
+def blaming_arguments(name: str, kwargs: Mapping[str, Any] | None) -> Iterator[None]:
+    """Turn a fault of an environment that is given keyword arguments into ValueError, which says what to change."""
+    try:
+        yield
+    except EnvironmentFault as fault:
+        if not kwargs:
+            raise
+        raise ValueError(f"--env-kwargs: {describe_refusal(name, kwargs, fault)}") from fault
+
+
+def _try_out(env: gym.Env) -> None:
+    """Begin an episode and make a step: some arguments are wrong only then."""
+    env.reset(seed=0)
+    env.action_space.seed(0)
+    env.step(env.action_space.sample())
+
+
 def unite_environments(
     names: Iterable[str], kwargs: Mapping[str, Any] | None = None, observations: Observations = "auto"
 ) -> United | None:
@@ -120,9 +144,11 @@ def unite_environments(
     if len(several) < 2:
         return None
     with ExitStack() as stack:
-        envs = {name: make_env(name, kwargs=kwargs) for name in several}
-        for env in envs.values():
-            stack.callback(env.close)
+        envs = {}
+        for name in several:
+            with blaming_arguments(name, kwargs):
+                envs[name] = make_env(name, kwargs=kwargs)
+            stack.callback(envs[name].close)
         return unite(envs, observations)
 
 

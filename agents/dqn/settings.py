@@ -153,6 +153,9 @@ class DQNSettings(ImageSettings):
             return True
         return sum(a * b for a, b in pairwise(self.widths)) <= LARGEST and not self.has_large_convolutions()
 
+    def readers(self) -> tuple[int | None, ...]:
+        return (self.hidden,)
+
     def _on_cpu(self) -> bool:
         return self.device != "cuda" and device_here(self.device) == "cpu"
 

@@ -130,6 +130,11 @@ class PPOSettings(ImageSettings):
             defaults["adapter"] = 256
         return replace(self, **{name: value for name, value in defaults.items() if getattr(self, name) is None})
 
+    def readers(self) -> tuple[int | None, ...]:
+        both = self.hidden, self.value_hidden
+        width, of_value = (None if widths is None else next(iter(widths), 0) for widths in both)
+        return (width,) if self.share_value else (width, width if of_value is None else of_value)
+
     def worth_stacking(self) -> bool:
         return device_here(self.device) == "cuda" or not self.has_large_convolutions()
 
