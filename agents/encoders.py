@@ -135,10 +135,12 @@ def require_room(
     needed = 4 * members * (STATES * (of_kernels + of_readers) + made)
     free = free_memory() if device == "cpu" else torch.cuda.mem_get_info(torch.device(device))[0]
     if needed > free:
-        layers = f"gives {features:,} features of an image of {picture.height} × {picture.width} pixels, and "
+        large = 2 * 4 * members * STATES * of_readers > needed  # the layers that read the features
+        size = f"{picture.height} × {picture.width}"
+        seen = f"gives {features:,} features of an image of {size} pixels, and " if large else ""
         raise ValueError(
-            f"--encoder {text} {'' if of_kernels > of_readers + made else layers}needs {format_bytes(needed)} in "
-            f"training, but only {format_bytes(free)} of memory is free: use fewer channels or smaller images"
+            f"--encoder {text} {seen}needs {format_bytes(needed)} in training, but only {format_bytes(free)} of memory "
+            f"is free: use fewer channels or smaller images (gymnasium.wrappers.ResizeObservation)"
         )
 
 

@@ -8,6 +8,7 @@ from typing import Annotated, ClassVar, Literal
 import tyro
 
 from ...engine.settings import Device, Groups, device_here
+from ...registry.errors import UsageError
 from ..image_settings import ImageSettings
 from ..limits import (
     compile_problem,
@@ -188,6 +189,10 @@ class DQNSettings(ImageSettings):
     def resolve(self) -> str | None:
         self.device = device_here(self.device)
         notes = [super().resolve()]
+        if self.observations == "image" and self.widths != DQNSettings.widths:
+            raise UsageError("--widths is for vectors, but observations are images: use --hidden")
+        if self.observations == "vector" and self.hidden is not None:
+            raise UsageError("--hidden is for images, but observations are vectors: use --widths")
         if self.compile == "auto":
             self.compile = "on" if self._compile_pays() else "off"
         elif self.compile == "on" and self.device == "cuda":

@@ -89,6 +89,7 @@ class PPO:
         self.stack = (len(s.members),) if s.stacked else ()
         self._draws = generators(s, "initial parameters")
         self.spaces = spaces = share_space(spaces) if s.one_head else dict(spaces)
+        self.check_memory(runs=1)  # before the networks of large images are made, which takes long
         self.activations = activation_generators(s, self.device)
         self.network = self._new_network().to(self.device)
         self.noise = generators(s, "action noise")
