@@ -64,11 +64,14 @@ def parse_encoder(text: str, picture: Picture) -> Design:
     if text == "auto":
         fits = not _too_small(nature(), picture)
         return nature() if fits else parse_encoder("minatar", picture)
-    call = parse_call(text)
-    factory = encoders.get(call.name)
-    design = factory(**bind(factory, call.params, call.name))
-    if not design.channels or min(design.channels) < 1:
-        raise ValueError(f"{call.name}: channels must be numbers of 1 or more, got {list(design.channels)}")
+    try:
+        call = parse_call(text)
+        factory = encoders.get(call.name)
+        design = factory(**bind(factory, call.params, call.name))
+        if not design.channels or min(design.channels) < 1:
+            raise ValueError(f"{call.name}: channels must be numbers of 1 or more, got {list(design.channels)}")
+    except ValueError as error:
+        raise ValueError(f"--encoder: {error}") from error
     if least := _too_small(design, picture):
         raise ValueError(
             f"images of {picture.height} × {picture.width} pixels are too small for --encoder {text}: "

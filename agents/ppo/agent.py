@@ -397,7 +397,7 @@ class PPO:
         if needed > (free := free_memory()):
             raise ValueError(
                 f"--rollout-steps {s.rollout_steps} with --num-envs {s.num_envs} needs {format_bytes(needed)} of "
-                f"memory, but only {format_bytes(free)} is free"
+                f"memory, but only {format_bytes(free)} is free: lower one of them"
             )
 
     def _trained_parameters(self, hooks: HookDriver) -> list[Tensor]:

@@ -136,7 +136,7 @@ REFUSALS = {
     "--sequence Column-v0,CartPole-v1": "Column-v0 and CartPole-v1 show Box(0, 255, (6, 6, 2), uint8) and Box(",
     "--env Column-v0 --adapter 8": "--adapter 8 is for vectors, and Column-v0 shows images of 6 × 6",
     "--env CartPole-v1 --observations image": "CartPole-v1: --observations image needs images, but observations are",
-    "--env CartPole-v1 --encoder impala": "--encoder impala reads images, but CartPole-v1 shows vectors",
+    "--env CartPole-v1 --encoder impala": "--encoder impala reads images, but CartPole-v1 is read as vectors",
     "--env Pair-v0": "Pair-v0: observations of Dict(",
 }
 
