@@ -78,10 +78,9 @@ def row_space(
     """
     with blaming_arguments(name, kwargs):
         env = make_env(name, kwargs=kwargs, united=united)
-    try:
         if kwargs:
-            with blaming_arguments(name, kwargs):
-                _try_out(env)
+            _try_out(env)
+    try:
         flat = flatten(env, observations)
     except ValueError as error:
         hint = package_hint(type(env.unwrapped).__module__)
@@ -129,10 +128,14 @@ def blaming_arguments(name: str, kwargs: Mapping[str, Any] | None) -> Iterator[N
 
 
 def _try_out(env: gym.Env) -> None:
-    """Begin an episode and make a step: some arguments are wrong only then."""
-    env.reset(seed=0)
-    env.action_space.seed(0)
-    env.step(env.action_space.sample())
+    """Begin an episode and make a step, since some arguments are wrong only then. Close the environment if it fails."""
+    try:
+        env.reset(seed=0)
+        env.action_space.seed(0)
+        env.step(env.action_space.sample())
+    except EnvironmentFault:
+        env.close()
+        raise
 
 
 def unite_environments(

@@ -48,7 +48,7 @@ class MinAtar(gym.Env):
         render_mode: "rgb_array": `render` returns pictures, uint8 (160, 160, 3).
 
     Raises:
-        ValueError: There is no such game, or the probability is none.
+        ValueError: There is no such game, or an argument is not of its kind.
         ImportError: minatar is not installed.
     """
 
@@ -66,6 +66,10 @@ class MinAtar(gym.Env):
             raise ValueError(f"game must be one of {', '.join(GAMES)}, got {game!r}")
         if not is_numbers(sticky_action_prob, ()) or not 0.0 <= sticky_action_prob <= 1.0:
             raise ValueError(f"sticky_action_prob must be a number in [0, 1], got {sticky_action_prob!r}")
+        switches = {"use_minimal_action_set": use_minimal_action_set, "difficulty_ramping": difficulty_ramping}
+        for name, value in switches.items():
+            if not isinstance(value, bool):
+                raise ValueError(f"{name} must be true or false, got {value!r}")
         require_minatar()
         from minatar import Environment  # takes a second, in which it imports seaborn
 

@@ -186,6 +186,8 @@ def test_arguments_of_the_games_are_those_of_the_package() -> None:
     for wrong in (2, "often"):
         with pytest.raises(EnvironmentFault, match=rf"sticky_action_prob must be a number in \[0, 1\], got '?{wrong}"):
             make_env("minatar:breakout", kwargs={"sticky_action_prob": wrong})
+    with pytest.raises(EnvironmentFault, match="difficulty_ramping must be true or false, got 'yes'"):
+        make_env("minatar:breakout", kwargs={"difficulty_ramping": "yes"})
     with pytest.raises(EnvironmentFault, match=r"game must be one of asterix, .*, got 'pong'"):
         make_env("minatar:breakout", kwargs={"game": "pong"})
 
