@@ -23,7 +23,8 @@ def describe_refusal(name: str, kwargs: Mapping[str, Any], fault: EnvironmentFau
     env_id = resolve_env(name)
     spec = gym.spec(env_id)
     with suppress(Exception):  # other people's signatures, which may not be readable
-        entry = load_env_creator(spec.entry_point) if isinstance(spec.entry_point, str) else spec.entry_point
+        place = spec.entry_point
+        entry: Any = load_env_creator(place) if isinstance(place, str) else place
         known, takes_any = _parameters(entry)
         unknown = [key for key in kwargs if key not in known]
         if unknown and (not takes_any or f"'{unknown[0]}'" in fault.what):
@@ -41,9 +42,8 @@ def _parameters(entry: Any) -> tuple[set[str], bool]:
     """Return the names of the parameters of a function or class, and whether it takes others too.
 
     A class that takes others is taken to hand them on to its base."""
-    makers = (
-        [part.__init__ for part in entry.__mro__ if "__init__" in vars(part)] if inspect.isclass(entry) else [entry]
-    )
+    parts = [vars(part) for part in entry.__mro__] if inspect.isclass(entry) else [{"__init__": entry}]
+    makers = [part["__init__"] for part in parts if "__init__" in part]
     names: set[str] = set()
     for maker in makers:
         parameters = inspect.signature(maker).parameters.values()
