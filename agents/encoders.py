@@ -7,12 +7,14 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
+from ..engine.machine.resources import format_bytes, free_memory
 from ..envs import Picture
 from ..interventions import StackedConv2d, Units
 from ..networks.stacked import StackedMaxPool2d
 from ..registry import Registry, bind, parse_call
 
 CHANNELS = -3  # the axis of channels
+STATES = 5  # numbers that training keeps for each weight: itself, its first value, its gradient, Adam's two averages
 Convolution = nn.Conv2d | StackedConv2d
 Draw = Callable[[Convolution], object]
 
@@ -62,11 +64,14 @@ def parse_encoder(text: str, picture: Picture) -> Design:
     if text == "auto":
         fits = not _too_small(nature(), picture)
         return nature() if fits else parse_encoder("minatar", picture)
-    call = parse_call(text)
-    factory = encoders.get(call.name)
-    design = factory(**bind(factory, call.params, call.name))
-    if not design.channels or min(design.channels) < 1:
-        raise ValueError(f"{call.name}: channels must be numbers of 1 or more, got {list(design.channels)}")
+    try:
+        call = parse_call(text)
+        factory = encoders.get(call.name)
+        design = factory(**bind(factory, call.params, call.name))
+        if not design.channels or min(design.channels) < 1:
+            raise ValueError(f"{call.name}: channels must be numbers of 1 or more, got {list(design.channels)}")
+    except ValueError as error:
+        raise ValueError(f"--encoder: {error}") from error
     if least := _too_small(design, picture):
         raise ValueError(
             f"images of {picture.height} × {picture.width} pixels are too small for --encoder {text}: "
@@ -75,20 +80,71 @@ def parse_encoder(text: str, picture: Picture) -> Design:
     return design
 
 
-def multiplications(design: Design, picture: Picture) -> int:
-    """Return the number of multiplications in the convolutions for one image."""
-    channels, sides, count = picture.channels, [picture.height, picture.width], 0
+class Kernels(NamedTuple):
+    """A convolution of an encoder: its inputs, outputs and the side of its kernels, and the pixels that it makes."""
+
+    inputs: int
+    outputs: int
+    side: int
+    pixels: int
+
+    @property
+    def weights(self) -> int:
+        return self.inputs * self.outputs * self.side**2
+
+
+def kernels_of(design: Design, picture: Picture) -> tuple[list[Kernels], int]:
+    """Return the convolutions of an encoder for these images, in forward order, and the number of its features."""
+    found, channels, sides = [], picture.channels, [picture.height, picture.width]
     for out, (kernel, stride) in zip(design.channels, design.kernels, strict=False):
         sides = [(side - kernel) // stride + 1 for side in sides]
-        count += prod(sides) * kernel**2 * channels * out
+        found.append(Kernels(channels, out, kernel, prod(sides)))
         channels = out
     if not design.kernels:
         for out in design.channels:
-            count += prod(sides) * 9 * channels * out
+            found.append(Kernels(channels, out, 3, prod(sides)))
             sides = [-(-side // 2) for side in sides]
-            count += prod(sides) * 4 * 9 * out * out
+            found += [Kernels(out, out, 3, prod(sides))] * 4
             channels = out
-    return count
+    return found, channels * prod(sides)
+
+
+def multiplications(design: Design, picture: Picture) -> int:
+    """Return the number of multiplications in the convolutions for one image."""
+    return sum(kernels.weights * kernels.pixels for kernels in kernels_of(design, picture)[0])
+
+
+def require_room(
+    text: str, picture: Picture, readers: Sequence[int], rows: int, members: int, device: str = "cpu"
+) -> None:
+    """Raise ValueError if an encoder needs more memory in training than is free, before anything is made.
+
+    It is a lower limit: that of the weights, their gradients and Adam's averages, and of what the convolutions return.
+    The layers behind count as if none was wider than usual, since wider ones are refused under their own names.
+
+    Args:
+        text: The encoder (see `parse_encoder`).
+        picture: The images.
+        readers: The widths of the linear layers that read the features, one for each network with such an encoder.
+        rows: The images of a batch.
+        members: The number of agents.
+        device: Where they are trained.
+    """
+    design = parse_encoder(text, picture)
+    kernels, features = kernels_of(design, picture)
+    of_kernels = len(readers) * sum(each.weights for each in kernels)
+    of_readers = features * sum(min(width, *design.hidden) for width in readers)
+    made = rows * (features + sum(each.outputs * each.pixels for each in kernels))
+    needed = 4 * members * (STATES * (of_kernels + of_readers) + made)
+    free = free_memory() if device == "cpu" else torch.cuda.mem_get_info(torch.device(device))[0]
+    if needed > free:
+        large = 2 * 4 * members * STATES * of_readers > needed  # the layers that read the features
+        size = f"{picture.height} × {picture.width}"
+        seen = f"gives {features:,} features of an image of {size} pixels, and " if large else ""
+        raise ValueError(
+            f"--encoder {text} {seen}needs {format_bytes(needed)} in training, but only {format_bytes(free)} of memory "
+            f"is free: use fewer channels or smaller images (gymnasium.wrappers.ResizeObservation)"
+        )
 
 
 def _too_small(design: Design, picture: Picture) -> int:

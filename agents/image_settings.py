@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 import tyro
 
 from ..engine.settings import Groups
+from ..registry.errors import UsageError
 from .limits import in_one_line
 from .settings import AgentSettings
 
@@ -59,9 +60,33 @@ class ImageSettings(AgentSettings):
         except ValueError:  # said where the network is made
             return True
 
+    def readers(self) -> tuple[int | None, ...]:
+        """Return the widths of the linear layers that read an encoder's features: one for each network with its own.
+
+        None stands for the width that is usual behind the encoder."""
+        raise NotImplementedError
+
+    def require_room(self, picture: "Picture", rows: int) -> None:
+        """Raise ValueError if networks that read these images need more memory than is free.
+
+        rows: The images of a batch."""
+        from .encoders import parse_encoder, require_room  # PyTorch, which help lines do without
+
+        usual = parse_encoder(self.encoder, picture).hidden[0]
+        widths = [usual if width is None else width for width in self.readers()]
+        require_room(self.encoder, picture, widths, rows, len(self.members), getattr(self, "device", "cpu"))
+
     def resolve(self) -> str | None:
+        note = self._choose_observations()
+        if self.observations == "vector" and self.encoder != "auto":
+            shown = next(iter(self.environments()), "the environment")
+            raise UsageError(f"--encoder {self.encoder} reads images, but {shown} is read as vectors: leave it out")
+        return in_one_line(note, super().resolve())
+
+    def _choose_observations(self) -> str | None:
+        """Replace "auto", and return a line for the user about what the environments show, if it says anything."""
         if self.observations != "auto":
-            return super().resolve()
+            return None
         from .spaces import describe_rows, describe_united, shows_images
 
         lines: list[str] = []
@@ -77,4 +102,4 @@ class ImageSettings(AgentSettings):
             lines.append(describe_united(self.environments(), self.kwargs, self.observations))
         if len(set(images)) == 1:  # else it is refused when the agent is made
             self.observations = "image" if images[0] else "vector"
-        return in_one_line(*lines, super().resolve())
+        return in_one_line(*lines)

@@ -1,9 +1,10 @@
 """The observation and action spaces that each agent supports."""
 
-from collections.abc import Iterable, Mapping
-from contextlib import ExitStack
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from typing import Any, NamedTuple, TypeVar
 
+import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 
@@ -20,6 +21,8 @@ from ..envs import (
     resolve_env,
     unite,
 )
+from ..envs.arguments import describe_refusal
+from ..envs.atari import SIDE, STACK
 from ..envs.fault import EnvironmentFault, text_of
 from ..envs.minigrid import WithoutMission
 from ..envs.shifts.base import wrappers_of
@@ -73,7 +76,10 @@ def row_space(
         ValueError: The observations cannot be turned into rows, they are images that the agent does not read, or the
             agent does not support the actions. The message names the environment and the agents that do.
     """
-    env = make_env(name, kwargs=kwargs, united=united)
+    with blaming_arguments(name, kwargs):
+        env = make_env(name, kwargs=kwargs, united=united)
+        if kwargs:
+            _try_out(env)
     try:
         flat = flatten(env, observations)
     except ValueError as error:
@@ -110,6 +116,28 @@ def row_space(
     return RowSpace(spaces.flatdim(shown), action, str(shown.dtype), picture)
 
 
+@contextmanager
+def blaming_arguments(name: str, kwargs: Mapping[str, Any] | None) -> Iterator[None]:
+    """Turn a fault of an environment that is given keyword arguments into ValueError, which says what to change."""
+    try:
+        yield
+    except EnvironmentFault as fault:
+        if not kwargs:
+            raise
+        raise ValueError(f"--env-kwargs: {describe_refusal(name, kwargs, fault)}") from fault
+
+
+def _try_out(env: gym.Env) -> None:
+    """Begin an episode and make a step, since some arguments are wrong only then. Close the environment if it fails."""
+    try:
+        env.reset(seed=0)
+        env.action_space.seed(0)
+        env.step(env.action_space.sample())
+    except EnvironmentFault:
+        env.close()
+        raise
+
+
 def unite_environments(
     names: Iterable[str], kwargs: Mapping[str, Any] | None = None, observations: Observations = "auto"
 ) -> United | None:
@@ -120,9 +148,11 @@ def unite_environments(
     if len(several) < 2:
         return None
     with ExitStack() as stack:
-        envs = {name: make_env(name, kwargs=kwargs) for name in several}
-        for env in envs.values():
-            stack.callback(env.close)
+        envs = {}
+        for name in several:
+            with blaming_arguments(name, kwargs):
+                envs[name] = make_env(name, kwargs=kwargs)
+            stack.callback(envs[name].close)
         return unite(envs, observations)
 
 
@@ -176,6 +206,8 @@ def shows_images(name: str, kwargs: Mapping[str, Any] | None = None, observation
 
 def picture_in(name: str, kwargs: Mapping[str, Any], observations: Observations) -> list[Picture]:
     """Return how the image lies in an environment's rows, as a list that is empty if it shows none."""
+    if resolve_env(name).startswith("ALE/"):
+        return [Picture(STACK, SIDE, SIDE)]
     env = make_env(name, kwargs=kwargs)
     env.close()
     image = find_image(env.observation_space, observations)

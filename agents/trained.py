@@ -14,8 +14,8 @@ from ..envs.fault import text_of
 from ..envs.guard import find_fault
 from ..registry import tell
 from ..registry.errors import RunError, UsageError
-from .dqn.agent import Pixels
 from .evaluate import Member, evaluate
+from .games import is_game
 from .image_settings import ImageSettings
 from .stream import EnvTask
 from .work import AgentWork
@@ -124,7 +124,7 @@ class Trained:
 
     def _prepare(self, observation: Any, env: str) -> tuple[NDArray[Any], bool]:
         """Return the observations in the form that the agent reads, (n, …), and whether there was a single one."""
-        if isinstance(self._work.spaces[env], Pixels):
+        if is_game(env):
             array = np.asarray(observation)
             return (array[None], True) if array.ndim == 3 else (array, False)
         if env not in self._flat_envs:

@@ -35,6 +35,7 @@ from ..interventions import Learner
 from ..metrics import human_normalized
 from ..registry.errors import Diverged, EnvironmentFailed, RunError
 from .agent import Agent
+from .image_settings import ImageSettings
 from .rates import rate_at, scale_rates
 from .returns_by_task import mean_returns, returns_on
 from .settings import AgentSettings
@@ -82,6 +83,9 @@ class AgentWork(Work):
             self.spaces = {name: self.space(name) for name in names}
         except EnvironmentFault as fault:
             raise RunError(str(fault)) from fault
+        for space in self.spaces.values():
+            if isinstance(settings, ImageSettings) and (picture := getattr(space, "picture", None)) is not None:
+                settings.require_room(picture, self.rows)
         self.agent = self.new_agent(settings, self.spaces)
         self.task = self.tasks[0]
         self.now = 0  # the step of the run

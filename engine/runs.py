@@ -125,12 +125,15 @@ def prepare(
             parent = trunks.enter_context(RunDirectory.open(trunk))
             settings, step, source = kind.forks().choose_start(settings, parent, start.step)
             start = Start(step)
+        notes: list[str] = []
         with keep_working_directory():
-            work = build(kind, settings, warn)
+            work = build(kind, settings, notes.append)
         try:
             torchrun.require_whole()
             with keep_working_directory():
                 hooks = attach_hooks(work, spec.hooks, start.step)
+            for line in notes:  # not before, as in `build`
+                warn(line)
             spec = replace(spec, settings=work.settings, start=start)
             with held.writing() if held else nullcontext():
                 if source:

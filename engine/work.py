@@ -99,8 +99,12 @@ class Work(ABC):
         """The context in which updates are computed, chosen by the networks' sizes (see `faster_products`)."""
         layers = [layer.module for learner in self.learners.values() for layer in learner.layers]
         weights = [layer.weight for layer in layers if isinstance(layer, nn.Linear | StackedLinear)]
-        rows = prod(getattr(self.settings, name) for name in self.batch) if self.batch else 0
-        return faster_products(weights, rows)
+        return faster_products(weights, self.rows)
+
+    @property
+    def rows(self) -> int:
+        """The rows of data, of each member, that a product in an update has at least; 0 if that is not known."""
+        return prod(getattr(self.settings, name) for name in self.batch) if self.batch else 0
 
     def enter(self, task: Any) -> None:  # noqa: B027  (most have the same shape throughout)
         """Give networks and optimizers the shape that they have in this task, for example by adding adapters.

@@ -1,4 +1,4 @@
-"""Atari games as uint8 stacks of four grey frames, for DQN.
+"""Atari games as uint8 stacks of four grey frames, for DQN and PPO.
 
 ALE's vector environment (C++) plays and preprocesses the games. All its settings are given here, because its defaults
 differ. The result equals `gymnasium.wrappers.AtariPreprocessing` pixel for pixel (the tests compare them).
@@ -17,7 +17,7 @@ from .make import games, import_ale, resolve_env
 from .shifts import Shifted, Shifts
 from .vector import Envs, Episode, StepResult, Vector, require_one_each
 
-STACK = 4
+STACK, SIDE = 4, 84  # frames of an observation, pixels of a side
 
 
 class AtariVector:
@@ -69,8 +69,8 @@ class AtariVector:
             full_action_space=False,
             continuous=False,
             autoreset_mode=AutoresetMode.SAME_STEP,
-            img_height=84,
-            img_width=84,
+            img_height=SIDE,
+            img_width=SIDE,
             grayscale=True,
             stack_num=STACK,
             frameskip=4,
@@ -249,7 +249,7 @@ def _make_game(env_id: str, sticky: float, sticky_per: str, max_frames: int, ren
         render_mode=render_mode,
     )
     try:
-        env = AtariPreprocessing(env, noop_max=0, frame_skip=4, screen_size=84)
+        env = AtariPreprocessing(env, noop_max=0, frame_skip=4, screen_size=SIDE)
     except gym.error.DependencyNotInstalled as error:
         raise ImportError("shifts and videos of Atari games need OpenCV: pip install 'supple[atari]'") from error
     return Sticky(env, sticky) if sticky and sticky_per == "step" else env

@@ -2,11 +2,12 @@
 
 import reprlib
 from textwrap import shorten
+from traceback import extract_tb
 from typing import Any
 
 import numpy as np
 
-from ..registry import one_line
+from ..registry import one_line, shown
 
 BLAMED = (Exception, SystemExit)  # for which the environment is to blame; Ctrl-C is not its fault
 LONGEST = 300  # characters of the original error message
@@ -44,7 +45,11 @@ class ExplosionInfo(dict[Any, Any]):
 
 
 def describe_error(call: str, error: BaseException) -> str:
-    """Return a description of a call that raised an error, such as `step() raised OSError: …`."""
+    """Return a description of a call that raised an error, such as `step() raised OSError: …`.
+
+    An `assert` without a message is shown itself."""
+    if isinstance(error, AssertionError) and not str(error) and (frames := extract_tb(error.__traceback__)):
+        return f"{call} raised AssertionError by `{shown(frames[-1].line or 'assert')}`"
     return f"{call} raised {one_line(error)}"
 
 

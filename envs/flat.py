@@ -112,6 +112,8 @@ def _real_dtype(numbers: spaces.Box) -> np.dtype[Any]:
     """Return the type in which the numbers of a Box become real ones."""
     if np.issubdtype(numbers.dtype, np.floating):
         return np.dtype(np.float32 if numbers.dtype.itemsize <= 4 else np.float64)
+    if np.can_cast(numbers.dtype, np.float32):  # without a look at the bounds, which takes long for large images
+        return np.dtype(np.float32)
     largest = max(float(np.abs(bound.astype(np.float64)).max(initial=0)) for bound in (numbers.low, numbers.high))
     return np.dtype(np.float32 if largest <= EXACT else np.float64)
 

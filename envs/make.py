@@ -53,6 +53,7 @@ SHORT_NAMES = {
     **{f"h1-{task}": f"h1-{task}-v0" for task in H1_TASKS},
 }
 
+CREATOR = "was raised from the environment creator"
 OTHERS = "(games: `supple list games`; your own: --plugin FILE)"
 
 _log = logging.getLogger("supple.envs.mujoco")
@@ -230,7 +231,8 @@ def _make_registered(
             raise ValueError(f"{env_id} can no longer be made: its successor is {newer!r}") from error
         raise  # its message already says what to install
     except BLAMED as error:
-        raise EnvironmentFault(env_id, describe_error("making it", error)) from error
+        original = error.__cause__ if CREATOR in str(error) else None  # without the text that Gymnasium appends
+        raise EnvironmentFault(env_id, describe_error("making it", original or error)) from error
     if shows_mission(env):
         env = WithoutMission(env)
     if newer:

@@ -41,8 +41,10 @@ class Picture(NamedTuple):
 
     def __str__(self) -> str:
         order = "last" if self.last else "first"
-        scale = "not scaled" if math.isnan(self.low) else f"scaled from {self.low:g}…{self.high:g} to 0…1"
-        return f"images of {self.height} × {self.width} pixels and {self.channels} channels (channels {order}), {scale}"
+        scale = ", not scaled" if math.isnan(self.low) else f", scaled from {self.low:g}…{self.high:g} to 0…1"
+        as_is = (self.low, self.high) == (0, 1)
+        shape = f"{self.height} × {self.width} pixels and {self.channels} channels (channels {order})"
+        return f"images of {shape}{'' if as_is else scale}"
 
 
 class SpacePart(NamedTuple):

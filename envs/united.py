@@ -9,7 +9,7 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 from .fault import text_of
-from .pictures import Observations, find_image, picture_of
+from .pictures import Observations, SpacePart, find_image, picture_of
 
 
 class United(NamedTuple):
@@ -46,10 +46,8 @@ def unite(envs: Mapping[str, gym.Env], observations: Observations = "auto") -> U
         kinds[name] = kind = _kind(shown[name], None if image is None or image.name else image.space)
         first = next(iter(kinds))
         if kind != kinds[first]:
-            raise ValueError(
-                f"{first} and {name} show {text_of(shown[first])} and {text_of(shown[name])}: the environments of a "
-                "sequence need images that differ in nothing but their channels"
-            )
+            seen = " and ".join(f"{env} shows {_describe(shown[env], images[env])}" for env in (first, name))
+            raise ValueError(f"{seen}: the environments of a sequence need {_needed(images[first], image)}")
         counts.append(0 if image is None or image.name else _channels(image.space)[1])
     numbers = [int(env.action_space.n) for env in envs.values() if isinstance(env.action_space, spaces.Discrete)]
     actions = max(numbers) if len(numbers) == len(envs) else 0
@@ -64,6 +62,24 @@ def _kind(shown: spaces.Space, image: spaces.Space | None) -> tuple[object, ...]
     axis, _ = _channels(image)
     sides = [side for place, side in enumerate(image.shape or ()) if place != axis]
     return axis, tuple(sides), image.dtype, picture_of(image)[-2:]
+
+
+def _describe(shown: spaces.Space, image: SpacePart | None) -> str:
+    """Return what an environment shows, in words."""
+    if image is not None:
+        return f"{picture_of(image.space)}, {image.space.dtype}{image.name and f', in {image.name}'}"
+    if isinstance(shown, spaces.Box) and len(shown.shape) == 1:
+        return f"vectors of {shown.shape[0]} numbers"
+    return text_of(shown)
+
+
+def _needed(first: SpacePart | None, other: SpacePart | None) -> str:
+    """Return what the observations of a sequence must be, by those of two environments that do not fit."""
+    if (first is None) != (other is None):
+        return "either images or vectors in all (ppo also reads images as vectors, with --observations vector)"
+    if first is not None and other is not None and (first.name or other.name):
+        return "equal observations if images are only a part of them"
+    return "images that differ in nothing but their channels"
 
 
 def _channels(image: spaces.Space) -> tuple[int, int]:

@@ -19,6 +19,7 @@ from .names import did_you_mean
 
 LEVELS = 64  # of nested lists and objects; many more would exhaust the stack of recursive functions
 LISTS = (list, tuple)
+SHOWN = 40  # characters of a value in messages
 NAMES = {bool: "true or false", int: "an integer", float: "a finite number", str: "a text", Path: "a path"}
 NAMES |= dict.fromkeys(LISTS, "a list")
 
@@ -186,12 +187,16 @@ def describe_value(value: Any, null: str = "null") -> str:
     """Return a short text for a value, for error messages: as in JSON, with the word `null` for None."""
     if value is None:
         return null
+    if isinstance(value, LISTS) and value and not any(isinstance(item, (*LISTS, dict)) for item in value):
+        text = ", ".join(describe_value(item, null) for item in value[:SHOWN])
+        if len(text) <= SHOWN:
+            return f"[{text}]"
     if isinstance(value, (*LISTS, dict)):
         return f"{'an object' if isinstance(value, dict) else 'a list'} of {len(value)}"
     if not isinstance(value, bool | int | float | str):
         return summary(value)
     text = json.dumps(value)
-    return text if len(text) <= 40 else f"{text[:40]} …"
+    return text if len(text) <= SHOWN else f"{text[:SHOWN]} …"
 
 
 def _describe_type(wanted: Any, null: str) -> str:

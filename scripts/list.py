@@ -119,7 +119,7 @@ def environments() -> Entries:
         for name in plugin.registered["environment"]:
             yield Entry(name, f"registered by {plugin.name}")
     yield Entry("…", "any other Gymnasium id: vectors or images; discrete actions for dqn, continuous ones for sac")
-    yield Entry("…", "games of Atari for dqn, of MinAtar and MiniGrid: supple list games")
+    yield Entry("…", "games of Atari, MinAtar and MiniGrid: supple list games")
 
 
 def games() -> Entries:
@@ -132,6 +132,18 @@ def games() -> Entries:
             yield from (Entry(*item) for item in sorted(names().items()))
         except ImportError as error:
             yield Entry("…", str(error))
+
+
+def encoders() -> Entries:
+    from supple.agents.encoders import encoders as registry
+
+    return registered(registry)
+
+
+def samplings() -> Entries:
+    from supple.agents.offpolicy.sampling import samplings as registry
+
+    return registered(registry)
 
 
 def sequences() -> Entries:
@@ -166,7 +178,10 @@ def suites() -> Entries:
         yield Entry(name, about(name), kinds=kinds_of(name))
 
 
-ALSO = {"hooks": "interventions"}  # as options call them
+ALSO = {  # as options call them, and as games are called
+    "hooks": "interventions", "replay_sampling": "samplings", "replay-sampling": "samplings",
+    **dict.fromkeys(("atari", "minatar", "minigrid"), "games"),
+}  # fmt: skip
 LONG = ("games",)  # filtered only on request
 WIDTH, LINES = 80, 2  # of the names of a topic, if all topics are listed
 TOPICS: dict[str, tuple[str, Callable[[], Entries]]] = {  # where the names are typed, and the names
@@ -181,6 +196,8 @@ TOPICS: dict[str, tuple[str, Callable[[], Entries]]] = {  # where the names are 
     "games": ("--env, --sequence", games),
     "sequences": ("--sequence", sequences),
     "shifts": ("--shift", shifts),
+    "encoders": ("--encoder, for images", encoders),
+    "samplings": ("--replay-sampling", samplings),
 }
 
 

@@ -61,6 +61,9 @@ class Pixels(NamedTuple):
     width: int
     actions: int
 
+    def __str__(self) -> str:
+        return f"stacks of {self.stack} frames of {self.height} × {self.width} pixels and {self.actions} actions"
+
     @property
     def layout(self) -> ReplayLayout:
         """The layout of the replay memory."""
@@ -89,6 +92,9 @@ class RowSizes(NamedTuple):
     actions: int
     picture: Picture | None = None
     bytes: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.picture or f'vectors of {self.size} numbers'} and {self.actions} actions"
 
     @property
     def layout(self) -> ReplayLayout:

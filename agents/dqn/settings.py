@@ -8,7 +8,8 @@ from typing import Annotated, ClassVar, Literal
 import tyro
 
 from ...engine.settings import Device, Groups, device_here
-from ..image_settings import ImageSettings
+from ...registry.errors import UsageError
+from ..games import GameSettings
 from ..limits import (
     compile_problem,
     drawn_by_member,
@@ -28,17 +29,11 @@ LARGEST = 2**19  # weights between hidden layers from which on a stack saves lit
 
 
 @dataclass(kw_only=True)
-class DQNSettings(ImageSettings):
+class DQNSettings(GameSettings):
     num_envs: int = 4
     """Number of parallel copies of the environment."""
     eval_every: int = 250_000
     """Environment steps between evaluations; 0: only at the end of each task."""
-    sticky: float = 0.25
-    """Probability that an Atari game repeats the previous action (sticky actions)."""
-    sticky_per: Annotated[Literal["frame", "step"], tyro.conf.arg(metavar="frame|step")] = "frame"
-    """Draw sticky actions per frame, as ALE does, or per agent step, as FIRE's released code does."""
-    max_frames: int = 108_000
-    """Frames after which an Atari episode is truncated. One agent step is 4 frames."""
     replay_ratio: float = 1.0
     """Gradient steps per environment step. The DQN paper uses 0.25, the FIRE paper 1."""
     batch_size: int = 32
@@ -115,26 +110,23 @@ class DQNSettings(ImageSettings):
     """On a GPU, record the update as a CUDA graph and replay it, which is faster."""
 
     groups: ClassVar[Groups] = {
-        "environment": ("sticky", "sticky_per", "max_frames", "clip_rewards"),
+        "environment": ("clip_rewards",),
         "network": ("hidden", "widths", "activation", "normalization", "initialization", "softmax_values"),
         "measuring": ("eval_epsilon",),
         "speed": ("replay_folder", "device", "precision", "compile", "capture"),
     }
     stackable = True
     same_network: ClassVar[tuple[str, ...]] = (
-        *ImageSettings.same_network, "learning_rate", "gamma", "exploration", "exploration_start", "exploration_steps",
+        *GameSettings.same_network, "learning_rate", "gamma", "exploration", "exploration_start", "exploration_steps",
         "eval_epsilon",
     )  # fmt: skip
     shrinks: ClassVar[tuple[str, ...]] = (
-        *ImageSettings.shrinks, "learning_starts", "exploration_steps", "target_period", "priming_updates",
+        *GameSettings.shrinks, "learning_starts", "exploration_steps", "target_period", "priming_updates",
         "replay_size",
     )  # fmt: skip
 
     def least(self, name: str) -> tuple[int, int]:
         return (self.batch_size, 1) if name == "replay_size" else super().least(name)
-
-    def episode_limit(self, env: str) -> int | None:
-        return self.max_frames // 4 if env.startswith("ALE/") else super().episode_limit(env)
 
     @property
     def untrained_steps(self) -> int:
@@ -143,7 +135,7 @@ class DQNSettings(ImageSettings):
     def unstackable(self) -> str:
         if reason := super().unstackable():
             return reason
-        if self._on_cpu() and any(name.startswith("ALE/") for name in self.environments()):
+        if self._on_cpu() and self.plays_games():
             return "on a CPU, the networks of Atari games are no faster in a stack"
         return ""
 
@@ -153,16 +145,19 @@ class DQNSettings(ImageSettings):
             return True
         return sum(a * b for a, b in pairwise(self.widths)) <= LARGEST and not self.has_large_convolutions()
 
+    def readers(self) -> tuple[int | None, ...]:
+        return (self.hidden,)
+
     def _on_cpu(self) -> bool:
         return self.device != "cuda" and device_here(self.device) == "cpu"
 
     def problems(self) -> Iterator[str]:
         yield from super().problems()
         yield from not_positive(
-            self, "max_frames", "replay_ratio", "batch_size", "replay_size", "target_period", "learning_rate",
+            self, "replay_ratio", "batch_size", "replay_size", "target_period", "learning_rate",
             "adam_epsilon", "rmsprop_epsilon", "exploration_steps", "hidden", "widths",
         )  # fmt: skip
-        yield from outside_unit_interval(self, "sticky", "gamma", "exploration_start", "exploration", "eval_epsilon")
+        yield from outside_unit_interval(self, "gamma", "exploration_start", "exploration", "eval_epsilon")
         yield from wrong_adam_betas(self.adam_betas)
         of_other = ("adam_betas", "adam_epsilon") if self.optimizer == "rmsprop" else RMSPROP
         if given := [name for name in of_other if getattr(self, name) != getattr(DQNSettings, name)]:
@@ -171,12 +166,8 @@ class DQNSettings(ImageSettings):
         for name in ("rmsprop_decay", "rmsprop_momentum"):
             if not 0.0 <= (share := getattr(self, name)) < 1.0:
                 yield f"--{name.replace('_', '-')} must lie in [0, 1), got {share}"
-        if self.observations == "vector" and any(name.startswith("ALE/") for name in self.environments()):
-            yield "--observations vector: DQN reads Atari games as images: use --observations auto"
         yield from wrong_sampling(self.replay_sampling)
         yield from negative(self, "learning_starts", "priming_updates", "weight_decay", "max_grad_norm")
-        if self.env_workers and self.sticky_per == "step":
-            yield "--sticky-per step draws one number for all copies of a game, in one process: use --env-workers 0"
         if self.life is not None and self.learning_starts >= self.life:
             yield f"--learning-starts is {self.learning_starts}, but the agent has only {self.life} steps: lower it"
         if self.replay_size < self.batch_size:
@@ -185,6 +176,10 @@ class DQNSettings(ImageSettings):
     def resolve(self) -> str | None:
         self.device = device_here(self.device)
         notes = [super().resolve()]
+        if self.observations == "image" and self.widths != DQNSettings.widths:
+            raise UsageError("--widths is for vectors, but observations are images: use --hidden")
+        if self.observations == "vector" and self.hidden is not None:
+            raise UsageError("--hidden is for images, but observations are vectors: use --widths")
         if self.compile == "auto":
             self.compile = "on" if self._compile_pays() else "off"
         elif self.compile == "on" and self.device == "cuda":
@@ -198,5 +193,5 @@ class DQNSettings(ImageSettings):
     def _compile_pays(self) -> bool:
         _, steps = self.stream()
         updates = steps * self.cycles * self.replay_ratio + self.priming_updates
-        games = any(name.startswith("ALE/") for name in self.environments())
-        return updates >= COMPILE_PAYS_AFTER and self.device != "cuda" and not games and self.show_images()
+        pays = updates >= COMPILE_PAYS_AFTER and self.device != "cuda"
+        return pays and not self.plays_games() and self.show_images()

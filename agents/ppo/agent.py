@@ -88,6 +88,7 @@ class PPO:
         self.stack = (len(s.members),) if s.stacked else ()
         self._draws = generators(s, "initial parameters")
         self.spaces = spaces = share_space(spaces) if s.heads == "one" else dict(spaces)
+        self.check_memory(runs=1)  # before the networks of large images are made, which takes long
         self.activations = activation_generators(s, self.device)
         self.network = self._new_network().to(self.device)
         self.noise = generators(s, "action noise")
@@ -190,7 +191,11 @@ class PPO:
         self._observe(observations)
 
     def _observe(self, rows: Array) -> None:
-        self.current = self.normalizers.observe(by_member(rows, self.stack), self.key)
+        self.current = self.normalizers.observe(self._flatten(rows), self.key)
+
+    def _flatten(self, observations: NDArray[Any]) -> NDArray[Any]:
+        """Return observations, (rows, …), as rows of numbers of each member, (*stack, n, d)."""
+        return by_member(observations.reshape(len(observations), -1), self.stack)
 
     def act(self) -> np.ndarray:
         """Sample an action for each current observation, (rows, *shape)."""
@@ -214,10 +219,10 @@ class PPO:
 
     def remember(self, result: StepResult) -> None:
         """Store the result of the actions that `act` returned."""
-        reward, terminated, truncated, final = (
-            by_member(rows, self.stack)
-            for rows in (result.reward, result.terminated, result.truncated, result.final_obs)
+        reward, terminated, truncated = (
+            by_member(rows, self.stack) for rows in (result.reward, result.terminated, result.truncated)
         )
+        final = self._flatten(result.final_obs)
         rewards = self.normalizers.scale(reward, terminated | truncated, self.key)
         self.normalizers.begin(final, self.key)
         self.rollout.add(self.current, self._outputs, self._actions, rewards, terminated, truncated)
@@ -236,7 +241,7 @@ class PPO:
             acting = self.network.make_policy(key)
 
             def act(rows: NDArray[Any]) -> np.ndarray:
-                observations = self.normalizers.normalize(by_member(rows, self.stack), key)
+                observations = self.normalizers.normalize(self._flatten(rows), key)
                 outputs = self._outputs_of(acting, observations)
                 return policy.best(outputs).reshape(-1, *policy.shape)
 
@@ -347,7 +352,7 @@ class PPO:
         if needed > (free := free_memory()):
             raise ValueError(
                 f"--rollout-steps {s.rollout_steps} with --num-envs {s.num_envs} needs {format_bytes(needed)} of "
-                f"memory, but only {format_bytes(free)} is free"
+                f"memory, but only {format_bytes(free)} is free: lower one of them"
             )
 
     def _trained_parameters(self, hooks: HookDriver) -> list[Tensor]:

@@ -63,7 +63,7 @@ def _only_picture(spaces: Mapping[str, PolicySpace], adapter: int) -> Picture | 
             shown = [str(picture or "vectors") for picture in (space.picture, other.picture)]
             raise ValueError(
                 f"all environments have one body, which needs equal images, but {first} shows {shown[0]} and {env} "
-                f"{shown[1]}: wrap the environments, or read pixels as vectors with --observations vector"
+                f"{shown[1]}: wrap the environments, or, if none is a game, use --observations vector"
             )
     if adapter and space.picture is not None:
         raise ValueError(f"--adapter {adapter} is for vectors, and {first} shows {space.picture}: use --adapter 0")

@@ -8,7 +8,7 @@ import tyro
 
 from ...engine.settings import Device, Groups, device_here
 from ...registry.errors import UsageError
-from ..image_settings import ImageSettings
+from ..games import GameSettings
 from ..limits import compile_problem, in_one_line, negative, not_positive, outside_unit_interval, wrong_adam_betas
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ COMPILE_PAYS_AFTER = 250_000  # environment steps per environment: saves about 0
 
 
 @dataclass(kw_only=True)
-class PPOSettings(ImageSettings):
+class PPOSettings(GameSettings):
     rollout_steps: int = 256
     """Steps of each copy between updates. A batch has rollout_steps × num_envs transitions."""
     epochs: int = 10
@@ -107,7 +107,7 @@ class PPOSettings(ImageSettings):
     }  # fmt: skip
     stackable = True
     same_network: ClassVar[tuple[str, ...]] = (
-        *ImageSettings.same_network, "learning_rate", "gamma", "gae_lambda", "clip", "entropy_coefficient",
+        *GameSettings.same_network, "learning_rate", "gamma", "gae_lambda", "clip", "entropy_coefficient",
         "value_coefficient", "max_grad_norm",
     )  # fmt: skip
 
@@ -131,6 +131,11 @@ class PPOSettings(ImageSettings):
             defaults["adapter"] = 256
         return replace(self, **{name: value for name, value in defaults.items() if getattr(self, name) is None})
 
+    def readers(self) -> tuple[int | None, ...]:
+        both = self.hidden, self.value_hidden
+        width, of_value = (None if widths is None else next(iter(widths), 0) for widths in both)
+        return (width,) if self.share_value else (width, width if of_value is None else of_value)
+
     def worth_stacking(self) -> bool:
         return device_here(self.device) == "cuda" or not self.has_large_convolutions()
 
@@ -152,6 +157,8 @@ class PPOSettings(ImageSettings):
         yield from not_positive(self, "hidden", "value_hidden")
         if self.value_hidden is not None and self.share_value:
             yield "--value-hidden needs separate hidden layers for the value function: add --share-value False"
+        if self.restart_episodes and self.plays_games():
+            yield "--restart-episodes True cannot interrupt the episodes of Atari games: leave it out"
         yield from outside_unit_interval(self, "gamma", "gae_lambda", "target_lambda")
         yield from negative(self, "adapter", "weight_decay", "max_grad_norm")
         yield from wrong_adam_betas(self.adam_betas)

@@ -1,10 +1,12 @@
 """The environments of PPO, and their spaces."""
 
+import math
 from collections.abc import Mapping, Sequence
 from functools import partial
 
 from ...engine.storage.run_directory import RunDirectory
-from ...envs import Envs, Vector, WorkerVector, has_friction, side_by_side
+from ...envs import Envs, Picture, Vector, WorkerVector, has_friction, side_by_side
+from ..games import is_game, look_at_game, make_games
 from ..spaces import row_space
 from ..stream import EnvTask
 from ..work import AgentWork, World, make_flat
@@ -23,6 +25,9 @@ class PPOWork(AgentWork):
 
     def space(self, env: str) -> PolicySpace:
         s = self.settings
+        if is_game(env):
+            shape, actions = look_at_game(s, env)
+            return PolicySpace(math.prod(shape), policy_for(actions), "uint8", Picture(*shape))
         row = row_space(env, "ppo", s.kwargs, observations=s.observations, images=True, united=self.united)
         dtype = row.dtype if row.picture else "float32"
         return PolicySpace(row.observation, policy_for(row.action), dtype, row.picture)
@@ -32,6 +37,8 @@ class PPOWork(AgentWork):
 
     @staticmethod
     def envs(settings: PPOSettings, env: str, worlds: Sequence[World]) -> Envs:
+        if is_game(env):
+            return make_games(settings, env, worlds)
         clips = {"clip_actions": settings.clip_actions}
         makes = [partial(make_flat, env, {**world, **clips}, settings.observations) for world in worlds]
         return side_by_side(makes, **settings.stepping)
@@ -48,6 +55,6 @@ class PPOWork(AgentWork):
     def held_out(self, env: str, worlds: Sequence[World]) -> Envs | None:
         """Return copies with another friction, or None if the environment has no friction."""
         s = self.settings
-        if not has_friction(env, s.kwargs):
+        if is_game(env) or not has_friction(env, s.kwargs):
             return None
         return self.envs(s, env, [{**world, "friction": s.eval_friction} for world in worlds])

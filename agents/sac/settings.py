@@ -119,6 +119,10 @@ class SACSettings(ImageSettings):
     def untrained_steps(self) -> int:
         return self.learning_starts * self.action_repeat
 
+    def readers(self) -> tuple[int | None, ...]:
+        actor, critic = (self.actor_width, self.critic_width) if self.network == "simba" else 2 * self.hidden[:1]
+        return actor, *[critic] * self.critics
+
     def worth_stacking(self) -> bool:
         widths = (self.actor_width, self.critic_width) if self.network == "simba" else self.hidden
         if self.device == "cuda" or device_here(self.device) == "cuda":

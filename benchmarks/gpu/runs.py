@@ -22,6 +22,7 @@ from functools import partial
 from pathlib import Path
 from unittest.mock import patch
 
+import gymnasium as gym
 import numpy as np
 import torch
 import tyro
@@ -56,8 +57,31 @@ ON_POLICY = {
     "num_envs": 2, "rollout_steps": 10, "epochs": 1, "minibatch_size": 10, "hidden": (8, 8), "adapter": 4,
     "compile": "off",
 } | EPISODES  # fmt: skip
+IMAGES = {"hidden": (8,), "adapter": None}
+PAST = {  # two games, and evaluations on the first after the second
+    "sequence": "minatar:breakout,minatar:freeway", "cycles": 1, "eval_tasks": "past", "schedule": "linear",
+    "schedule_over": "run",
+}  # fmt: skip
 TRACK = {"measure_every": 4, "checkpoint_every": 4}
 TEXT = {"model": "llama:32x2", "precision": "bfloat16", "batch_size": 4, "max_new_tokens": 2}
+
+
+class Frames(gym.Env):
+    """Images of random bytes, 64 × 64 × 3."""
+
+    observation_space = gym.spaces.Box(0, 255, (64, 64, 3), np.uint8)
+    action_space = gym.spaces.Discrete(3)
+
+    def reset(self, *, seed: int | None = None, options: object = None) -> tuple[np.ndarray, dict[str, object]]:
+        super().reset(seed=seed)
+        return self.np_random.integers(0, 256, (64, 64, 3), np.uint8), {}
+
+    def step(self, action: int) -> tuple[np.ndarray, float, bool, bool, dict[str, object]]:
+        return self.np_random.integers(0, 256, (64, 64, 3), np.uint8), float(action == 0), False, False, {}
+
+
+gym.register("Frames-v0", Frames)
+gym.register("HeavyPendulum-v0", gym.spec("Pendulum-v1").entry_point, kwargs={"g": 15.0})
 
 
 @dataclass(frozen=True)
@@ -92,6 +116,23 @@ def make_runs(data: Path) -> dict[str, tuple[str, dict[str, object]]]:
         "sac": ("sac", OFF_POLICY | {"env": "Pendulum-v1", "actor_width": 8, "critic_width": 8, "compile": "off"}),
         "sac, two seeds": ("sac", OFF_POLICY | {
             "env": "Pendulum-v1", "actor_width": 8, "critic_width": 8, "compile": "off", "seeds": (0, 1),
+        }),
+        "ppo, images": ("ppo", ON_POLICY | IMAGES | {
+            "env": "Frames-v0", "encoder": "nature(channels=[4,4,4])", "num_envs": 8, "steps_per_task": 80,
+            "schedule": "linear", "shift": "negate_reward",
+        }),
+        "ppo, minatar": ("ppo", ON_POLICY | IMAGES | PAST | {"encoder": "minatar(channels=[4])"}),
+        "dqn, minatar": ("dqn", OFF_POLICY | PAST | {
+            "encoder": "minatar(channels=[4])", "hidden": 8, "optimizer": "rmsprop",
+            "replay_sampling": "recency(horizon=20)",
+        }),
+        "dqn, reservoir": ("dqn", OFF_POLICY | {
+            "env": "CartPole-v1", "widths": (8, 8), "seeds": (0, 1), "optimizer": "rmsprop", "schedule": "linear",
+            "replay_sampling": "reservoir",
+        }),
+        "sac, heads": ("sac", OFF_POLICY | {
+            "sequence": "Pendulum-v1,HeavyPendulum-v0", "cycles": 1, "heads": "environment", "eval_tasks": "past",
+            "schedule": "cosine", "actor_width": 8, "critic_width": 8, "compile": "off",
         }),
         "sac, mlp": ("sac", OFF_POLICY | {"env": "Pendulum-v1", "network": "mlp", "hidden": (8, 8), "compile": "off"}),
         "vision, two seeds": ("vision", TRACK | vision),

@@ -70,6 +70,8 @@ ENTRIES = {
     "gpu-ppo-stacks": Entry("PPO of several seeds, CartPole, 3 × 128", "environment steps/s", "on_cuda:ppo_stacks", 5),
     "gpu-dqn-stacks": Entry("DQN of several seeds, 4 copies each", "gradient steps/s", "on_cuda:dqn_stacks", 5),
     "gpu-ppo": Entry("PPO, 8 × HalfCheetah-v5, SB3's settings", "environment steps/s", "on_cuda:ppo", 3),
+    "gpu-ppo-images": Entry("PPO on images, 8 copies", "environment steps/s", "on_cuda:ppo_images", 3),
+    "gpu-dqn-minatar": Entry("DQN on 4 × MinAtar Breakout, batch 32", "gradient steps/s", "on_cuda:dqn_minatar", 5),
     "gpu-classifiers": Entry("Classifiers on a GPU and a CPU", "updates/s", "on_cuda:classifiers", 3),
     "gpu-interventions-vgg": Entry("VGG-16, 64×64, batches of 256, 25,600 images", "", "on_cuda:interventions", 5),
     "gpu-gpt-124m": Entry("GPT of 124M, 12 × 1,024 tokens, bfloat16", "tokens/s", "on_cuda:gpt", 3),

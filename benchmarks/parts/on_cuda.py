@@ -9,11 +9,13 @@ from itertools import product
 from typing import Any
 
 import floors
+import gymnasium as gym
 import numpy as np
 import subjects
 import torch
 from entries import Asked, Turn, Turns
 from sides_gpt import SIZES, Size, our_turn, peer_turn
+from sides_images import Shown
 from stepped import NO_HOOKS, SteppedAgent
 from timing import seconds
 
@@ -202,6 +204,64 @@ def ppo_stacks(asked: Asked) -> Turns:
         for seeds in counts
         for name, way in ways.items()
     }
+
+
+def ppo_images(asked: Asked) -> Turns:
+    """PPO, eight copies, ten epochs of minibatches of 64, compiled: images of 64 × 64 × 3 and the Nature DQN's
+    convolutions, and MinAtar's Breakout with its own."""
+    if "Shown-v0" not in gym.registry:
+        gym.register("Shown-v0", Shown)
+    rollout = 4 if asked.small else 128
+    epochs, batch = (1, 8) if asked.small else (10, 64)
+    rules: dict[str, Any] = {"rollout_steps": rollout, "epochs": epochs, "minibatch_size": batch}
+    places = {"cpu, compiled": ("cpu", "on"), "cuda, eager": ("cuda", "off"), "cuda, compiled": ("cuda", "on")}
+    if asked.simulated:
+        places = {"cuda, eager": ("cuda", "off")}
+
+    def living(device: str, mode: Any) -> Turn:
+        own = {
+            **rules,
+            "device": device,
+            "compile": mode,
+            "hidden": None,
+            "share_value": None,
+            "threads": asked.threads,
+        }
+        envs = {"Nature": "Shown-v0", "MinAtar": "minatar:breakout"}
+        runs = {name: subjects.ppo(env, **own) for name, env in envs.items()}
+        steps = 8 * rollout
+
+        def turn() -> dict[str, float]:
+            return {name: steps / finished(partial(run.live, steps)) for name, run in runs.items()}
+
+        return turn
+
+    return {name: living(*place) for name, place in places.items()}
+
+
+def dqn_minatar(asked: Asked) -> Turns:
+    """DQN on MinAtar's Breakout as published (RMSprop, batch 32, a gradient step every step), 4 copies."""
+    updates, before = (8, 16) if asked.small else (400, 1_000)
+    ways: dict[str, dict[str, Any]] = {
+        "cpu, compiled": {"device": "cpu", "compile": "on"},
+        "cuda, eager": {"device": "cuda", "capture": False},
+        "cuda, recorded": {"device": "cuda"},
+    }
+    if asked.simulated:
+        ways = {name: own for name, own in ways.items() if name == "cuda, eager"}
+
+    def living(own: dict[str, Any]) -> Turn:
+        rules: dict[str, Any] = {"optimizer": "rmsprop", "num_envs": 4, "replay_ratio": 1.0, "learning_starts": before}
+        run = subjects.dqn(asked.threads, wait=True, **{"env": "minatar:breakout", **rules, **own})
+        run.live(before + (8 if asked.small else 200))  # the random steps, and compiling or the recording
+
+        def turn() -> dict[str, float]:
+            taken = finished(lambda: run.live(updates))
+            return {"learning": updates / taken, "updating": updates / run.parts["updating"]}
+
+        return turn
+
+    return {name: living(own) for name, own in ways.items()}
 
 
 def classifiers(asked: Asked) -> Turns:

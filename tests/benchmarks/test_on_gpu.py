@@ -147,3 +147,14 @@ def test_the_list_has_every_test_that_needs_a_gpu(on_gpu: Any) -> None:
         if "\n@needs_gpu" in file.read_text()
     }
     assert need == set(on_gpu.TESTS)
+
+
+def test_every_entry_names_a_measurement_or_runs_that_exist(on_gpu: Any) -> None:
+    measurements = (ROOT / "benchmarks/parts/entries.py").read_text()
+    runs = (ROOT / "benchmarks/gpu/runs.py").read_text().replace("{method}", "moram")  # one of two
+    for entry in on_gpu.ENTRIES:
+        if entry.command[0] == on_gpu.MEASURE:
+            assert f'"{entry.command[1]}": Entry(' in measurements
+        elif entry.command[0] == on_gpu.RUNS:
+            name = entry.command[entry.command.index("--runs") + 1].replace("inclora", "moram")
+            assert f'"{name}": (' in runs, name

@@ -183,8 +183,13 @@ def test_arguments_of_the_games_are_those_of_the_package() -> None:
     for action in (1, 2, 1, 2):  # left and right, whose numbers in the package are 1 and 3
         places.append(int(np.argmax(env.step(action)[0][9, :, 0])))
     assert places == [3, 4, 3, 4]
-    with pytest.raises(EnvironmentFault, match=r"sticky_action_prob must be in \[0, 1\], got 2"):
-        make_env("minatar:breakout", kwargs={"sticky_action_prob": 2})
+    for wrong in (2, "often"):
+        with pytest.raises(EnvironmentFault, match=rf"sticky_action_prob must be a number in \[0, 1\], got '?{wrong}"):
+            make_env("minatar:breakout", kwargs={"sticky_action_prob": wrong})
+    with pytest.raises(EnvironmentFault, match="difficulty_ramping must be true or false, got 'yes'"):
+        make_env("minatar:breakout", kwargs={"difficulty_ramping": "yes"})
+    with pytest.raises(EnvironmentFault, match=r"game must be one of asterix, .*, got 'pong'"):
+        make_env("minatar:breakout", kwargs={"game": "pong"})
 
 
 @needs_minatar

@@ -47,7 +47,7 @@ def test_bind_passes_what_fits(params):
             {"scope": "cnov"},
             "fire: scope should be one of all, conv or a list, each item a text, but is \"cnov\": did you mean 'conv'?",
         ),
-        ({"scope": ("a", 1)}, "fire: scope should be one of all, conv or a list, each item a text, but is a list of 2"),
+        ({"scope": ("a", 1)}, 'fire: scope should be one of all, conv or a list, each item a text, but is ["a", 1]'),
     ],
 )
 def test_bind_refuses_what_does_not_fit(params, message):

@@ -265,7 +265,7 @@ def test_missing_ale_py_is_an_error_that_says_how_to_install_it(
         (
             "minatar",
             "--sequence minatar:breakout,cartpole --steps-per-task 800",
-            "need images that differ in nothing but",
+            "need either images or vectors in all",
         ),
     ],
 )

@@ -131,12 +131,16 @@ def test_doctor_examines_and_videos_show_agents_that_see(tmp_path: Path) -> None
 
 REFUSALS = {
     "--env Column-v0 --encoder nature": "images of 6 × 6 pixels are too small for --encoder nature: it needs 36 × 36",
-    "--env Column-v0 --encoder natura": "unknown encoder 'natura': did you mean 'nature'?",
-    "--sequence Column-v0,ColumnWide-v0": "Column-v0 and ColumnWide-v0 show Box(0, 255, (6, 6, 2), uint8) and Box(",
-    "--sequence Column-v0,CartPole-v1": "Column-v0 and CartPole-v1 show Box(0, 255, (6, 6, 2), uint8) and Box(",
+    "--env Column-v0 --encoder natura": "--encoder: unknown encoder 'natura': did you mean 'nature'?",
+    "--env Column-v0 --encoder minatar(channels=[8.5])": "--encoder: minatar: channels should be a list, each item an "
+    "integer, but is [8.5]",
+    "--env Column-v0 --encoder impala(channels=[1000000])": "--encoder impala(channels=[1000000]) needs 72",
+    "--sequence Column-v0,ColumnWide-v0": "Column-v0 shows images of 6 × 6 pixels and 2 channels (channels last), ",
+    "--sequence Column-v0,CartPole-v1": "Column-v0 shows images of 6 × 6 pixels and 2 channels (channels last), ",
+    """--env CartPole-v1 --env-kwargs '{"colour": 3}'""": "--env-kwargs: CartPole-v1 has no argument 'colour' (it",
     "--env Column-v0 --adapter 8": "--adapter 8 is for vectors, and Column-v0 shows images of 6 × 6",
     "--env CartPole-v1 --observations image": "CartPole-v1: --observations image needs images, but observations are",
-    "--env CartPole-v1 --encoder impala": "--encoder impala reads images, but CartPole-v1 shows vectors",
+    "--env CartPole-v1 --encoder impala": "--encoder impala reads images, but CartPole-v1 is read as vectors",
     "--env Pair-v0": "Pair-v0: observations of Dict(",
 }
 
