@@ -1,6 +1,7 @@
 """What all tests share: one thread for PyTorch, `supple` in a process of its own or in this one, equal bytes."""
 
 import gc
+import multiprocessing
 import os
 import re
 import signal
@@ -11,7 +12,10 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import partial
 from importlib import import_module
+from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import hypothesis
@@ -141,6 +145,36 @@ def process() -> Callable[..., int]:
         with suppress(ImportError):  # an extra
             import_module(name)
     return start
+
+
+class Forks:
+    """Stands in for multiprocessing's way of starting processes anew, in which each imports PyTorch for seconds."""
+
+    def __init__(self) -> None:
+        self.ends: list[Connection] = []
+
+    def Pipe(self, duplex: bool = True) -> tuple[Connection, Connection]:
+        self.ends += (pipe := multiprocessing.Pipe(duplex))
+        return pipe
+
+    def Process(self, target: Callable[..., object], args: tuple[Any, ...], **more: Any) -> BaseProcess:
+        return multiprocessing.get_context("fork").Process(target=self.run, args=(target, args), **more)
+
+    def run(self, target: Callable[..., object], args: tuple[Any, ...]) -> None:
+        for end in self.ends:
+            if not any(end is arg for arg in args):  # else this process would wait for its own end of a pipe to close
+                end.close()
+        target(*args)
+
+
+@pytest.fixture
+def forked_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The processes that train runs of a comparison and those of environments are forked from this one.
+
+    Tests of the processes themselves, and of what is sent to them, do without this.
+    """
+    monkeypatch.setattr(workers, "multiprocessing", SimpleNamespace(get_context=lambda method: Forks()))
+    monkeypatch.setattr("supple.envs.workers.get_context", lambda method: Forks())
 
 
 class Same:

@@ -48,6 +48,7 @@ def test_interventions_change_their_arm_and_say_so(same: Any, whole: Path) -> No
         assert (same.last_state(whole / arm) == same.last_state(whole / "none")) == (arm == "none")
 
 
+@pytest.mark.usefixtures("forked_workers")
 @pytest.mark.skipif(not Path(f"/proc/self/task/{os.getpid()}/children").exists(), reason="children are found in /proc")
 def test_a_killed_comparison_resumes_to_the_same_end(nursery: Any, same: Any, folder: Path, whole: Path) -> None:
     """Other jobs, other arms in another order; then a worker dies, and its run is set aside, then the parent."""

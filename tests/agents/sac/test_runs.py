@@ -171,6 +171,7 @@ def test_every_arm_starts_from_the_state_of_the_trunk_and_none_is_its_continuati
     assert same.last_state(seed / "none") == same.last_state(folder / "plain")
 
 
+@pytest.mark.usefixtures("forked_workers")
 def test_two_runs_at_a_time_give_the_same_bytes(nursery: Any, same: Any, folder: Path, whole: Path) -> None:
     both = folder / "both"
     assert nursery.run(*COMPARE, "--jobs", 2, "--out", both) == 0, nursery.stderr()
