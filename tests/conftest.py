@@ -147,6 +147,15 @@ def process() -> Callable[..., int]:
     return start
 
 
+@pytest.fixture
+def without_figures() -> Iterator[None]:
+    """Reports are written without their figures, also by processes that are forked from this one."""
+    from tests.figures import empty_figures  # imports matplotlib
+
+    with empty_figures():
+        yield
+
+
 class Forks:
     """Stands in for multiprocessing's way of starting processes anew, in which each imports PyTorch for seconds."""
 
