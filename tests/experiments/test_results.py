@@ -26,8 +26,9 @@ def lines(file: Path) -> list[dict[str, object]]:
 def compared(tmp_path_factory: pytest.TempPathFactory, here: Any) -> Path:
     path = tmp_path_factory.mktemp("results") / "c"
     arms = "--fork-at 0.5 --seeds 3-4 --stack off --arm none --arm fire --jobs 1"
-    with here(), empty_figures():
+    with here():
         dispatch(["compare", "ppo", *PPO.split(), *arms.split(), "--out", str(path)])
+    with empty_figures():
         dispatch(["report", str(path)])
     return path
 

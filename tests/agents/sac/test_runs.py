@@ -152,8 +152,9 @@ COMPARE = ["compare", *SWING, "--checkpoint-every", "240", "--fork-at", "0.5", *
 @pytest.fixture(scope="module")
 def whole(here: Any, folder: Path) -> Path:
     """Return a comparison that is not killed, in one process."""
-    with here(), empty_figures():
+    with here():
         dispatch([*COMPARE, "--jobs", "1", "--out", str(folder / "whole")])
+    with empty_figures():
         dispatch(["report", str(folder / "whole")])
     return folder / "whole"
 
