@@ -182,14 +182,28 @@ class Forks:
         target(*args)
 
 
-@pytest.fixture
-def forked_workers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The processes that train runs of a comparison and those of environments are forked from this one.
+@contextmanager
+def fork_workers() -> Iterator[None]:
+    """Fork the processes that train runs of a comparison, and those of environments, from this one.
 
     Tests of the processes themselves, and of what is sent to them, do without this.
     """
-    monkeypatch.setattr(workers, "multiprocessing", SimpleNamespace(get_context=lambda method: Forks()))
-    monkeypatch.setattr("supple.envs.workers.get_context", lambda method: Forks())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(workers, "multiprocessing", SimpleNamespace(get_context=lambda method: Forks()))
+        patch.setattr("supple.envs.workers.get_context", lambda method: Forks())
+        yield
+
+
+@pytest.fixture(scope="session")
+def forking() -> Callable[[], AbstractContextManager[None]]:
+    """`with forking():` workers are forked."""
+    return fork_workers
+
+
+@pytest.fixture
+def forked_workers() -> Iterator[None]:
+    with fork_workers():
+        yield
 
 
 class Same:

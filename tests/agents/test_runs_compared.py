@@ -27,10 +27,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def whole(nursery: Any, folder: Path) -> Path:
+def whole(nursery: Any, folder: Path, forking: Any) -> Path:
     """Return a comparison that is not killed, with two runs at a time."""
     arms = [word for arm in ("none", "fire@task", "snp") for word in ("--arm", arm)]
-    with empty_figures():
+    with forking(), empty_figures():
         assert nursery.run(*COMPARE, *arms, "--jobs", 2, "--out", folder / "whole") == 0, nursery.stderr()
     return folder / "whole/seed-0"
 
