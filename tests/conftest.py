@@ -1,5 +1,7 @@
 """What all tests share: one thread for PyTorch, `supple` in a process of its own or in this one, equal bytes."""
 
+import gc
+import multiprocessing
 import os
 import re
 import signal
@@ -10,7 +12,10 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import partial
 from importlib import import_module
+from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import hypothesis
@@ -31,8 +36,10 @@ NEEDED = (  # imported late, by each process anew unless they are here before it
     *("sympy", "scipy.stats", "torch._dynamo", "mujoco", "gymnasium.envs.mujoco", "tensorboard.compat.proto.event_pb2"),
     *("supple.agents.ppo.work", "supple.agents.dqn.work", "supple.agents.sac.work", "supple.agents.report.scores"),
 )
+LONGEST = ("zoo/test_zoo.py", "vision/test_work.py", "vision/test_update.py")  # half a minute and more
 SLOW_FILE = re.compile(r"^pytestmark = \[?\s*pytest\.mark\.slow\b", re.MULTILINE)
 
+gc.disable()  # until all files are imported: see pytest_collection_finish
 os.environ["TOKENIZERS_PARALLELISM"] = "false"  # or it warns, on stderr, of processes that are forked
 # A process in the background of a script ignores one of these, one under nohup the other; what tests start would too.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -53,6 +60,17 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     if config.getoption("markexpr") != "not slow" or collection_path.suffix != ".py":
         return None
     return bool(SLOW_FILE.search(collection_path.read_text())) or None
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the longest files: at the end, one process would be busy with such a file while the other is idle."""
+    items.sort(key=lambda item: not item.path.as_posix().endswith(LONGEST))
+
+
+def pytest_collection_finish() -> None:
+    """Let the garbage collector pass over what was imported, a million objects that stay: a tenth of all time."""
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.hookimpl(wrapper=True)
@@ -133,6 +151,59 @@ def process() -> Callable[..., int]:
         with suppress(ImportError):  # an extra
             import_module(name)
     return start
+
+
+@pytest.fixture
+def without_figures() -> Iterator[None]:
+    """Reports are written without their figures, also by processes that are forked from this one."""
+    from tests.figures import empty_figures  # imports matplotlib
+
+    with empty_figures():
+        yield
+
+
+class Forks:
+    """Stands in for multiprocessing's way of starting processes anew, in which each imports PyTorch for seconds."""
+
+    def __init__(self) -> None:
+        self.ends: list[Connection] = []
+
+    def Pipe(self, duplex: bool = True) -> tuple[Connection, Connection]:
+        self.ends += (pipe := multiprocessing.Pipe(duplex))
+        return pipe
+
+    def Process(self, target: Callable[..., object], args: tuple[Any, ...], **more: Any) -> BaseProcess:
+        return multiprocessing.get_context("fork").Process(target=self.run, args=(target, args), **more)
+
+    def run(self, target: Callable[..., object], args: tuple[Any, ...]) -> None:
+        for end in self.ends:
+            if not any(end is arg for arg in args):  # else this process would wait for its own end of a pipe to close
+                end.close()
+        target(*args)
+
+
+@contextmanager
+def fork_workers() -> Iterator[None]:
+    """Fork the processes that train runs of a comparison, and those of environments, from this one.
+
+    Tests of the processes themselves, and of what is sent to them, do without this.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(workers, "multiprocessing", SimpleNamespace(get_context=lambda method: Forks()))
+        patch.setattr("supple.envs.workers.get_context", lambda method: Forks())
+        yield
+
+
+@pytest.fixture(scope="session")
+def forking() -> Callable[[], AbstractContextManager[None]]:
+    """`with forking():` workers are forked."""
+    return fork_workers
+
+
+@pytest.fixture
+def forked_workers() -> Iterator[None]:
+    with fork_workers():
+        yield
 
 
 class Same:

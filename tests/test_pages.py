@@ -137,7 +137,7 @@ def imported() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("imported")
+@pytest.mark.usefixtures("imported", "without_figures")
 @pytest.mark.parametrize("page", [page for page in PAGES if page not in OWN_TEST])
 def test_every_block_of_a_page_runs(page: str, tmp_path: Path, process: Process) -> None:
     child = os.fork()

@@ -2,6 +2,7 @@
 
 import platform
 from collections.abc import Iterable, Mapping
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -15,13 +16,17 @@ LATER = "later_versions"  # the entry of config.json with those under which a ru
 
 def versions() -> dict[str, str]:
     """Return the versions of Python and of the packages that results depend on."""
-    here = {"python": platform.python_version()}
-    for name in PACKAGES:
-        try:
-            here[name] = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            continue
-    return here
+    installed = {name: version for name in PACKAGES if (version := _version(name))}
+    return {"python": platform.python_version(), **installed}
+
+
+@cache  # the long texts that it is read from are parsed
+def _version(package: str) -> str | None:
+    """Return the version of a package, or None if it is not installed."""
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
 
 
 def remark(path: Path, folders: Iterable[Path]) -> str:

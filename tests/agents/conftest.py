@@ -55,7 +55,7 @@ class Nursery:
 
     def workers(self, pid: int) -> list[int]:
         """Return the processes in which a comparison that was started here trains."""
-        return [child for child, command in children(pid).items() if "spawn_main" in command]
+        return [child for child, command in children(pid).items() if "resource_tracker" not in command]
 
     def wait_until(self, condition: Callable[[], object]) -> None:
         wait_until(condition)

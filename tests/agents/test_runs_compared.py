@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from tests.figures import empty_figures
+
 pytestmark = pytest.mark.slow
 
 SETTINGS = shlex.split(
@@ -25,10 +27,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def whole(nursery: Any, folder: Path) -> Path:
+def whole(nursery: Any, folder: Path, forking: Any) -> Path:
     """Return a comparison that is not killed, with two runs at a time."""
     arms = [word for arm in ("none", "fire@task", "snp") for word in ("--arm", arm)]
-    assert nursery.run(*COMPARE, *arms, "--jobs", 2, "--out", folder / "whole") == 0, nursery.stderr()
+    with forking(), empty_figures():
+        assert nursery.run(*COMPARE, *arms, "--jobs", 2, "--out", folder / "whole") == 0, nursery.stderr()
     return folder / "whole/seed-0"
 
 
@@ -48,6 +51,7 @@ def test_interventions_change_their_arm_and_say_so(same: Any, whole: Path) -> No
         assert (same.last_state(whole / arm) == same.last_state(whole / "none")) == (arm == "none")
 
 
+@pytest.mark.usefixtures("forked_workers", "without_figures")
 @pytest.mark.skipif(not Path(f"/proc/self/task/{os.getpid()}/children").exists(), reason="children are found in /proc")
 def test_a_killed_comparison_resumes_to_the_same_end(nursery: Any, same: Any, folder: Path, whole: Path) -> None:
     """Other jobs, other arms in another order; then a worker dies, and its run is set aside, then the parent."""

@@ -31,6 +31,7 @@ DQN = shlex.split(
 )
 
 
+@pytest.mark.usefixtures("forked_workers")
 @pytest.mark.slow
 @pytest.mark.parametrize("arguments", [PPO, SAC, DQN], ids=lambda arguments: arguments[1])
 def test_runs_are_the_same_in_any_number_of_processes_and_after_kills(

@@ -47,6 +47,7 @@ def test_a_run_is_that_of_the_command_line(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("forked_workers")
 def test_a_comparison_is_that_of_the_command_line_whatever_the_number_of_jobs(tmp_path: Path, here: Any) -> None:
     arms = ("none", "rebalance(lam=5)@task")
     asked: dict[str, Any] = {"seeds": (3, 4), "vary": {"learning_rate": [0.1, 0.2]}}
@@ -63,6 +64,7 @@ def test_a_comparison_is_that_of_the_command_line_whatever_the_number_of_jobs(tm
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("forked_workers")
 def test_arms_fork_where_the_call_says_and_the_reference_is_one_of_them(tmp_path: Path) -> None:
     results = compare("ppo", PPO, ["none", "fire@0.5"], reference="fresh", fork_at=0, out=tmp_path / "c")
     assert set(results.episodes["arm"]) == {"none", "fire@0.5", "fresh"}

@@ -10,6 +10,7 @@ import pytest
 
 from supple.experiments.results import Results, load
 from supple.scripts.main import dispatch
+from tests.figures import empty_figures
 
 PPO = (
     "--env CartPole-v1 --steps 240 --num-envs 2 --rollout-steps 20 --minibatch-size 10 --epochs 1 --hidden 8 "
@@ -27,7 +28,8 @@ def compared(tmp_path_factory: pytest.TempPathFactory, here: Any) -> Path:
     arms = "--fork-at 0.5 --seeds 3-4 --stack off --arm none --arm fire --jobs 1"
     with here():
         dispatch(["compare", "ppo", *PPO.split(), *arms.split(), "--out", str(path)])
-    dispatch(["report", str(path)])
+    with empty_figures():
+        dispatch(["report", str(path)])
     return path
 
 

@@ -134,6 +134,7 @@ def test_each_run_is_trained_by_one_worker(
     assert all(not job.open and not job.failed for job in jobs)
 
 
+@pytest.mark.usefixtures("forked_workers", "without_figures")
 def test_failed_runs_are_skipped_and_the_others_finish(file: Path, process: Process, tmp_path: Path) -> None:
     file.write_text(FILE.replace(DRAWN, DIVERGES))
     out, errors = tmp_path / "out", tmp_path / "errors"

@@ -79,6 +79,7 @@ def test_ppo_learns_what_the_image_shows(env: str, tmp_path: Path) -> None:
     assert {f"agent/{name}" for name in names} <= set().union(*rows)
 
 
+@pytest.mark.usefixtures("forked_workers")
 @pytest.mark.slow
 def test_workers_change_nothing(tmp_path: Path, same: Any) -> None:
     runs = [trained(tmp_path / str(n), settings("ColumnAndTime-v0", env_workers=n)) for n in (0, 2)]

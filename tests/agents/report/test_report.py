@@ -233,6 +233,7 @@ def test_gap_is_train_minus_friction_and_zero_where_physics_exploded(three_seeds
     assert (none.plasticity.normalized[:, 3] == 0).all()
 
 
+@pytest.mark.usefixtures("without_figures")
 def test_one_seed_has_no_interval(tmp_path):
     paths = build_report(write_comparison(tmp_path / "one", envs=("Hopper-v5",), per_task=20_000, fork=5_000))
     for arm in strict_json(paths.scores)["arms"].values():
@@ -262,6 +263,7 @@ def test_run_that_has_only_begun_gives_nulls(tmp_path):
     assert "unfinished" in paths.html.read_text(encoding="utf-8")
 
 
+@pytest.mark.usefixtures("without_figures")
 def test_run_without_evaluation_has_no_gap_but_a_report(tmp_path):
     run = write_run(tmp_path / "run", envs=("Hopper-v5", "Ant-v5"), per_task=20_000)
     rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
@@ -397,6 +399,7 @@ def test_every_arm_keeps_its_own_look_and_none_is_grey():
     assert arm_styles(["arm 0", "none"])["none"] == styles["none"]
 
 
+@pytest.mark.usefixtures("without_figures")
 def test_learning_curves_of_many_arms_are_a_figure_for_each_variant(tmp_path):
     folder, variants = tmp_path / "c", [{"activation": "relu"}, {"activation": "tanh"}]
     arms = ["none", *(f"l2_init(strength={value})" for value in (1, 2, 3, 4))]

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from supple.scripts.main import dispatch
+from tests.figures import empty_figures
 
 pytestmark = pytest.mark.slow
 
@@ -153,7 +154,8 @@ def whole(here: Any, folder: Path) -> Path:
     """Return a comparison that is not killed, in one process."""
     with here():
         dispatch([*COMPARE, "--jobs", "1", "--out", str(folder / "whole")])
-    dispatch(["report", str(folder / "whole")])
+    with empty_figures():
+        dispatch(["report", str(folder / "whole")])
     return folder / "whole"
 
 
@@ -171,6 +173,7 @@ def test_every_arm_starts_from_the_state_of_the_trunk_and_none_is_its_continuati
     assert same.last_state(seed / "none") == same.last_state(folder / "plain")
 
 
+@pytest.mark.usefixtures("forked_workers", "without_figures")
 def test_two_runs_at_a_time_give_the_same_bytes(nursery: Any, same: Any, folder: Path, whole: Path) -> None:
     both = folder / "both"
     assert nursery.run(*COMPARE, "--jobs", 2, "--out", both) == 0, nursery.stderr()

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from supple import reports
+from supple.engine import storage
 from supple.engine.storage.run_directory import RunDirectory
 from supple.engine.storage.versions import describe_mixed, versions
 from supple.experiments import resume, train
@@ -41,6 +42,7 @@ def installed(python: str = "", **changed: str) -> Iterator[pytest.MonkeyPatch]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(metadata, "version", version)
+        patch.setattr(storage.versions, "_version", storage.versions._version.__wrapped__)  # not cached
         if python:
             patch.setattr("platform.python_version", lambda: python)
         yield patch

@@ -75,6 +75,7 @@ def test_the_suggested_comparison_parses(line: str, tmp_path: Path, monkeypatch:
     assert (found.seeds, found.fork_at) == ((0, 1, 2, 3, 4), 0)
 
 
+@pytest.mark.usefixtures("forked_workers", "without_figures")
 @pytest.mark.slow
 def test_a_comparison_prints_its_arms_seeds_and_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "out"

@@ -96,6 +96,7 @@ def test_the_report_has_every_arm(whole: Path) -> None:
     assert {arm: [run.seed for run in runs] for arm, runs in data.arms.items()} == {arm: [3, 5] for arm in ARMS}
 
 
+@pytest.mark.usefixtures("forked_workers")
 @pytest.mark.skipif(not Path(f"/proc/self/task/{os.getpid()}/children").exists(), reason="children are found in /proc")
 def test_a_comparison_whose_processes_are_killed_resumes_to_the_same_result(
     lab: Any, whole: Path, tmp_path: Path, here: Any

@@ -147,6 +147,7 @@ def test_every_arm_is_compared_with_none_within_its_start(tmp_path):
     assert text.count("reset against none") == 2
 
 
+@pytest.mark.usefixtures("without_figures")
 def test_variants_with_one_arm_each_are_compared_with_the_first(tmp_path):
     path, variants = tmp_path / "c", [{"learning_rate": rate} for rate in (1e-5, 1e-4)]
     write_plan(path, "sft", ["none"], [0], variants)
@@ -234,6 +235,7 @@ def sft(path, rate, arm="none", seed=0, learn=0.8, retain=0.5, **more):
     return write_run(path, "sft", [("chem", 9)], lines, seed=seed, learning_rate=rate, arm=arm, **more)
 
 
+@pytest.mark.usefixtures("without_figures")
 def test_fine_tuning_is_told_against_the_base_model_by_learning_rate(tmp_path):
     path = tmp_path / "c"
     variants = [{"learning_rate": rate} for rate in (1e-5, 1e-4)]
@@ -258,6 +260,7 @@ def test_fine_tuning_is_told_against_the_base_model_by_learning_rate(tmp_path):
     assert {"fronts", "evaluations"} <= {figure.stem for figure in build_report(path).figures}
 
 
+@pytest.mark.usefixtures("without_figures")
 def test_single_runs_go_side_by_side_named_after_what_differs(tmp_path):
     a = sft(tmp_path / "a", 1e-5, None)
     b = sft(tmp_path / "b", 1e-5, None, seed=1, learn=0.6)
@@ -326,6 +329,7 @@ def test_the_declared_measure_of_a_sequence_leads_its_report(tmp_path):
     assert next(str(heading) for heading in content.tables[0].header if "%" in str(heading)) == "Average (%)"
 
 
+@pytest.mark.usefixtures("without_figures")
 def test_an_unfinished_continual_run_has_no_transfer_and_forgetting(tmp_path):
     path = continual(tmp_path / "r", A, rows=2)
     measures = measures_of(path)
@@ -336,6 +340,7 @@ def test_an_unfinished_continual_run_has_no_transfer_and_forgetting(tmp_path):
     assert "unfinished" in paths.html.read_text()
 
 
+@pytest.mark.usefixtures("without_figures")
 def test_methods_share_the_panels_and_orders_have_a_disparity(tmp_path):
     path, variants = tmp_path / "c", [{"method": m, "order": o} for m in ("moram", "ewc") for o in ("", "1,0")]
     write_plan(path, "continual", ["none"], [0], variants)

@@ -327,6 +327,7 @@ def comparison(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("without_figures")
 def test_comparison_scores_what_came_after_the_fork(comparison):
     paths = build_report(comparison)
     arms = arms_of(comparison)
@@ -342,6 +343,7 @@ def test_comparison_scores_what_came_after_the_fork(comparison):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("without_figures")
 def test_arms_are_compared_seed_by_seed_after_the_fork(comparison):
     body = strict_json(build_report(comparison).scores)["benchmarks"]["permuted mnist"]
     online, final = body["differences"]
