@@ -1,6 +1,6 @@
 """Convolutions that read images: those of the Nature DQN, of IMPALA and of MinAtar's DQN, by name."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import prod
 from typing import NamedTuple
 
