@@ -14,7 +14,7 @@ from ..envs.fault import text_of
 from ..envs.guard import find_fault
 from ..registry import tell
 from ..registry.errors import RunError, UsageError
-from .dqn.agent import Pixels
+from .dqn.sizes import Pixels
 from .evaluate import Member, evaluate
 from .image_settings import ImageSettings
 from .stream import EnvTask

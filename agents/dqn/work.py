@@ -10,8 +10,9 @@ from gymnasium import spaces
 from ...envs import Envs, JoinedVector, make_pixels, side_by_side
 from ..spaces import row_space
 from ..work import AgentWork, World, make_flat
-from .agent import DQN, STATISTICS, Pixels, RowSizes
+from .agent import DQN, STATISTICS
 from .settings import DQNSettings
+from .sizes import Pixels, RowSizes
 
 
 class DQNWork(AgentWork):

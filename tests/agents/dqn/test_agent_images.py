@@ -14,7 +14,8 @@ from gymnasium.wrappers import FrameStackObservation
 from torch import nn
 
 from supple.agents.dqn import DQNSettings
-from supple.agents.dqn.agent import DQN, RowSizes
+from supple.agents.dqn.agent import DQN
+from supple.agents.dqn.sizes import RowSizes
 from supple.agents.dqn.work import DQNWork
 from supple.agents.offpolicy.capacity import bytes_needed
 from supple.agents.trained import Trained

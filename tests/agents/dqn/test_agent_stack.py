@@ -11,8 +11,9 @@ import torch
 from torch import Tensor, nn
 
 from supple.agents.dqn import DQNSettings
-from supple.agents.dqn.agent import DQN, Pixels, RowSizes
+from supple.agents.dqn.agent import DQN
 from supple.agents.dqn.network import ValueNetwork
+from supple.agents.dqn.sizes import Pixels, RowSizes
 from supple.agents.encoders import Convolutions
 from supple.engine.hooks.driver import HookDriver
 from supple.engine.storage import checkpoint
