@@ -148,7 +148,9 @@ class Convolutions(nn.Sequential):
         """Return the features of rows of any type."""
         p = self.picture
         images = rows if self.size == p.size else rows[..., : p.size]
-        if p.last:
+        if p.last and p.frames == 1:
+            images = images.unflatten(-1, (p.height, p.width, p.channels)).movedim(-1, CHANNELS)
+        elif p.last:
             frames = images.unflatten(-1, (p.frames, p.height, p.width, p.channels // p.frames))
             images = frames.movedim(-1, CHANNELS).flatten(-4, -3)
         else:
@@ -256,7 +258,8 @@ class OnlyConvolution(nn.Conv2d):
     flattening them moves whole images."""
 
     def _conv_forward(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-        assert bias is not None
+        if len(x) == 1 or bias is None:
+            return super()._conv_forward(x, weight, bias)
         (high, wide), (down, across) = self.kernel_size, self.stride
         n, channels, *sides = x.shape
         rows, columns = (sides[0] - high) // down + 1, (sides[1] - wide) // across + 1
@@ -271,5 +274,7 @@ class OnlyConvolution(nn.Conv2d):
 
 def channels_last(images: Tensor, *axes: int) -> Tensor:
     """Return images or kernels whose memory has these axes last."""
+    if images.ndim == 4:  # PyTorch's own is one call
+        return images.contiguous(memory_format=torch.channels_last)
     last = tuple(range(-len(axes), 0))
     return images.movedim(axes, last).contiguous().movedim(last, axes)

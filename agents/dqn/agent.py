@@ -127,7 +127,8 @@ class DQN:
         optimizer: torch.optim.Optimizer
         if s.optimizer == "rmsprop":
             options = s.rmsprop_decay, s.rmsprop_epsilon, s.weight_decay, s.rmsprop_momentum
-            optimizer = CentredRMSprop(parameters, rate, *options, stacked=stacked)
+            compiler = compile_step if s.compile == "on" else None
+            optimizer = CentredRMSprop(parameters, rate, *options, stacked=stacked, compiler=compiler)
         elif stacked:
             optimizer = StackedAdam(parameters, *constants)
         else:
@@ -218,8 +219,8 @@ class DQN:
         if greedy.any():
             states = torch.from_numpy(by_member(observations, self.stack)).to(self.device, non_blocking=True)
             with keep_states(self._idle_activations(greedy)):
-                best = self.network(states).argmax(-1)
-            actions = np.where(greedy, best.cpu().numpy(), actions)
+                values = self.network(states).cpu().numpy()
+            actions = np.where(greedy, values.argmax(-1), actions)
         return actions.ravel()
 
     def _idle_activations(self, greedy: NDArray[np.bool_]) -> list[torch.Generator]:

@@ -118,7 +118,7 @@ def test_the_memory_keeps_bytes() -> None:
 @pytest.mark.slow
 @pytest.mark.skipif(not can_compile(), reason="torch.compile does not work here")
 def test_compiled_updates_are_those_of_eager_mode_with_penalties_and_double_q() -> None:
-    agents = [agent(compile=how, double_q=True, max_grad_norm=0.1, optimizer="adam") for how in ("off", "on")]
+    agents = [agent(compile=how, double_q=True, max_grad_norm=0.1) for how in ("off", "on")]
     for one in agents:
         hook = parse_hook("l2_init(strength=0.01)")
         assert hook is not None

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from supple.agents.dqn import DQNSettings
 from supple.agents.dqn.agent import DQN
+from supple.agents.dqn.loss import TDLoss
 from supple.agents.dqn.network import ValueNetwork
 from supple.agents.dqn.sizes import Pixels, RowSizes
 from supple.agents.encoders import Convolutions
@@ -89,7 +90,7 @@ def in_float64(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         return network.mlp(network.encoder(x))
 
     monkeypatch.setattr(ValueNetwork, "forward", forward)
-    monkeypatch.setattr(DQN, "_values", lambda _, network, observations: network(observations))
+    monkeypatch.setattr(TDLoss, "_values", lambda _, network, observations: network(observations))
     torch.set_default_dtype(torch.float64)
     yield
     torch.set_default_dtype(torch.float32)
