@@ -318,7 +318,7 @@ class DQN:
         """Do the same as `_differentiate` in one compiled call, but for the penalties."""
         if self.stack:  # one layout, and so one compiled update, however many batches there are
             batch = Sample(*(tensor.contiguous() for tensor in batch))
-        loss, value, gradients = self.compiled(self.loss.of_tensors, self.trained, *batch)
+        loss, value, gradients = self.compiled(self.loss, self.trained, batch)
         for parameter, gradient in zip(self.trained, gradients, strict=True):
             parameter.grad = gradient
         if hooks and hooks.penalizes and (penalty := hooks.penalty(self.learner)).requires_grad:

@@ -39,10 +39,6 @@ class TDLoss:
             return loss(values, targets, reduction="none").mean(-1), constant
         return loss(values, targets, reduction=reduction), constant
 
-    def of_tensors(self, *tensors: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the same for the tensors of a sample, for `differentiate`."""
-        return self(Sample(*tensors))
-
     @torch.no_grad()
     def targets(self, sample: Sample) -> Tensor:
         """Return r + γ·(1 − terminated)·max Q⁻(s′), (*stack, n), or with double Q the value of the online choice.
