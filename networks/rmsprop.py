@@ -1,6 +1,6 @@
 """Centred RMSprop, for one network or a stack of them."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import ClassVar
 
 import torch
@@ -75,11 +75,11 @@ class CentredRMSprop(OwnOptimizer):
 
 def move_(
     rate: float | Tensor, alpha: float, eps: float, weight_decay: float, momentum: float, parameters: list[Tensor],
-    gradients: Sequence[Tensor], squares: list[Tensor], means: list[Tensor], moves: list[Tensor],
+    gradients: list[Tensor], squares: list[Tensor], means: list[Tensor], moves: list[Tensor],
 ) -> None:  # fmt: skip
     """Make the step of `CentredRMSprop` on all parameters together, in place."""
     if weight_decay:
-        gradients = torch._foreach_add(gradients, parameters, alpha=weight_decay)
+        gradients = [*torch._foreach_add(gradients, parameters, alpha=weight_decay)]
     torch._foreach_mul_(squares, alpha)
     torch._foreach_addcmul_(squares, gradients, gradients, value=1 - alpha)
     torch._foreach_lerp_(means, gradients, 1 - alpha)
