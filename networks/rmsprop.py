@@ -1,6 +1,6 @@
 """Centred RMSprop, for one network or a stack of them."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import ClassVar
 
 import torch
@@ -29,6 +29,7 @@ class CentredRMSprop(OwnOptimizer):
         weight_decay: The weight decay, which is added to the gradient as an L2 penalty.
         momentum: The momentum μ, in [0, 1).
         stacked: Whether the first axis of the parameters is that of the members of a stack.
+        compiler: Compiles the arithmetic, which then passes over memory once instead of ten times.
     """
 
     slot_starts: ClassVar = {"square_avg": 0.0, "grad_avg": 0.0, "momentum_buffer": 0.0}
@@ -36,10 +37,11 @@ class CentredRMSprop(OwnOptimizer):
     def __init__(
         self, params: Iterable[nn.Parameter], lr: float | Tensor, alpha: float = 0.95, eps: float = 0.01,
         weight_decay: float = 0.0, momentum: float = 0.95, stacked: bool = False,
+        compiler: Callable[[Callable[..., None]], Callable[..., None]] | None = None,
     ) -> None:  # fmt: skip
         constants = {"alpha": alpha, "eps": eps, "weight_decay": weight_decay, "momentum": momentum}
         super().__init__(params, {"lr": lr, **constants})
-        self.stacked = stacked
+        self.stacked, self.compiled = stacked, compiler and compiler(move_)
 
     @torch.no_grad()
     def arithmetic(self) -> None:
@@ -49,23 +51,11 @@ class CentredRMSprop(OwnOptimizer):
             if not rows:
                 continue
             parts = [part for row in rows for part in self._split(row)]
-            parameters, gradients, squares, means, moves = map(list, zip(*parts, strict=True))
-            rate, alpha = group["lr"], group["alpha"]
-            if group["weight_decay"]:
-                gradients = [*torch._foreach_add(gradients, parameters, alpha=group["weight_decay"])]
-            torch._foreach_mul_(squares, alpha)
-            torch._foreach_addcmul_(squares, gradients, gradients, value=1 - alpha)
-            torch._foreach_lerp_(means, gradients, 1 - alpha)
-            spread = torch._foreach_addcmul(squares, means, means, value=-1)
-            torch._foreach_clamp_min_(spread, 0.0)
-            torch._foreach_sqrt_(spread)
-            torch._foreach_add_(spread, group["eps"])
-            torch._foreach_mul_(moves, group["momentum"])
-            torch._foreach_addcdiv_(moves, gradients, spread)
-            if isinstance(rate, Tensor):  # a number would have to be read from the GPU
-                torch._foreach_sub_(parameters, torch._foreach_mul(moves, rate))
+            rate, constants = group["lr"], [group[name] for name in ("alpha", "eps", "weight_decay", "momentum")]
+            if self.compiled:
+                self.compiled(torch.as_tensor(rate), *constants, *map(list, zip(*parts, strict=True)))
             else:
-                torch._foreach_add_(parameters, moves, alpha=-rate)
+                move_(rate, *constants, *map(list, zip(*parts, strict=True)))
 
     def _slots(self, parameter: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Return the averages of squares and gradients and the moves of a parameter, which are made if there are none
@@ -81,3 +71,25 @@ class CentredRMSprop(OwnOptimizer):
         if not self.stacked or parameter.numel() // len(parameter) % BLOCK == 0:
             return [row]
         return zip(*(tensor.unbind() for tensor in row), strict=True)
+
+
+def move_(
+    rate: float | Tensor, alpha: float, eps: float, weight_decay: float, momentum: float, parameters: list[Tensor],
+    gradients: list[Tensor], squares: list[Tensor], means: list[Tensor], moves: list[Tensor],
+) -> None:  # fmt: skip
+    """Make the step of `CentredRMSprop` on all parameters together, in place."""
+    if weight_decay:
+        gradients = [*torch._foreach_add(gradients, parameters, alpha=weight_decay)]
+    torch._foreach_mul_(squares, alpha)
+    torch._foreach_addcmul_(squares, gradients, gradients, value=1 - alpha)
+    torch._foreach_lerp_(means, gradients, 1 - alpha)
+    spread = torch._foreach_addcmul(squares, means, means, value=-1)
+    torch._foreach_clamp_min_(spread, 0.0)
+    torch._foreach_sqrt_(spread)
+    torch._foreach_add_(spread, eps)
+    torch._foreach_mul_(moves, momentum)
+    torch._foreach_addcdiv_(moves, gradients, spread)
+    if isinstance(rate, Tensor):  # a number would have to be read from the GPU, or compiled into the code
+        torch._foreach_sub_(parameters, torch._foreach_mul(moves, rate))
+    else:
+        torch._foreach_add_(parameters, moves, alpha=-rate)

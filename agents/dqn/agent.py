@@ -10,19 +10,18 @@ its last transition bootstraps from the true last observation.
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import Tensor
 
 from ...engine.compile import compile_step
 from ...engine.hooks.driver import HookDriver
 from ...engine.storage.learner_state import learner_state, load_learner_state
 from ...engine.work import Numbers
-from ...envs import Picture, StepResult
+from ...envs import StepResult
 from ...interventions import EndlessData, Injectable, LastLoss, Learner, OtherMinibatch, ReleasedCode
 from ...networks import CentredRMSprop, StackedAdam, copy_module_, evaluating, set_generators
 from ...networks.activations import is_random
@@ -43,68 +42,16 @@ from ..normalize import Centre
 from ..offpolicy.experience import Experience
 from ..offpolicy.gradients import differentiate
 from ..offpolicy.graph import UpdateGraph
-from ..offpolicy.replay import ReplayLayout, Sample
+from ..offpolicy.layout import Sample
 from ..rates import initial_rate
 from ..spaces import only_space
 from ..stacks import by_member, draw_network, redraw_draws
+from .loss import TDLoss
 from .network import ValueNetwork
 from .settings import DQNSettings
+from .sizes import Pixels, RowSizes
 
 STATISTICS = ("loss/td", "q/mean")
-
-
-class Pixels(NamedTuple):
-    """The sizes of an Atari game: frames per observation, height and width, number of actions."""
-
-    stack: int
-    height: int
-    width: int
-    actions: int
-
-    def __str__(self) -> str:
-        return f"stacks of {self.stack} frames of {self.height} × {self.width} pixels and {self.actions} actions"
-
-    @property
-    def layout(self) -> ReplayLayout:
-        """The layout of the replay memory."""
-        return ReplayLayout((self.height, self.width), np.uint8, self.stack, actions=self.actions)
-
-    def split(self, frames: Tensor) -> tuple[Tensor, Tensor]:
-        """Return s and s′ from the frames of a sample, (…, n, stack, H, W) each."""
-        return frames[..., :-1, :, :], frames[..., 1:, :, :]
-
-    @property
-    def picture(self) -> Picture:
-        """The place of the frames in the numbers of an observation."""
-        return Picture(self.stack, self.height, self.width)
-
-    @property
-    def size(self) -> int:
-        """The numbers of an observation."""
-        return self.picture.size
-
-
-class RowSizes(NamedTuple):
-    """The sizes of an environment whose observations are rows of numbers (see `spaces.RowSpace`): length, number of
-    actions, how an image lies in a row, and whether its numbers are bytes."""
-
-    size: int
-    actions: int
-    picture: Picture | None = None
-    bytes: bool = False
-
-    def __str__(self) -> str:
-        return f"{self.picture or f'vectors of {self.size} numbers'} and {self.actions} actions"
-
-    @property
-    def layout(self) -> ReplayLayout:
-        """The layout of the replay memory."""
-        return ReplayLayout((self.size,), np.uint8 if self.bytes else np.float32, actions=self.actions)
-
-    def split(self, frames: Tensor) -> tuple[Tensor, Tensor]:
-        """Return s and s′ from the frames of a sample, (…, n, size) each."""
-        s, after = frames.unbind(-2)
-        return s, after
 
 
 class DQN:
@@ -141,6 +88,7 @@ class DQN:
         learn = UpdateGraph(lambda *sample: self._learn_from(Sample(*sample)), self.activations)
         self.captured = learn if on_gpu and s.capture else None
         self.centre = Centre(self.space.size, self.stack) if self.space.picture is None else None
+        self.loss = TDLoss(self.network, self.target, self.space, s, bool(self.stack))
         self.compiled = compile_step(differentiate)
         self._changes = -1  # of the learner when `_prepare` looked last
         self.learner = self._learner()
@@ -179,7 +127,8 @@ class DQN:
         optimizer: torch.optim.Optimizer
         if s.optimizer == "rmsprop":
             options = s.rmsprop_decay, s.rmsprop_epsilon, s.weight_decay, s.rmsprop_momentum
-            optimizer = CentredRMSprop(parameters, rate, *options, stacked=stacked)
+            compiler = compile_step if s.compile == "on" else None
+            optimizer = CentredRMSprop(parameters, rate, *options, stacked=stacked, compiler=compiler)
         elif stacked:
             optimizer = StackedAdam(parameters, *constants)
         else:
@@ -221,14 +170,13 @@ class DQN:
 
     def _probe_loss(self) -> Tensor:
         self._prepare()
-        sample = self.experience.require_recent()
-        return self._td_loss(sample, self._targets(sample))[0].sum()
+        return self.loss(self.experience.require_recent())[0].sum()
 
     def _losses(self, sample: Sample) -> Tensor:
         """Return the loss of each transition, (*stack, n), with the network in evaluation mode."""
         self._prepare()
         with evaluating(self.network):
-            return self._td_loss(sample, self._targets(sample), reduction="none")[0]
+            return self.loss(sample, reduction="none")[0]
 
     def check_memory(self, runs: int) -> None:
         self.experience.check_memory(runs)
@@ -266,24 +214,23 @@ class DQN:
 
         Each row is drawn independently, those of a member by its own generator."""
         n = len(observations) // len(self.settings.members)
-        actions = draw(partial(torch.randint, self.space.actions), (n,), draws)
-        greedy = draw(torch.rand, (n,), draws) >= epsilon
+        actions = draw(partial(torch.randint, self.space.actions), (n,), draws).numpy()
+        greedy = draw(torch.rand, (n,), draws).numpy() >= epsilon
         if greedy.any():
             states = torch.from_numpy(by_member(observations, self.stack)).to(self.device, non_blocking=True)
             with keep_states(self._idle_activations(greedy)):
-                values = self.network(states)
-            actions = torch.where(greedy, values.argmax(-1).cpu(), actions)
-        return actions.flatten().numpy()
+                values = self.network(states).cpu().numpy()
+            actions = np.where(greedy, values.argmax(-1), actions)
+        return actions.ravel()
 
-    def _idle_activations(self, greedy: Tensor) -> list[torch.Generator]:
+    def _idle_activations(self, greedy: NDArray[np.bool_]) -> list[torch.Generator]:
         """Return the generators of random activations of the members without a greedy row, (members, n).
 
         The networks of these members run only because others have such a row."""
         self._prepare()
         if not (self.stack and self.random):
             return []
-        idle = (~greedy).all(-1).nonzero().flatten().tolist()
-        return [self.activations[member] for member in idle]
+        return [self.activations[member] for member in np.flatnonzero(~greedy.any(-1))]
 
     def remember(self, result: StepResult) -> None:
         """Store the result of the actions that `act` returned."""
@@ -330,7 +277,7 @@ class DQN:
         # The target network is fixed here, so all targets can be computed at once, unless the online network, which
         # changes at every step, chooses the actions.
         once = not (self.compiles or s.double_q)
-        targets = self._targets(sample).split(s.batch_size, axis) if once else [None] * len(batches)
+        targets = self.loss.targets(sample).split(s.batch_size, axis) if once else [None] * len(batches)
         for batch, wanted in zip(batches, targets, strict=True):
             if self.compiles:
                 loss, value = self._differentiate_compiled(batch, hooks)
@@ -358,64 +305,25 @@ class DQN:
 
     def _differentiate(self, batch: Sample, targets: Tensor | None, hooks: HookDriver | None) -> tuple[Tensor, Tensor]:
         """Write the gradients of a batch, with penalties, into `.grad`, and return its loss and the mean Q(s, a)."""
-        loss, value = self._td_loss(batch, self._targets(batch) if targets is None else targets)
+        loss, value = self.loss(batch, targets)
         total = loss.sum() if self.stack else loss
         if hooks and hooks.penalizes:
             total = total + hooks.penalty(self.learner)
         for parameter in self.trained:
             parameter.grad = None
         total.backward()
-        return loss.detach(), value.detach()
+        return loss.detach(), value
 
     def _differentiate_compiled(self, batch: Sample, hooks: HookDriver | None) -> tuple[Tensor, Tensor]:
         """Do the same as `_differentiate` in one compiled call, but for the penalties."""
         if self.stack:  # one layout, and so one compiled update, however many batches there are
             batch = Sample(*(tensor.contiguous() for tensor in batch))
-        loss, value, gradients = self.compiled(self._loss_of, self.trained, *batch)
+        loss, value, gradients = self.compiled(self.loss, self.trained, batch)
         for parameter, gradient in zip(self.trained, gradients, strict=True):
             parameter.grad = gradient
         if hooks and hooks.penalizes and (penalty := hooks.penalty(self.learner)).requires_grad:
             penalty.backward()
         return loss, value
-
-    def _loss_of(self, *tensors: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the loss of a sample and the mean Q(s, a) as a constant, (*stack,) each."""
-        sample = Sample(*tensors)
-        loss, value = self._td_loss(sample, self._targets(sample))
-        return loss, value.detach()
-
-    def _values(self, network: nn.Module, observations: Tensor) -> Tensor:
-        """Return a network's action values in the precision of updates, (*stack, n, actions) float32."""
-        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.settings.precision == "bfloat16"):
-            values: Tensor = network(observations)
-        return values.float()
-
-    @torch.no_grad()
-    def _targets(self, sample: Sample) -> Tensor:
-        """Return r + γ·(1 − terminated)·max Q⁻(s′), (*stack, n), or with double Q the value of the online choice.
-
-        Both networks are in evaluation mode, so that random activations use their mean slope. Targets then have no
-        noise, and measuring the loss does not advance the generator of training."""
-        _, after = self.space.split(sample.frames)
-        values = self._values(self.target, after)
-        if self.settings.double_q:
-            with evaluating(self.network):
-                best = self._values(self.network, after).argmax(-1, keepdim=True)
-            value = values.gather(-1, best).squeeze(-1)
-        else:
-            value = values.amax(-1)
-        return sample.rewards + self.settings.gamma * value * ~sample.terminated
-
-    def _td_loss(self, sample: Sample, targets: Tensor, reduction: str = "mean") -> tuple[Tensor, Tensor]:
-        """Return the loss of the temporal-difference errors (Huber with threshold 1, or squared) and the mean Q(s, a).
-
-        The loss is the mean, (*stack,), or with reduction "none" that of each transition, (*stack, n)."""
-        states, _ = self.space.split(sample.frames)
-        values = self._values(self.network, states).gather(-1, sample.actions[..., None]).squeeze(-1)
-        loss = F.smooth_l1_loss if self.settings.loss == "huber" else F.mse_loss
-        if reduction == "mean" and self.stack:
-            return loss(values, targets, reduction="none").mean(-1), values.mean(-1)
-        return loss(values, targets, reduction=reduction), values.mean(-1)
 
     def sound(self) -> Tensor:
         """Return whether the losses since the last call of `numbers` are finite, () or (members,)."""

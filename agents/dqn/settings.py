@@ -21,9 +21,7 @@ from ..limits import (
     wrong_sampling,
 )
 
-COMPILE_PAYS_AFTER = (
-    50_000  # gradient steps: saves 0.35 ms each on MinAtar, costs about 30 s the first time, seconds later
-)
+COMPILE_PAYS_AFTER = 86_000  # gradient steps: saves 0.35 ms each on MinAtar, costs 30 s the first time, seconds later
 RMSPROP = ("rmsprop_decay", "rmsprop_epsilon", "rmsprop_momentum")
 LARGEST = 2**19  # weights between hidden layers from which on a stack saves little on a CPU
 
@@ -104,7 +102,7 @@ class DQNSettings(GameSettings):
     precision: Annotated[Literal["float32", "bfloat16"], tyro.conf.arg(metavar="float32|bfloat16")] = "float32"
     """Precision of the products of updates. bfloat16 is faster on processors with AMX; weights stay float32."""
     compile: Annotated[Literal["auto", "on", "off"], tyro.conf.arg(metavar="auto|on|off")] = "auto"
-    """On a CPU, compile the update: a third more steps on MinAtar, after about 30 s, once. auto: from 50,000 gradient
+    """On a CPU, compile the update: a third more steps on MinAtar, after about 30 s, once. auto: from 86,000 gradient
     steps on, for images, but not for Atari games."""
     capture: bool = True
     """On a GPU, record the update as a CUDA graph and replay it, which is faster."""

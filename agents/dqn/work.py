@@ -10,8 +10,9 @@ from ...envs import Envs, side_by_side
 from ..games import is_game, look_at_game, make_games
 from ..spaces import row_space
 from ..work import AgentWork, World, make_flat
-from .agent import DQN, STATISTICS, Pixels, RowSizes
+from .agent import DQN, STATISTICS
 from .settings import DQNSettings
+from .sizes import Pixels, RowSizes
 
 
 class DQNWork(AgentWork):

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from ...engine.machine.resources import format_bytes, free_memory
-from .replay import ReplayLayout
+from .layout import ReplayLayout
 
 
 def bytes_needed(capacity: int, num_envs: int, layout: ReplayLayout, whole: bool = False) -> int:

@@ -16,7 +16,8 @@ from ...interventions import ReplayWindow
 from ...registry.errors import Diverged
 from ..draws import Draws, Seeded, generators, set_states, states_of
 from .capacity import bytes_needed, check_memory
-from .replay import ReplayLayout, ReplayMemory, Sample
+from .layout import ReplayLayout, Sample
+from .replay import ReplayMemory
 from .replay_feed import ReplayFeed
 from .reservoir import ReservoirMemory
 from .sampling import Reservoir, parse_sampling

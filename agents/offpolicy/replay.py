@@ -10,95 +10,22 @@ import math
 import tempfile
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import NDArray
 from torch import Tensor
 
 from ...engine.storage.checkpoint import Rows
 from ...engine.storage.restoring import require_like
 from ..draws import Draws, sources_of
+from .layout import ReplayLayout, Sample
 from .sampling import Integers, Recency, Uniform
 
 UNIFORM = Uniform()
 CHUNK = 16_384  # rows read at once from a checkpoint: 116 MB of 84×84 images
-
-
-class Sample(NamedTuple):
-    """Transitions (s, a, r, s′).
-
-    For images that are stacked, s = frames[:, :-1] and s′ = frames[:, 1:], both (size, stack, *frame). For observations
-    of one frame, s = frames[:, 0] and s′ = frames[:, 1], both (size, *frame). In samples of several members, each
-    tensor has the members as its first axis: (members, size, …)."""
-
-    frames: Tensor  # (size, stack + 1, *frame) as kept
-    actions: Tensor  # (size,) int64, or (size, *action) float32
-    rewards: Tensor  # (size,) float32
-    terminated: Tensor  # (size,) bool: s′ is worth nothing, and its newest frame is zero
-
-
-@dataclass(frozen=True)
-class ReplayLayout:
-    """The contents of one step in a replay memory.
-
-    Attributes:
-        frame: The shape of a frame, an image (H, W) or a vector (d,).
-        dtype: The type of a stored frame.
-        stack: The number of frames in an observation, oldest first, (stack, *frame). None: an observation is one
-            frame, (*frame,).
-        action: The shape of a continuous action, stored as float32. (): actions are discrete, stored as int16, or as a
-            larger integer type if there are more than 32,768.
-        actions: The number of discrete actions.
-
-    Raises:
-        ValueError: A size is below 1.
-    """
-
-    frame: tuple[int, ...]
-    dtype: DTypeLike
-    stack: int | None = None
-    action: tuple[int, ...] = ()
-    actions: int = 2**15
-
-    def __post_init__(self) -> None:
-        if min(*self.frame, *self.action, self.depth, self.actions) < 1:
-            raise ValueError(
-                f"sizes of frames, stacks and actions must be at least 1, "
-                f"got frames of {self.frame}, a stack of {self.stack} and actions of {self.action}"
-            )
-
-    @property
-    def depth(self) -> int:
-        """The number of frames in an observation."""
-        return 1 if self.stack is None else self.stack
-
-    @property
-    def observation(self) -> tuple[int, ...]:
-        """The shape of an observation."""
-        return self.frame if self.stack is None else (self.stack, *self.frame)
-
-    def rows(self, capacity: int, num_envs: int) -> int:
-        """Return the rows of one ring: its share of the transitions, depth − 1 frames before them, and one after."""
-        return math.ceil(capacity / num_envs) + self.depth
-
-    @property
-    def row(self) -> np.dtype[np.void]:
-        """The columns of a row: a frame, the action that followed, and its result."""
-        number = np.promote_types(np.int16, np.min_scalar_type(-self.actions))
-        return np.dtype(
-            [
-                ("frame", self.dtype, self.frame),
-                ("action", np.float32 if self.action else number, self.action),
-                ("reward", np.float32),
-                ("age", np.uint8),
-                ("terminated", np.bool_),
-                ("acted", np.bool_),
-            ]
-        )
 
 
 class ReplayMemory:
@@ -327,17 +254,17 @@ class ReplayMemory:
                 f"out must be a contiguous {self.dtype} CPU tensor of {shape}, got {out.dtype} {(*out.shape,)}"
             )
         ring, row = self._draw(size, sources)
-        at = ring * self.rows + row % self.rows
+        first = ring * self.rows
+        at = first + row % self.rows
         terminated = self.terminated.reshape(-1)[at]
-
         offsets = np.arange(1 - self.stack, 2)  # of a transition's frames from its row
-        places = ring[:, None] * self.rows + (row[:, None] + offsets) % self.rows
+        places = first[:, None] + (row[:, None] + offsets) % self.rows
         # mode="raise" would gather into a temporary buffer first.
         frames = out.numpy()
         np.take(self.frames.reshape(-1, *self.layout.frame), places, axis=0, out=frames, mode="clip")
-        blank = -offsets > self.age.reshape(-1)[at][:, None]  # before the episode began
-        blank[:, -1] = terminated
-        frames[blank] = 0
+        if self.stack > 1:
+            frames[:, :-1][-offsets[:-1] > self.age.reshape(-1)[at][:, None]] = 0  # before the episode began
+        frames[terminated, -1] = 0
         actions = self.action.reshape(-1, *self.layout.action)[at]
         sample = Sample(
             out,
@@ -351,9 +278,10 @@ class ReplayMemory:
         """Return rings and rows of transitions, (members · size,) each.
 
         They are drawn from the rows of a member's rings, with rows without action redrawn."""
-        bounds = np.cumsum(self.end - 1 - self._first())  # the newest row never has an action
+        bounds = (self.end - 1 - self._first()).cumsum()  # the newest row never has an action
         shift = self.end - 1 - bounds  # from a number among the rows of all rings to the row
         of_members = bounds.reshape(-1, self.num_envs)
+        acted = self.acted.reshape(-1)
 
         def draw(sizes: Sequence[int]) -> tuple[Integers, Integers]:
             numbers, start = [], 0
@@ -362,11 +290,12 @@ class ReplayMemory:
                     numbers.append(self.sampling.draw(n, source, start, own))
                 start = int(own[-1])
             number = (torch.cat(numbers) if len(numbers) > 1 else numbers[0]).numpy()
-            ring = np.searchsorted(bounds, number, side="right")
+            ring = bounds.searchsorted(number, side="right")
             return ring, number + shift[ring]
 
         ring, row = draw([size] * len(sources))
-        while (bad := np.flatnonzero(~self.acted[ring, row % self.rows])).size:
+        while not (good := acted[ring * self.rows + row % self.rows]).all():
+            bad = np.flatnonzero(~good)
             ring[bad], row[bad] = draw(np.bincount(bad // size, minlength=len(sources)).tolist())
         return ring, row
 

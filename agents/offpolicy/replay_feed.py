@@ -3,7 +3,8 @@
 import torch
 
 from ..draws import Draws
-from .replay import ReplayMemory, Sample
+from .layout import Sample
+from .replay import ReplayMemory
 
 
 class ReplayFeed:

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from ...engine.storage.restoring import require_like
 from ..draws import Draws, set_states, sources_of, states_of
-from .replay import ReplayLayout, ReplayMemory
+from .layout import ReplayLayout
+from .replay import ReplayMemory
 from .sampling import Integers
 
 

@@ -56,7 +56,7 @@ from ..draws import (
 from ..encoders import Convolutions
 from ..offpolicy.experience import Experience
 from ..offpolicy.graph import UpdateGraph
-from ..offpolicy.replay import Sample
+from ..offpolicy.layout import Sample
 from ..rates import initial_rate
 from ..stacks import draw_network, redraw_draws
 from .inputs import Control, Inputs

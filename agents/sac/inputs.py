@@ -16,7 +16,7 @@ from torch import Tensor
 
 from ...envs import Picture, StepResult
 from ..normalize import Centre, RunningMeanStd
-from ..offpolicy.replay import ReplayLayout
+from ..offpolicy.layout import ReplayLayout
 from ..spaces import only_space
 from ..stacks import by_member
 from .settings import HeadsSetting

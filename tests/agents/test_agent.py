@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from supple.agents.dqn import DQNSettings
-from supple.agents.dqn.agent import DQN, Pixels
+from supple.agents.dqn.agent import DQN
+from supple.agents.dqn.sizes import Pixels
 from supple.agents.ppo import PPOSettings
 from supple.agents.ppo.agent import PPO
 from supple.agents.ppo.network import PolicySpace

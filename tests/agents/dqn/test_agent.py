@@ -12,8 +12,9 @@ import torch
 import torch.nn.functional as F
 
 from supple.agents.dqn import DQNSettings
-from supple.agents.dqn.agent import DQN, Pixels
+from supple.agents.dqn.agent import DQN
 from supple.agents.dqn.network import ValueNetwork
+from supple.agents.dqn.sizes import Pixels
 from supple.engine.hooks.driver import HookDriver
 from supple.envs import Picture, StepResult
 from supple.interventions import Intervention, Learner, make
@@ -155,7 +156,7 @@ def test_in_bfloat16_weights_stay_float32_and_steps_are_nearly_those_of_float32(
     assert not torch.equal(*ends)
     assert torch.cosine_similarity(*ends, dim=0) > 0.9
     sample = agents[1].experience.require_recent()
-    wanted = agents[1]._targets(sample)
+    wanted = agents[1].loss.targets(sample)
     assert wanted.dtype == torch.float32
     exact = (
         sample.rewards
@@ -236,7 +237,7 @@ def test_termination_cuts_the_target_and_truncation_bootstraps_from_the_true_las
             bootstrap = 0.0 if result.terminated[e] else 0.5 * values[e]
             expected[state[e].tobytes()] = float(np.float32(result.reward[e])) + bootstrap
     batch = agent.experience.memory.sample(200, torch.Generator().manual_seed(0))
-    found = agent._targets(batch)
+    found = agent.loss.targets(batch)
     wanted = [expected[s.numpy().tobytes()] for s in batch.frames[:, :-1]]
     np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5)
 

@@ -14,7 +14,8 @@ from gymnasium.wrappers import FrameStackObservation
 from torch import nn
 
 from supple.agents.dqn import DQNSettings
-from supple.agents.dqn.agent import DQN, RowSizes
+from supple.agents.dqn.agent import DQN
+from supple.agents.dqn.sizes import RowSizes
 from supple.agents.dqn.work import DQNWork
 from supple.agents.offpolicy.capacity import bytes_needed
 from supple.agents.trained import Trained
@@ -117,7 +118,7 @@ def test_the_memory_keeps_bytes() -> None:
 @pytest.mark.slow
 @pytest.mark.skipif(not can_compile(), reason="torch.compile does not work here")
 def test_compiled_updates_are_those_of_eager_mode_with_penalties_and_double_q() -> None:
-    agents = [agent(compile=how, double_q=True, max_grad_norm=0.1, optimizer="adam") for how in ("off", "on")]
+    agents = [agent(compile=how, double_q=True, max_grad_norm=0.1) for how in ("off", "on")]
     for one in agents:
         hook = parse_hook("l2_init(strength=0.01)")
         assert hook is not None

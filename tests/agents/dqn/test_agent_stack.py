@@ -11,8 +11,10 @@ import torch
 from torch import Tensor, nn
 
 from supple.agents.dqn import DQNSettings
-from supple.agents.dqn.agent import DQN, Pixels, RowSizes
+from supple.agents.dqn.agent import DQN
+from supple.agents.dqn.loss import TDLoss
 from supple.agents.dqn.network import ValueNetwork
+from supple.agents.dqn.sizes import Pixels, RowSizes
 from supple.agents.encoders import Convolutions
 from supple.engine.hooks.driver import HookDriver
 from supple.engine.storage import checkpoint
@@ -88,7 +90,7 @@ def in_float64(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         return network.mlp(network.encoder(x))
 
     monkeypatch.setattr(ValueNetwork, "forward", forward)
-    monkeypatch.setattr(DQN, "_values", lambda _, network, observations: network(observations))
+    monkeypatch.setattr(TDLoss, "_values", lambda _, network, observations: network(observations))
     torch.set_default_dtype(torch.float64)
     yield
     torch.set_default_dtype(torch.float32)

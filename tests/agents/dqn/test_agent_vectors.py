@@ -12,9 +12,10 @@ import torch
 from gymnasium import spaces
 
 from supple.agents.dqn import DQNSettings
-from supple.agents.dqn.agent import DQN, RowSizes
+from supple.agents.dqn.agent import DQN
 from supple.agents.dqn.network import ValueNetwork
-from supple.agents.offpolicy.replay import Sample
+from supple.agents.dqn.sizes import RowSizes
+from supple.agents.offpolicy.layout import Sample
 from supple.engine.hooks.driver import HookDriver
 from supple.engine.runs import prepare
 from supple.engine.spec import RunSpec
@@ -114,7 +115,7 @@ def test_measuring_and_acting_leave_no_trace_in_a_normalized_network(normalizati
     agent.act()
     with agent.greedy("a") as policy:
         policy(agent.current)
-    agent._targets(batch_of(agent))
+    agent.loss.targets(batch_of(agent))
     assert all(torch.equal(value, before[name]) for name, value in agent.network.state_dict().items())
 
 
@@ -125,7 +126,7 @@ def test_measuring_and_acting_leave_no_trace_in_a_normalized_network(normalizati
 def test_the_target_is_that_of_the_equation(double_q: bool) -> None:
     agent = differing(lived(double_q=double_q, gamma=0.9))
     batch = batch_of(agent)
-    found = agent._targets(batch)
+    found = agent.loss.targets(batch)
     differ = False
     with torch.no_grad():
         for i, (frames, reward, terminated) in enumerate(
@@ -195,7 +196,7 @@ def test_the_loss_is_hubers_or_the_square() -> None:
         batch = batch_of(agent, 2)
         with torch.no_grad():
             values = agent.network(batch.frames[:, 0]).gather(1, batch.actions[:, None]).squeeze(1)
-        found = agent._td_loss(batch, values + torch.tensor([0.5, -2.0]), reduction="none")[0]
+        found = agent.loss(batch, values + torch.tensor([0.5, -2.0]), reduction="none")[0]
         torch.testing.assert_close(found.detach(), torch.tensor(expected))
 
 

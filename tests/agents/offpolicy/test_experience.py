@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from supple.agents.dqn import DQNSettings
-from supple.agents.dqn.agent import DQN, RowSizes
+from supple.agents.dqn.agent import DQN
+from supple.agents.dqn.sizes import RowSizes
 from supple.agents.sac import SACSettings
 from supple.agents.sac.agent import SAC
 from supple.agents.sac.inputs import Control

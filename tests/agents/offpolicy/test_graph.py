@@ -14,9 +14,11 @@ import torch
 from torch import Tensor
 
 from supple.agents.dqn import DQNSettings
-from supple.agents.dqn.agent import DQN, Pixels, RowSizes
+from supple.agents.dqn.agent import DQN
+from supple.agents.dqn.sizes import Pixels, RowSizes
 from supple.agents.offpolicy.graph import WARM_UP, UpdateGraph
-from supple.agents.offpolicy.replay import ReplayLayout, ReplayMemory, Sample
+from supple.agents.offpolicy.layout import ReplayLayout, Sample
+from supple.agents.offpolicy.replay import ReplayMemory
 from supple.agents.offpolicy.replay_feed import ReplayFeed
 from supple.agents.rates import scale_rates
 from supple.agents.sac import SACSettings

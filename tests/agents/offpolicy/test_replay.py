@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from scipy.stats import chisquare
 
 from supple.agents.offpolicy import replay
-from supple.agents.offpolicy.replay import ReplayLayout, ReplayMemory, Sample
+from supple.agents.offpolicy.layout import ReplayLayout, Sample
+from supple.agents.offpolicy.replay import ReplayMemory
 from supple.engine.storage import checkpoint
 
 FRAME = (3, 2)

@@ -9,7 +9,8 @@ import pytest
 
 from supple.agents.offpolicy import capacity
 from supple.agents.offpolicy.capacity import bytes_needed, check_memory
-from supple.agents.offpolicy.replay import ReplayLayout, ReplayMemory
+from supple.agents.offpolicy.layout import ReplayLayout
+from supple.agents.offpolicy.replay import ReplayMemory
 
 ATARI = ReplayLayout((84, 84), np.uint8, stack=4)
 HUMANOID = ReplayLayout((51,), np.float32, action=(19,))
@@ -33,7 +34,8 @@ def test_bytes_needed_counts_every_array(layout: ReplayLayout) -> None:
 GROWTH = """
 import numpy as np, os
 from pathlib import Path
-from supple.agents.offpolicy.replay import ReplayLayout, ReplayMemory
+from supple.agents.offpolicy.layout import ReplayLayout
+from supple.agents.offpolicy.replay import ReplayMemory
 def rss():
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 before = rss()

@@ -10,7 +10,8 @@ from torch import Tensor
 from supple.agents.dqn import DQNSettings
 from supple.agents.offpolicy.capacity import bytes_needed
 from supple.agents.offpolicy.experience import Draws, Experience
-from supple.agents.offpolicy.replay import ReplayLayout, ReplayMemory, Sample
+from supple.agents.offpolicy.layout import ReplayLayout, Sample
+from supple.agents.offpolicy.replay import ReplayMemory
 from supple.agents.offpolicy.replay_feed import ReplayFeed
 from supple.envs import StepResult
 from supple.registry.errors import Diverged

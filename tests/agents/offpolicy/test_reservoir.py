@@ -8,7 +8,7 @@ import torch
 from scipy.stats import chisquare
 
 from supple.agents.offpolicy.capacity import bytes_needed
-from supple.agents.offpolicy.replay import ReplayLayout
+from supple.agents.offpolicy.layout import ReplayLayout
 from supple.agents.offpolicy.reservoir import ReservoirMemory
 from supple.engine.storage import checkpoint
 from tests.agents.offpolicy.test_replay import IMAGES, VECTORS, World, both, draws, same, stream

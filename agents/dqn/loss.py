@@ -1,0 +1,63 @@
+"""The loss of DQN: the error of action values, by the target network's values of what follows."""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from ...networks import evaluating
+from ..offpolicy.layout import Sample
+from .network import ValueNetwork
+from .settings import DQNSettings
+from .sizes import Pixels, RowSizes
+
+
+class TDLoss:
+    """The loss of a network on samples, with a target network (see `agent` for the equation)."""
+
+    def __init__(
+        self,
+        network: ValueNetwork,
+        target: ValueNetwork,
+        space: Pixels | RowSizes,
+        settings: DQNSettings,
+        stacked: bool,
+    ) -> None:
+        self.network, self.target, self.space, self.settings, self.stacked = network, target, space, settings, stacked
+
+    def __call__(self, sample: Sample, targets: Tensor | None = None, reduction: str = "mean") -> tuple[Tensor, Tensor]:
+        """Return the loss of the errors (Huber with threshold 1, or squared), and the mean Q(s, a) as a constant.
+
+        The loss is the mean, (*stack,), or with reduction "none" that of each transition, (*stack, n).
+        `targets`: what the method of that name returns for the sample, if it is known already."""
+        if targets is None:
+            targets = self.targets(sample)
+        states, _ = self.space.split(sample.frames)
+        values = self._values(self.network, states).gather(-1, sample.actions[..., None]).squeeze(-1)
+        loss = F.smooth_l1_loss if self.settings.loss == "huber" else F.mse_loss
+        constant = values.detach().mean(-1)
+        if reduction == "mean" and self.stacked:
+            return loss(values, targets, reduction="none").mean(-1), constant
+        return loss(values, targets, reduction=reduction), constant
+
+    @torch.no_grad()
+    def targets(self, sample: Sample) -> Tensor:
+        """Return r + γ·(1 − terminated)·max Q⁻(s′), (*stack, n), or with double Q the value of the online choice.
+
+        Both networks are in evaluation mode, so that random activations use their mean slope. Targets then have no
+        noise, and measuring the loss does not advance the generator of training."""
+        _, after = self.space.split(sample.frames)
+        values = self._values(self.target, after)
+        if self.settings.double_q:
+            with evaluating(self.network):
+                best = self._values(self.network, after).argmax(-1, keepdim=True)
+            value = values.gather(-1, best).squeeze(-1)
+        else:
+            value = values.amax(-1)
+        return sample.rewards + self.settings.gamma * value * ~sample.terminated
+
+    def _values(self, network: ValueNetwork, observations: Tensor) -> Tensor:
+        """Return a network's action values in the precision of updates, (*stack, n, actions) float32."""
+        device = observations.device.type
+        with torch.autocast(device, torch.bfloat16, enabled=self.settings.precision == "bfloat16"):
+            values: Tensor = network(observations)
+        return values.float()
