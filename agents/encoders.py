@@ -194,8 +194,7 @@ class Convolutions(nn.Sequential):
         super().__init__(*parts, nn.Flatten(2 if units.members else 1))
         self.picture, self.design, self.size = picture, design, size
         self.features = width * sides[0] * sides[1] + size - picture.size
-        # in a stack, the channels of all members are channels of one convolution
-        self.axes = (0, 2) if units.members else (1,)
+        self.stacked = bool(units.members)
         for part in self.modules():
             if isinstance(part, nn.Conv2d | StackedConv2d):
                 part.weight.data = channels_last(part.weight, CHANNELS)
@@ -211,7 +210,9 @@ class Convolutions(nn.Sequential):
             images = frames.movedim(-1, CHANNELS).flatten(-4, -3)
         else:
             images = images.unflatten(-1, (p.channels, p.height, p.width))
-        images = channels_last(images, *self.axes)
+        # in a stack, the channels of all members are channels of one convolution
+        plain = torch.channels_last
+        images = channels_last(images, 0, 2) if self.stacked else images.contiguous(memory_format=plain)
         scaled = images.to(torch.get_default_dtype(), copy=True)
         if p.low == p.low and (p.low, p.high) != (0, 1):  # there are bounds; in place, as images are large
             scaled = (scaled.sub_(p.low) if p.low else scaled).mul_(1 / (p.high - p.low))
@@ -287,7 +288,5 @@ class OnlyConvolution(nn.Conv2d):
 
 def channels_last(images: Tensor, *axes: int) -> Tensor:
     """Return images or kernels whose memory has these axes last."""
-    if images.ndim == 4:  # PyTorch's own is one call
-        return images.contiguous(memory_format=torch.channels_last)
     last = tuple(range(-len(axes), 0))
     return images.movedim(axes, last).contiguous().movedim(last, axes)

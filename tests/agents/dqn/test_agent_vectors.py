@@ -220,7 +220,7 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "exploration above 1": ({"exploration_start": 1.5}, "--exploration-start must lie in [0, 1], got 1.5"),
     "vectors of two sizes": (
         {"env": None, "steps": None, "sequence": "CartPole-v1,Acrobot-v1", "steps_per_task": 1_000},
-        "equal spaces, but CartPole-v1 has RowSizes(size=4, actions=2, picture=None, bytes=False) and Acrobot-v1",
+        "equal spaces, but CartPole-v1 has vectors of 4 numbers and 2 actions and Acrobot-v1",
     ),
 }  # fmt: skip
 
