@@ -1,0 +1,92 @@
+"""Write how each arm learned new tasks and what it kept of old ones, the numbers of docs/results/old_tasks.md.
+
+    python docs/old_tasks.py runs/nine --rows docs/results/worlds/nine-rooms-old.jsonl
+
+There is a row for each arm and seed, from the runs of a comparison with --eval-tasks past or all. `returns` has the mean
+return after each task (down) on each task (across). The other numbers are means over tasks on the report's scale, on
+which 0 is random actions and 1 the fresh agent right after the task:
+
+    new        right after each task but the first
+    forgotten  right after each task but the last, minus after the last
+    kept       on all tasks but the last, after the last
+
+If environments return, these are of the environments of the first cycle:
+
+    first      right after the first time
+    before     right before they return
+    lost       first − before
+    again      right after the second time
+    more       again − first
+
+`minus_none` has each of them minus that of `none` with the same seed.
+"""
+
+import json
+from argparse import ArgumentParser
+from collections.abc import Iterator
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from supple.engine.forks import FRESH
+from supple.experiments import load
+from supple.metrics import t_interval
+
+
+def measure(scaled: ArrayLike, environments: int) -> dict[str, float]:
+    """Return the numbers of one run from its performance, (tasks, tasks): [j, i] is on task i after task j."""
+    S = np.asarray(scaled, dtype=np.float64)
+    learned, end = S.diagonal(), S[-1]
+    found = {"new": learned[1:], "forgotten": (learned - end)[:-1], "kept": end[:-1]}
+    if 1 < environments < len(S):
+        place = np.arange(environments)
+        first, before, again = (S[place + later, place] for later in (0, environments - 1, environments))
+        found |= {"first": first, "before": before, "lost": first - before, "again": again, "more": again - first}
+    return {name: round(float(values.mean()), 4) for name, values in found.items()}
+
+
+def rows(folder: Path) -> Iterator[dict[str, Any]]:
+    """Yield a row for each arm and seed of a comparison."""
+    scores = load(folder).scores
+    none: dict[int, dict[str, float]] = {}
+    for arm in sorted(scores["arms"], key=lambda arm: arm != "none"):
+        own = scores["arms"][arm]
+        if arm == FRESH:  # knows no old tasks
+            continue
+        old = own["old_tasks"]
+        for seed, returns, scaled in zip(own["seeds"], old["performance"], old["scaled"], strict=True):
+            found = measure(scaled, len(scores["environments"]))
+            none.setdefault(seed, found)
+            minus = None if arm == "none" else {name: round(found[name] - none[seed][name], 4) for name in found}
+            shown = np.round(np.asarray(returns, dtype=np.float64), 2).tolist()
+            yield {"arm": arm, "seed": seed, **found, "minus_none": minus, "returns": shown}
+
+
+def show(found: list[dict[str, Any]]) -> None:
+    """Print means over seeds and their 95 % intervals, and the same of the differences to `none`."""
+    for arm in dict.fromkeys(row["arm"] for row in found):
+        own = [row for row in found if row["arm"] == arm]
+        print(f"{arm}, {len(own)} seeds")
+        for name in [name for name, value in own[0].items() if isinstance(value, float)]:
+            both = [[row[name] for row in own]]
+            both += [[row["minus_none"][name] for row in own]] if own[0]["minus_none"] else []
+            print(f"    {name:10}", "   minus none: ".join(map(as_text, both)))
+
+
+def as_text(values: list[float]) -> str:
+    around = t_interval(values)
+    return f"{fmean(values):.2f}" + (f" [{around[0]:.2f}, {around[1]:.2f}]" if around else "")
+
+
+if __name__ == "__main__":
+    parser = ArgumentParser(description="Print what arms learned and kept.")
+    parser.add_argument("folder", type=Path, help="folder of a comparison")
+    parser.add_argument("--rows", type=Path, help="file for the rows, JSON Lines")
+    options = parser.parse_args()
+    written = list(rows(options.folder))
+    show(written)
+    if options.rows:
+        options.rows.write_text("".join(json.dumps(row) + "\n" for row in written), encoding="utf-8")
