@@ -2,13 +2,14 @@
 
     python docs/old_tasks.py runs/nine --rows docs/results/worlds/nine-rooms-old.jsonl
 
-There is a row for each arm and seed, from the runs of a comparison with --eval-tasks past or all. `returns` has the mean
-return after each task (down) on each task (across). The other numbers are means over tasks on the report's scale, on
-which 0 is random actions and 1 the fresh agent right after the task:
+There is a row for each arm and seed of a comparison with --eval-tasks past or all. `returns` are the mean returns after
+each task (down) on each task (across), and `scaled` the same on the report's scale, on which 0 is random actions and 1
+the fresh agent right after the task. The other numbers are means over tasks on this scale:
 
     new        right after each task but the first
-    forgotten  right after each task but the last, minus after the last
-    kept       on all tasks but the last, after the last
+    learned    right after each task but the last
+    kept       on these tasks, after the last
+    forgotten  learned − kept
 
 If environments return, these are of the environments of the first cycle:
 
@@ -39,8 +40,8 @@ from supple.metrics import t_interval
 def measure(scaled: ArrayLike, environments: int) -> dict[str, float]:
     """Return the numbers of one run from its performance, (tasks, tasks): [j, i] is on task i after task j."""
     S = np.asarray(scaled, dtype=np.float64)
-    learned, end = S.diagonal(), S[-1]
-    found = {"new": learned[1:], "forgotten": (learned - end)[:-1], "kept": end[:-1]}
+    after, end = S.diagonal(), S[-1]
+    found = {"new": after[1:], "learned": after[:-1], "kept": end[:-1], "forgotten": (after - end)[:-1]}
     if 1 < environments < len(S):
         place = np.arange(environments)
         first, before, again = (S[place + later, place] for later in (0, environments - 1, environments))
@@ -58,11 +59,16 @@ def rows(folder: Path) -> Iterator[dict[str, Any]]:
             continue
         old = own["old_tasks"]
         for seed, returns, scaled in zip(own["seeds"], old["performance"], old["scaled"], strict=True):
-            found = measure(scaled, len(scores["environments"]))
+            matrices = {"returns": as_list(returns, 2), "scaled": as_list(scaled, 4)}
+            found = measure(matrices["scaled"], len(scores["environments"]))
             none.setdefault(seed, found)
             minus = None if arm == "none" else {name: round(found[name] - none[seed][name], 4) for name in found}
-            shown = np.round(np.asarray(returns, dtype=np.float64), 2).tolist()
-            yield {"arm": arm, "seed": seed, **found, "minus_none": minus, "returns": shown}
+            yield {"arm": arm, "seed": seed, **found, "minus_none": minus, **matrices}
+
+
+def as_list(matrix: ArrayLike, decimals: int) -> list[list[float | None]]:
+    rounded = np.round(np.asarray(matrix, dtype=np.float64), decimals)
+    return [[None if np.isnan(value) else value for value in row] for row in rounded.tolist()]
 
 
 def show(found: list[dict[str, Any]]) -> None:
