@@ -62,7 +62,7 @@ def rows(folder: Path) -> Iterator[dict[str, Any]]:
             matrices = {"returns": as_list(returns, 2), "scaled": as_list(scaled, 4)}
             found = measure(matrices["scaled"], len(scores["environments"]))
             none.setdefault(seed, found)
-            minus = None if arm == "none" else {name: round(found[name] - none[seed][name], 4) for name in found}
+            minus = {name: None if arm == "none" else round(found[name] - none[seed][name], 4) for name in found}
             yield {"arm": arm, "seed": seed, **found, "minus_none": minus, **matrices}
 
 
@@ -78,7 +78,7 @@ def show(found: list[dict[str, Any]]) -> None:
         print(f"{arm}, {len(own)} seeds")
         for name in [name for name, value in own[0].items() if isinstance(value, float)]:
             both = [[row[name] for row in own]]
-            both += [[row["minus_none"][name] for row in own]] if own[0]["minus_none"] else []
+            both += [] if arm == "none" else [[row["minus_none"][name] for row in own]]
             print(f"    {name:10}", "   minus none: ".join(map(as_text, both)))
 
 
