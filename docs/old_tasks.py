@@ -11,7 +11,7 @@ the fresh agent right after the task. The other numbers are means over tasks on 
     kept       on these tasks, after the last
     forgotten  learned − kept
 
-If environments return, these are of the environments of the first cycle:
+These are of the environments of the first cycle that have returned:
 
     first      right after the first time
     before     right before they return
@@ -38,12 +38,12 @@ from supple.metrics import t_interval
 
 
 def measure(scaled: ArrayLike, environments: int) -> dict[str, float]:
-    """Return the numbers of one run from its performance, (tasks, tasks): [j, i] is on task i after task j."""
+    """Return the numbers of one run from its scaled performance, (tasks, tasks): [j, i] is on task i after task j."""
     S = np.asarray(scaled, dtype=np.float64)
     after, end = S.diagonal(), S[-1]
     found = {"new": after[1:], "learned": after[:-1], "kept": end[:-1], "forgotten": (after - end)[:-1]}
     if 1 < environments < len(S):
-        place = np.arange(environments)
+        place = np.arange(min(environments, len(S) - environments))
         first, before, again = (S[place + later, place] for later in (0, environments - 1, environments))
         found |= {"first": first, "before": before, "lost": first - before, "again": again, "more": again - first}
     return {name: round(float(values.mean()), 4) for name, values in found.items()}
@@ -52,6 +52,7 @@ def measure(scaled: ArrayLike, environments: int) -> dict[str, float]:
 def rows(folder: Path) -> Iterator[dict[str, Any]]:
     """Yield a row for each arm and seed of a comparison."""
     scores = load(folder).scores
+    done = min(map(finished, scores["arms"].values()))
     none: dict[int, dict[str, float]] = {}
     for arm in sorted(scores["arms"], key=lambda arm: arm != "none"):
         own = scores["arms"][arm]
@@ -59,15 +60,22 @@ def rows(folder: Path) -> Iterator[dict[str, Any]]:
             continue
         old = own["old_tasks"]
         for seed, returns, scaled in zip(own["seeds"], old["performance"], old["scaled"], strict=True):
-            matrices = {"returns": as_list(returns, 2), "scaled": as_list(scaled, 4)}
+            matrices = {"returns": as_list(returns, done, 2), "scaled": as_list(scaled, done, 4)}
             found = measure(matrices["scaled"], len(scores["environments"]))
             none.setdefault(seed, found)
             minus = {name: None if arm == "none" else round(found[name] - none[seed][name], 4) for name in found}
             yield {"arm": arm, "seed": seed, **found, "minus_none": minus, **matrices}
 
 
-def as_list(matrix: ArrayLike, decimals: int) -> list[list[float | None]]:
-    rounded = np.round(np.asarray(matrix, dtype=np.float64), decimals)
+def finished(arm: dict[str, Any]) -> int:
+    """Return how many tasks all seeds of an arm have finished."""
+    scaled = np.asarray(arm["old_tasks"]["scaled"], dtype=np.float64)
+    return int(np.isfinite(scaled.diagonal(axis1=1, axis2=2)).all(axis=0).sum())
+
+
+def as_list(matrix: ArrayLike, done: int, decimals: int) -> list[list[float | None]]:
+    """Return a matrix up to the last finished task, with None for what was not measured."""
+    rounded = np.round(np.asarray(matrix, dtype=np.float64)[:done, :done], decimals)
     return [[None if np.isnan(value) else value for value in row] for row in rounded.tolist()]
 
 

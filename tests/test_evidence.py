@@ -260,7 +260,7 @@ def test_what_was_kept_of_old_tasks_follows_from_the_matrices(file: Path) -> Non
     found = [json.loads(line) for line in file.read_text().splitlines()]
     none = {row["seed"]: row for row in found if row["arm"] == "none"}
     for row in found:
-        own = measure(row["scaled"], 3 if "lost" in row else 1)
+        own = measure(row["scaled"], 2 if "lost" in row else 1)
         assert {name: row[name] for name in own} == own
         minus = {name: round(value - none[row["seed"]][name], 4) for name, value in own.items()}
         assert row["minus_none"] == (dict.fromkeys(own) if row["arm"] == "none" else minus)
