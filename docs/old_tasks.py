@@ -53,6 +53,8 @@ def rows(folder: Path) -> Iterator[dict[str, Any]]:
     """Yield a row for each arm and seed of a comparison."""
     scores = load(folder).scores
     done = min(map(finished, scores["arms"].values()))
+    if done < 2:
+        raise SystemExit(f"{folder}: all arms need two finished tasks, but one has {done}")
     none: dict[int, dict[str, float]] = {}
     for arm in sorted(scores["arms"], key=lambda arm: arm != "none"):
         own = scores["arms"][arm]
