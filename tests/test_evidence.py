@@ -3,6 +3,7 @@
 import importlib.util
 import json
 import re
+import runpy
 import tomllib
 from collections import Counter
 from collections.abc import Iterator
@@ -251,3 +252,15 @@ def test_a_number_that_no_group_gives_is_missing(text: str, traced: bool) -> Non
     groups.cache_clear()
     assert missing(table) == (set() if traced else {("b", "last", text)})
     groups.cache_clear()
+
+
+@pytest.mark.parametrize("file", sorted((RESULTS / "worlds").glob("*-old.jsonl")), ids=lambda file: file.stem)
+def test_what_was_kept_of_old_tasks_follows_from_the_matrices(file: Path) -> None:
+    measure = runpy.run_path(str(ROOT / "docs" / "old_tasks.py"))["measure"]
+    found = [json.loads(line) for line in file.read_text().splitlines()]
+    none = {row["seed"]: row for row in found if row["arm"] == "none"}
+    for row in found:
+        own = measure(row["scaled"], 2 if "lost" in row else 1)
+        assert {name: row[name] for name in own} == own
+        minus = {name: round(value - none[row["seed"]][name], 4) for name, value in own.items()}
+        assert row["minus_none"] == (dict.fromkeys(own) if row["arm"] == "none" else minus)

@@ -19,6 +19,7 @@ from .style import INK, WIDTH, Plot, new_panels, shorten, tidy
 
 Array = NDArray[np.float64]
 MOST_NUMBERS = 12  # tasks: with more, the numbers in the cells could not be read
+LETTER = 0.105  # inches of a letter of a title
 IN_CELLS = replace(PERCENT, decimals=0)  # of accuracies
 SHADES = ListedColormap(colormaps["Blues"](np.linspace(0.1, 1.0, 256)))  # 0 is not white, as what is missing is
 
@@ -66,11 +67,12 @@ def draw_matrices(panels: Sequence[HeatMap], form: Form) -> Figure:
     columns = -(-len(panels) // rows)  # so that the last row is nearly full
     height = 0.7 + 0.6 * room + (0.34 * times if few else 2.5)
     figure, grid = new_panels(len(panels), 0.0, height, min(WIDTH, 0.3 + columns * width + (not few)), columns)
+    letters = int(figure.get_figwidth() / columns / LETTER)
     for axes, panel, names in zip(grid, panels, labels, strict=True):
         ends = (0.5, len(names) + 0.5, len(panel.values) + 0.5, 0.5)
         image = axes.imshow(form.scale * panel.values, cmap=SHADES, vmin=0, vmax=form.scale, aspect="auto",
                             interpolation="nearest", extent=ends)  # fmt: skip
-        tidy(axes, panel.title)
+        tidy(axes, shorten(panel.title, letters))
         axes.grid(visible=False)
         axes.tick_params(length=0)
         axes.spines[:].set_visible(False)

@@ -22,14 +22,15 @@ from .table import Table, over_seeds
 
 Array = NDArray[np.float64]
 Areas = Callable[[RunData], ArrayLike]
-FINAL, NEW, FORGETTING, TRANSFER, GAIN, INTRANSIGENCE, ZERO_SHOT = MEASURES = (
-    "final performance", "new tasks", "forgetting", "forward transfer", "area difference", "intransigence",
+FINAL, NEW, FORGETTING, KEPT, TRANSFER, GAIN, INTRANSIGENCE, ZERO_SHOT = MEASURES = (
+    "final performance", "new tasks", "forgetting", "kept", "forward transfer", "area difference", "intransigence",
     "zero-shot transfer",
 )  # fmt: skip
 WORDS = {
     FINAL: "Final performance: after the last task, mean over all.",
     NEW: "New tasks: right after each, mean over the tasks that begin after the first and not before the fork.",
     FORGETTING: "Forgetting: right after each task minus after the last, mean over all but the last; negative: gained.",
+    KEPT: "Kept: after the last task, mean over all but it. An arm that learned more may forget more and keep more.",
     TRANSFER: "Forward transfer: (A − A_fresh) / (1 − A_fresh), mean over the new tasks, where A is the area under the "
     "learning curve of a task, divided by its steps; unstable as A_fresh nears 1. Area difference: A − A_fresh.",
     INTRANSIGENCE: "Intransigence: the fresh agent right after each of the new tasks minus the arm.",
@@ -40,6 +41,8 @@ SAID = {
     NEW: ("learns new tasks better than {}", "learns new tasks worse than {}",
           "does not learn new tasks significantly better or worse than {}"),
     FORGETTING: ("forgets more", "forgets less", "does not forget significantly more or less"),
+    KEPT: ("keeps more of old tasks", "keeps less of old tasks",
+           "does not keep significantly more or less of old tasks"),
 }  # fmt: skip
 
 
@@ -132,7 +135,8 @@ def _of_variant(data: ComparisonData, variant: str, labels: Mapping[str, str], a
     A = {arm: scale.apply(_stack(areas, of_arm, len(tasks))) for arm, of_arm in runs.items()}
     later = scale.counted & (place > 0)
     new = later & [task.start >= (data.fork_step or 0) for task in tasks]
-    counts = {FINAL: scale.counted, FORGETTING: scale.counted & (place < place[-1]), ZERO_SHOT: later}
+    old = scale.counted & (place < place[-1])
+    counts = {FINAL: scale.counted, FORGETTING: old, KEPT: old, ZERO_SHOT: later}
     arms = {}
     for arm, of_arm in runs.items():
         fresh = runs.get(FRESH, ()) if arm != FRESH else ()
@@ -141,6 +145,7 @@ def _of_variant(data: ComparisonData, variant: str, labels: Mapping[str, str], a
             FINAL: R[arm][:, -1],
             NEW: _learned(R[arm]),
             FORGETTING: np.stack(list(map(task_forgetting, R[arm]))),
+            KEPT: R[arm][:, -1],
             TRANSFER: learning_curve_transfer(A[arm], mean(A[FRESH], axis=0) if fresh else NAN),
             GAIN: A[arm] - A_fresh,
             INTRANSIGENCE: np.stack(list(map(intransigence, R[arm], _learned(R_fresh)))),
@@ -194,7 +199,7 @@ def old_tasks_tables(found: Sequence[OldTasks]) -> list[Table]:
 
 
 def sentences(found: Iterable[OldTasks], sure: bool = False) -> list[str]:
-    """Return in words whether each arm learns new tasks better than the baseline, and whether it forgets more.
+    """Return in words whether each arm learns new tasks better than the baseline, forgets more and keeps more.
 
     Args:
         found: What became of old tasks.
@@ -207,17 +212,20 @@ def sentences(found: Iterable[OldTasks], sure: bool = False) -> list[str]:
             by_seed = {arm: of_arm.spread(name).by_seed for arm, of_arm in old.arms.items()}
             measures.append(Measure(name, by_seed, old.scale.percent))
         compared = [each for each in differences(measures) if each.baseline == each.measure.baselines[0] != FRESH]
-        for arm, both in group_by(compared, lambda each: each.arm).items():
-            if len(both) == len(SAID) and (not sure or any(each.significant for each in both)):
+        for arm, all_three in group_by(compared, lambda each: each.arm).items():
+            if len(all_three) == len(SAID) and (not sure or any(each.significant for each in all_three)):
                 prefix = f"{old.variant}: " if old.variant else ""
-                clauses = " and ".join(_clause(each, old.scale.form) for each in both)
-                chance = "" if all(each.paired.n > 1 for each in both) else "; with 1 seed, this may be due to chance"
+                learns, forgets, keeps = (_clause(each, old.scale.form) for each in all_three)
+                clauses = f"{learns}, {forgets} and {keeps}"
+                chance = (
+                    "" if all(each.paired.n > 1 for each in all_three) else "; with 1 seed, this may be due to chance"
+                )
                 said.append(f"{prefix}{arm} {clauses}{chance}.")
     return said
 
 
 def _clause(difference: Difference, form: Form) -> str:
-    """Return one half of a sentence, such as `forgets more (+0.30 [0.21, 0.39])`."""
+    """Return one part of a sentence, such as `forgets more (+0.30 [0.21, 0.39])`."""
     middle = difference.paired.mean
     unknown = middle == 0 or (difference.paired.n > 1 and not difference.significant)
     words = SAID[difference.measure.name][2 if unknown else middle < 0].format(baseline_name(difference.baseline))

@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+from matplotlib.text import Text
 
 from supple.agents.report import compose, score
 from supple.engine.storage.signed_json import write_json
@@ -90,6 +91,7 @@ def test_measures_are_those_of_the_matrix_scaled_by_random_actions_and_the_fresh
     np.testing.assert_allclose(old.scale.reference, [110, 120, 50])
     assert {name: mean_of(old, "none", name) for name in MEASURES} == pytest.approx({
         "final performance": (0.2 + 0.4 + 0.4) / 3, "new tasks": (0.6 + 0.4) / 2, "forgetting": (0.6 + 0.2) / 2,
+        "kept": (0.2 + 0.4) / 2,
         "forward transfer": (0.4 - 0.5) / (1 - 0.5), "area difference": 0.4 - 0.5, "intransigence": (0.4 + 0.6) / 2,
         "zero-shot transfer": nan,
     }, nan_ok=True)  # fmt: skip
@@ -163,17 +165,19 @@ def test_runs_without_evaluations_of_old_tasks_have_no_such_section(tmp_path):
 @pytest.mark.parametrize(
     ("arm", "seeds", "sentence"),
     [
-        (ARMS["reset@task"], range(5), "other learns new tasks better than none (+0.35 [0.35, 0.35]) and forgets more "
-         "(+0.35 [0.35, 0.35])."),
+        (ARMS["reset@task"], range(5), "other learns new tasks better than none (+0.35 [0.35, 0.35]), forgets more "
+         "(+0.35 [0.35, 0.35]) and keeps less of old tasks (−0.20 [−0.20, −0.20])."),
         ([[80, None, None], [60, 60, None], [60, 60, 10]], range(5), "other learns new tasks worse than none "
-         "(−0.20 [−0.20, −0.20]) and forgets less (−0.30 [−0.30, −0.30])."),
+         "(−0.20 [−0.20, −0.20]), forgets less (−0.30 [−0.30, −0.30]) and keeps more of old tasks (+0.15 [0.15, "
+         "0.15])."),
         (ARMS["none"], range(5), "other does not learn new tasks significantly better or worse than none (0.00 [0.00, "
-         "0.00]) and does not forget significantly more or less (0.00 [0.00, 0.00])."),
-        (ARMS["reset@task"], (0,), "other learns new tasks better than none (+0.35) and forgets more (+0.35); with 1 "
-         "seed, this may be due to chance."),
+         "0.00]), does not forget significantly more or less (0.00 [0.00, 0.00]) and does not keep significantly more "
+         "or less of old tasks (0.00 [0.00, 0.00])."),
+        (ARMS["reset@task"], (0,), "other learns new tasks better than none (+0.35), forgets more (+0.35) and keeps "
+         "less of old tasks (−0.20); with 1 seed, this may be due to chance."),
     ],
 )  # fmt: skip
-def test_the_verdict_says_whether_an_arm_that_learns_better_also_forgets_more(tmp_path, arm, seeds, sentence):
+def test_the_verdict_says_whether_an_arm_that_learns_better_also_forgets_and_keeps_more(tmp_path, arm, seeds, sentence):
     arms = {"none": ARMS["none"], "other": arm, "fresh": FRESH}
     scores = score(load(compare(tmp_path / "c", arms, seeds)))
     assert scores.verdict[-1] == sentence
@@ -214,3 +218,13 @@ def test_many_tasks_have_colours_with_a_scale_and_no_numbers(tmp_path):
     figure, texts = texts_of(old_tasks_of(tmp_path / "r"))
     assert texts == [[], []]
     np.testing.assert_array_equal(np.isfinite(figure.axes[0].images[0].get_array().filled(nan)), np.tri(tasks) > 0)
+
+
+def test_titles_of_panels_do_not_overlap(tmp_path):
+    arms = {"none": ARMS["none"], "parseval(strength=1e-4,scope=[encoder,hidden])": ARMS["none"], "fresh": FRESH}
+    figure = plot_old_tasks(old_tasks_of(compare(tmp_path / "c", arms))).figure
+    figure.draw_without_rendering()
+    titles = [next(t for t in axes.findobj(Text) if t.get_text() == axes.get_title("left")) for axes in figure.axes]
+    left, middle, right = [title.get_window_extent() for title in titles]
+    assert left.x1 < middle.x0
+    assert middle.x1 < right.x0

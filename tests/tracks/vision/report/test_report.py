@@ -257,7 +257,7 @@ def test_old_tasks_of_a_split_stream_are_compared_with_a_fresh_network(tmp_path)
     assert {name: none[name]["mean"] for name in expected} == pytest.approx(expected)
     assert none["scaled"] == none["performance"] == [[[0.8, None], [0.4, 0.6]]] * 2
     assert none["random"] is None
-    sentence = "reset learns new tasks better than none (+20.0 [20.0, 20.0] percentage points) and forgets more"
+    sentence = "reset learns new tasks better than none (+20.0 [20.0, 20.0] percentage points), forgets more"
     assert body["verdict"][-1].startswith(sentence)
     assert content.tables[-1].title == "Old tasks"
     assert "final performance (%)" in map(str, content.tables[-1].header)
