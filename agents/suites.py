@@ -299,11 +299,11 @@ add(
     ),
     Preset(
         "continual-minatar",
-        "paper size: DQN on MinAtar's SpaceInvaders, Asterix and Seaquest in turn, 2M steps each; 33 hours on two "
+        "paper size: DQN on MinAtar's SpaceInvaders, Asterix and Seaquest in turn, 2M steps each; 38 hours on two "
         "cores (extrapolated)",
         "dqn",
         CONTINUAL_MINATAR,
-        arms=("none", C_CHAIN, "fire@task", "reset@task"),
+        arms=("none", C_CHAIN, "fire@task", "reset@task", "replay(keep=0)@task"),
         fork_at=0.0,
         reference="fresh",
         seeds=THREE,
@@ -311,7 +311,7 @@ add(
     ),
     Preset(
         "continual-minatar-small",
-        "small continual-minatar: 20,000 steps in each game; 20 minutes on two cores (extrapolated)",
+        "small continual-minatar: 20,000 steps in each game; 23 minutes on two cores (extrapolated)",
         "dqn",
         {
             **CONTINUAL_MINATAR,
@@ -323,7 +323,7 @@ add(
             "eval_episodes": 5,
             "measure_every": 10_000,
         },
-        arms=("none", "chain(strength=50,share=0.01,window=1000)", "fire@task", "reset@task"),
+        arms=("none", "chain(strength=50,share=0.01,window=1000)", "fire@task", "reset@task", "replay(keep=0)@task"),
         fork_at=0.0,
         reference="fresh",
         seeds=THREE,
