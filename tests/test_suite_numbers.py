@@ -44,7 +44,7 @@ CELLS = [
     ("gym-control", "gym_control", "lunarlander", "env=LunarLander-v3 · none", "return", "−169"),
     ("nine-rooms", "worlds", "tuned", "none", "mean return", "−5.8 [−8.0, −3.6]"),
     ("nine-rooms", "worlds", "nine-rooms", "none", "goal 3", "−12.2"),
-    ("priming", "worlds", "priming", "priming_updates=10000 · none", "third 3", "−615"),
+    ("priming", "worlds", "priming", "priming_updates=10000 · none", "third 3", "−715 [−1,047, −383]"),
     ("replay-ratio", "worlds", "replay-ratio", "replay_ratio=16.0 · none", "third 3", "−214"),
     ("cycling-mujoco", "cycling", "text", "activation=relu · none", "plasticity score, IQM", "0.33"),
     ("cycling-mujoco", "cycling", "text", "activation=relu · none", "HalfCheetah-v5, cycle 3", "3,038"),

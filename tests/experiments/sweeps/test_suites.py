@@ -146,7 +146,7 @@ RUNS = {  # of one seed in a suite, at the small scale and at the paper's; point
     "frozen-lake": (35, 175),
     "gym-control": (355, None),
     "nine-rooms": (83, 214),
-    "priming": (18, 30),
+    "priming": (100, 30),
     "replay-ratio": (6, 20),
     "cycling-mujoco": (18, 112),
     "learning": (76, 212),
