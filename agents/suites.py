@@ -218,11 +218,11 @@ minatar = Preset(
 )
 continual_minatar = Preset(
     "continual-minatar",
-    "paper size: DQN on MinAtar's SpaceInvaders, Asterix and Seaquest in turn, 2M steps each; 33 hours on two "
+    "paper size: DQN on MinAtar's SpaceInvaders, Asterix and Seaquest in turn, 2M steps each; 38 hours on two "
     "cores (extrapolated)",
     "dqn",
     CONTINUAL_MINATAR,
-    arms=("none", "chain(strength=50,share=0.01,window=10000)", "fire@task", "reset@task"),
+    arms=("none", "chain(strength=50,share=0.01,window=10000)", "fire@task", "reset@task", "replay(keep=0)@task"),
     fork_at=0.0,
     reference="fresh",
     seeds=THREE,
@@ -292,7 +292,7 @@ add(
     continual_minatar,
     small(
         continual_minatar,
-        "20,000 steps in each game; 20 minutes on two cores (extrapolated)",
+        "20,000 steps in each game; 23 minutes on two cores (extrapolated)",
         {
             "steps_per_task": 20_000,
             "replay_size": 20_000,
@@ -302,6 +302,6 @@ add(
             "eval_episodes": 5,
             "measure_every": 10_000,
         },
-        arms=("none", "chain(strength=50,share=0.01,window=1000)", "fire@task", "reset@task"),
+        arms=("none", "chain(strength=50,share=0.01,window=1000)", "fire@task", "reset@task", "replay(keep=0)@task"),
     ),
 )
