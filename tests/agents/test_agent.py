@@ -116,7 +116,7 @@ def test_one_pass_of_ppo_is_over_the_last_rollout_and_a_memory_has_none():
 
 def test_the_mean_of_ppos_sample_losses_is_its_loss():
     agent = ppo()
-    agent.settings.minibatch_size = 16
+    agent.recent.minibatch_size = 16
     live(agent, driver(agent), steps=8)
     learner = agent.learners["agent"]
     (losses,) = learner.batches(1)

@@ -23,10 +23,10 @@ from supple.scripts import compare, train
 
 pytestmark = pytest.mark.slow
 
-TASKS = "--cycles 3 --num-envs 2 --eval-episodes 1 --measure-every 100 --hidden 8"
+TASKS = "--cycles 3 --num-envs 2 --eval-episodes 1 --measure-every 100"
 PPO = shlex.split(
     f"ppo --env CartPole-v1 --steps-per-task 160 --checkpoint-every 60 {TASKS} --rollout-steps 20 --minibatch-size 20 "
-    "--epochs 2 --adapter 6 --activation rand_smooth_leaky"
+    "--epochs 2 --adapter 6 --hidden 8 --activation rand_smooth_leaky"
 )
 DQN = shlex.split(
     f"dqn --env CartPole-v1 --steps-per-task 160 --checkpoint-every 60 {TASKS} --widths 8 --learning-starts 40 "
