@@ -84,8 +84,7 @@ class Loop:
     def _learn(self, task: Task, progress: Progress) -> None:
         work, s, until = self.work, self.work.settings, min(task.end, self.end)
         kept = work.kept
-        for learner in work.learners.values():
-            learner.module.train()
+        self._set_training()
         if self.step == task.start:
             self._begin(task)
         elif self.step == self.start:
@@ -152,6 +151,10 @@ class Loop:
         """Check closely if this is a stack: a member that is measured together with others must be sound."""
         if len(self.work.seeds) > 1:
             self._check(closely=True)
+
+    def _set_training(self) -> None:
+        for learner in self.work.learners.values():  # its name in `_learn` would keep an old agent alive
+            learner.module.train()
 
     def _mark(self) -> None:
         for learner in self.work.learners.values():
