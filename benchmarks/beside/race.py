@@ -136,10 +136,20 @@ def machine() -> dict[str, Any]:
 
 
 def versions() -> dict[str, str]:
-    code = "import sys; from importlib.metadata import version; print(*map(version, sys.argv[1:]))"
-    names = ("supple", *VERSIONS)
-    done = subprocess.run([python(), "-c", code, *names], check=True, capture_output=True, text=True)
-    return dict(zip(names, done.stdout.split(), strict=True))
+    """Return the versions of supple and of the peers that are installed: not every race needs all of them."""
+    code = """
+import json, sys
+from contextlib import suppress
+from importlib.metadata import PackageNotFoundError, version
+found = {}
+for name in sys.argv[1:]:
+    with suppress(PackageNotFoundError):
+        found[name] = version(name)
+print(json.dumps(found))
+"""
+    done = subprocess.run([python(), "-c", code, "supple", *VERSIONS], check=True, capture_output=True, text=True)
+    found: dict[str, str] = json.loads(done.stdout)
+    return found
 
 
 def table(found: Mapping[str, Any]) -> str:
