@@ -164,7 +164,7 @@ add(
     Preset(
         "gym-control-small",
         "the demo: CartPole whose observations shift while its actions change places, 120k steps, four arms and a "
-        "fresh agent; 2 minutes on two cores",
+        "fresh agent; a few minutes on two cores",
         "ppo",
         GYM_CONTROL_SMALL,
         arms=("none", "reset@task", "fire@task", "snp(lam=0.9)@task"),
