@@ -68,7 +68,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Let the garbage collector pass over what was imported, objects that stay: it took 8 % of the time of small files."""
+    """Let the garbage collector pass over what was imported and stays, which took 8 % of the time of small files."""
     gc.freeze()
     gc.enable()
 
