@@ -237,7 +237,7 @@ def check_seed(call: str, new: Network) -> None:
     for seed in (1, 2):
         learner = new()
         with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
+            torch.default_generator.manual_seed(seed)
             before = torch.get_rng_state()
             train(learner, attach(call, learner))
             if not torch.equal(before, torch.get_rng_state()):

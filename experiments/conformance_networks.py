@@ -52,7 +52,7 @@ def network(seed: int | None = 0, networks: int = 0, target: bool = False) -> Le
     each = max(1, networks)
     x, y = x.repeat_interleave(each, 0), y.repeat_interleave(each, 0)
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
+        torch.default_generator.manual_seed(0)
         net = stack = Net(SEEDS * each)
         alone = Net(networks)
     own: int | slice = slice(None)
@@ -73,6 +73,7 @@ def network(seed: int | None = 0, networks: int = 0, target: bool = False) -> Le
     learner = learner_for(
         net,
         StackedAdam(net.parameters(), 0.02) if stacked else torch.optim.Adam(net.parameters(), 0.02),
+        units=tuple(WIRING),
         wiring=WIRING,
         probe=lambda: (x,),
         loss=lambda: losses().mean(-1).sum(),
