@@ -88,7 +88,7 @@ class Subject:
         self.module.eval()
         try:
             with torch.random.fork_rng(devices=[]), torch.no_grad():
-                torch.manual_seed(SEED)
+                torch.default_generator.manual_seed(SEED)
                 return [t.detach().clone() for t in tensors(self.run())]
         finally:
             for part, mode in modes:
@@ -148,7 +148,7 @@ def forward_of(module: nn.Module, forward: str | Callable[..., Any], inputs: Seq
 def make(kind: Kind) -> Made:
     """Return the module and the inputs, the same at every call, without a draw from PyTorch's generator."""
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(SEED)
+        torch.default_generator.manual_seed(SEED)
         return kind.new()
 
 
@@ -200,7 +200,7 @@ def train(it: Subject) -> None:
     """Train a subject a little, so that it has gradients, slots, modes and marks that could be harmed."""
     learner, module = it.learner, it.module
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(SEED)
+        torch.default_generator.manual_seed(SEED)
         for step in range(STEPS):
             if step == 1:
                 learner.mark()
