@@ -338,10 +338,11 @@ def create(path: Path, comparison: Comparison, jobs: int, warn: Warn = tell) -> 
         UsageError: It cannot be trained; nothing was written.
     """
     require_outside(path)
-    comparison = comparison.resolve(jobs, warn)
+    notes: dict[str, None] = {}
+    comparison = comparison.resolve(jobs, notes.setdefault)
     start_folder(path, FILE, _to_json(comparison))
-    if comparison.note:
-        warn(comparison.note)
+    for line in filter(None, [*notes, comparison.note]):  # not before, so that a refusal is one line
+        warn(line)
     return comparison
 
 

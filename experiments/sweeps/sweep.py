@@ -108,7 +108,8 @@ class Sweep:
         before = _bases(path) if (path / FILE).exists() else {}
         if not before:
             signed_json.require_outside(path)
-        changes = {}
+        changes: dict[str, Change] = {}
+        notes: dict[str, None] = {}
         for study in self.studies:
             if study.name not in before:
                 names.require(study.name, f"[{study.name}]", (*called, *before))
@@ -117,12 +118,14 @@ class Sweep:
                 wanted = study.comparisons(scores)
                 _check_places(path, study.name, wanted)
                 for folder, (comparison, tuning) in wanted.items():
-                    change = _plan_change(path / folder, replace(comparison, command=command), jobs, warn, tuning)
+                    asked = replace(comparison, command=command)
+                    changes[folder] = change = _plan_change(path / folder, asked, jobs, notes.setdefault, tuning)
                     if change.plan.note:
-                        warn(f"[{study.name}] {change.plan.note}")
-                    changes[folder] = change
+                        notes.setdefault(f"[{study.name}] {change.plan.note}")
             except ValueError as error:
                 raise UsageError(f"[{study.name}] {error}") from error
+        for line in notes:  # not before, so that a refusal is one line
+            warn(line)
         return before, changes
 
 
