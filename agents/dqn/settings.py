@@ -141,7 +141,7 @@ class DQNSettings(ReplaySettings, GameSettings):
         return note
 
     def compile_pays(self) -> bool:
-        return super().compile_pays() and self.device != "cuda" and not self.plays_games() and self.show_images()
+        return super().compile_pays() and self.device != "cuda" and not self.plays_games() and bool(self.find_picture())
 
     def compile_problem(self) -> str | None:
         if self.device == "cuda":

@@ -28,21 +28,13 @@ from ...engine.storage.restoring import require_like
 from ...engine.work import Numbers
 from ...envs import StepResult
 from ...interventions import LastLoss, Learner, OtherMinibatch
-from ...networks import StackedAdam, evaluating, set_generators
+from ...networks import StackedAdam, evaluating
 from ...networks.activations import is_random
 from ...networks.passes import keep_states
 from ...registry.errors import Diverged
 from ..agent import Policy
-from ..draws import (
-    Draws,
-    activation_generators,
-    generators,
-    seed_activations,
-    set_states,
-    sources_of,
-    states_of,
-)
-from ..stacks import by_member, draw_network, redraw_draws
+from ..draws import Draws, generators, set_states, sources_of, states_of
+from ..stacks import StackedAgent, by_member
 from .network import SHARED, MultiHead, PolicySpace, rows_of, share_space
 from .normalizers import Normalizers
 from .recent import RecentBatch, permute
@@ -66,12 +58,8 @@ UNROLL, UNROLL_LONG, LONG = 5, 8, 5_000_000
 IMAGES = 512  # whose values are computed at once
 
 
-class PPO:
-    """The PPO agent, or a stack of them. The loop calls act → remember → update, and `begin_task` for another world.
-
-    The tensors of a stack have the members as their first axis: `stack` is (members,), and () for one agent. Members
-    draw from generators of their own. What an environment sees has one axis of rows, those of the first member first.
-    """
+class PPO(StackedAgent):
+    """The PPO agent, or a stack of them. The loop calls act → remember → update, and `begin_task` for another world."""
 
     def __init__(self, settings: PPOSettings, spaces: Mapping[str, PolicySpace]) -> None:
         """Make the network, and the statistics of each environment.
@@ -84,12 +72,9 @@ class PPO:
             ValueError: The environments must share one head, but their spaces differ.
         """
         s = self.settings = settings.complete(next(iter(spaces.values())).picture)
-        self.device = torch.device(s.device)
-        self.stack = (len(s.members),) if s.stacked else ()
-        self._draws = generators(s, "initial parameters")
+        super().__init__(s, s.device)
         self.spaces = spaces = share_space(spaces) if s.heads == "one" else dict(spaces)
         self.check_memory(runs=1)  # before the networks of large images are made, which takes long
-        self.activations = activation_generators(s, self.device)
         self.network = self._new_network().to(self.device)
         self.noise = generators(s, "action noise")
         self.shuffle = generators(s, "minibatches")
@@ -103,9 +88,7 @@ class PPO:
         self.recent = RecentBatch(self.network, loss, s.minibatch_size, self._intervening)
         self._sound = torch.ones(self.stack, dtype=torch.bool)  # whether the losses of the last update were finite
         self.learners = {"agent": self._learner()}
-        if self.stack:
-            set_generators(self.network, self.activations)
-            seed_activations(s, self.activations)
+        self.begin_activations(s, self.network)
 
     def _new_network(self) -> MultiHead:
         """Return a new network. The members of a stack draw their weights as if alone."""
@@ -122,9 +105,7 @@ class PPO:
                 initialization=s.initialization, normalization=s.normalization, members=members, encoder=s.encoder,
             )  # fmt: skip
 
-        return draw_network(
-            lambda draws: make(draws, s.init_lambda), partial(make, None, None), self._draws, self.activations
-        )
+        return self.draw_network(lambda draws: make(draws, s.init_lambda), partial(make, None, None))
 
     def _key(self, env: str) -> str:
         return SHARED if self.settings.heads == "one" else env
@@ -137,12 +118,7 @@ class PPO:
         return optimizer
 
     def _learner(self) -> Learner:
-        s = self.settings
-
-        def redraw() -> dict[str, Tensor]:
-            return {name: p.detach() for name, p in self._new_network().named_parameters()}
-
-        draws, recent = sources_of(self._intervening), self.recent
+        s, recent = self.settings, self.recent
         wiring, unwired = self.network.wiring()
         adam = StackedAdam if self.stack else torch.optim.Adam
         return Learner(
@@ -158,17 +134,13 @@ class PPO:
             loss=recent.probe_loss,
             batches=recent.batches,
             last_inputs=lambda: recent.minibatch,
-            generator=draws[0],
-            generators=draws if self.stack else (),
-            seeds=len(draws) if self.stack else 0,
-            redraw=redraw,
+            redraw=lambda: {name: p.detach() for name, p in self._new_network().named_parameters()},
             wiring=wiring,
             unwired=unwired,
             policy=self._policy,
             values=lambda outputs: outputs[1],
-            activation_draws=self.activations or None,
-            redraw_draws=redraw_draws(self._draws, self.activations),
             capabilities=(OtherMinibatch(recent.another), LastLoss(lambda: self._latest[-1, ..., 0])),
+            **self.randomness(self._intervening),
         )  # fmt: skip
 
     def _policy(self, outputs: tuple[Tensor, Tensor], parameters: Mapping[str, Tensor]) -> Distribution:
@@ -410,5 +382,4 @@ class PPO:
         return env, RolloutBatch(*batch).to(self.device)
 
     def _generators(self) -> dict[str, Draws]:
-        of_members = {"activations": self.activations} if self.stack else {}
-        return {"noise": self.noise, "shuffle": self.shuffle, "draws": self._draws, **of_members}
+        return {"noise": self.noise, "shuffle": self.shuffle, **super()._generators()}

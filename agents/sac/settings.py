@@ -88,7 +88,7 @@ class SACSettings(ReplaySettings):
 
     def worth_stacking(self) -> bool:
         widths = (self.actor_width, self.critic_width) if self.network == "simba" else self.hidden
-        return not self.on_cpu or (max(widths) <= WIDEST and not self.show_images())
+        return not self.on_cpu or (max(widths) <= WIDEST and not self.find_picture())
 
     def problems(self) -> Iterator[str]:
         yield from super().problems()
