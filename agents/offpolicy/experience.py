@@ -89,14 +89,8 @@ class Experience(Generic[Prepared]):
         check_memory(needed, s.replay_size, self.folder, runs, len(s.members))
 
     def add(self, actions: np.ndarray, rewards: np.ndarray, result: StepResult) -> None:
-        """Store one step of every environment.
-
-        Args:
-            actions: The actions, (rings, *shape), where `rings` is the number of environments of all members.
-            rewards: The rewards to learn from, which may be clipped, (rings,).
-            result: The result of the step.
-        """
-        self.memory.add(actions, rewards, result.terminated, result.truncated, result.final_obs, result.obs)
+        """Store one step of every environment, as `ReplayMemory.add` does."""
+        self.memory.add(actions, rewards, result)
         self.decisions += self.settings.num_envs
 
     # -- learning ------------------------------------------------------------------------------------------
