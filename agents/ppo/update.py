@@ -73,15 +73,7 @@ def _ppo_terms(network: MultiHead, key: str, batch: tuple[Tensor, ...], s: LossS
 
 
 def ppo_losses(network: MultiHead, key: str, batch: tuple[Tensor, ...], s: LossSettings) -> Tensor:
-    """Return the loss of each sample, (*stack, n), whose mean is the loss of `ppo_loss`.
-
-    Args:
-        network: The actor–critic.
-        key: The environment of the batch.
-        batch: Observations (*stack, n, d), actions (*stack, n, *shape), log-probabilities, values, advantages and
-            returns (*stack, n).
-        s: The settings of the loss.
-    """
+    """Return the loss of each sample, (*stack, n), whose mean is the loss of `ppo_loss`, with the same arguments."""
     terms = _ppo_terms(network, key, batch, s)
     return s.value_coefficient * terms.error - terms.gain - s.entropy_coefficient * terms.entropy
 

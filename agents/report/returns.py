@@ -16,8 +16,8 @@ from ...reports.figures.style import (
     SHADE,
     Plot,
     arm_styles,
-    curves_by_style,
     draw_band,
+    draw_curves,
     legend,
     mark_stream,
     new_figure,
@@ -156,9 +156,7 @@ def _draw_task(axes: Axes, data: ComparisonData, task: Segment, divisor: float, 
         start, end = max(low, task.start), min(high, task.end)
         return curve(run, task, start, end) if start < end else (np.empty(0), np.empty(0))
 
-    for style, series in curves_by_style(data, within_task):
-        steps, values = on_common_steps(series)
-        draw_band(axes, steps / divisor, values, style, dots)
+    draw_curves(axes, data, within_task, divisor, dots)
 
 
 def _training_curve(run: RunData, task: Segment, start: float, end: float) -> tuple[Array, Array]:
@@ -179,9 +177,7 @@ def _training_curve(run: RunData, task: Segment, start: float, end: float) -> tu
 
 def _evaluation_curve(run: RunData, task: Segment, start: float, end: float) -> tuple[Array, Array]:
     """Return (steps, mean returns of the evaluations)."""
-    steps, values = run.series("eval/return", task.index)
-    inside = (steps > start) & (steps <= end)
-    return steps[inside], values[inside]
+    return run.series("eval/return", task.index, start, end)
 
 
 def _shade(axes: Axes, task: Segment, divisor: float) -> None:

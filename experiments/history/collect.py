@@ -128,10 +128,12 @@ class RunData:
         """Return the events of one type: `intervention`, `explosion` or `task`."""
         return [row for row in self.events if row.get("event") == event]
 
-    def series(self, name: str, task: int | None = None) -> tuple[Array, Array]:
-        """Return the steps and the finite values of a metric, each of shape (n,), of all tasks or of one."""
+    def series(
+        self, name: str, task: int | None = None, low: float = -np.inf, high: float = np.inf
+    ) -> tuple[Array, Array]:
+        """Return the steps, low < step ≤ high, and the finite values of a metric, (n,) each, of all tasks or of one."""
         steps, tasks, values = self._columns.get(name, NOTHING)
-        wanted = slice(None) if task is None else tasks == task
+        wanted = (steps > low) & (steps <= high) & (task is None or tasks == task)
         return steps[wanted], values[wanted]
 
     @cached_property

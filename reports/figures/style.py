@@ -285,6 +285,15 @@ def draw_band(
     axes.plot(steps, middle, linewidth=2.0, marker=marker, markersize=3.5, clip_on=not dots, **style)
 
 
+def draw_curves(
+    axes: Axes, data: ComparisonData, curve: Curve, divisor: float = 1.0, dots: bool = False, most: float = np.inf
+) -> None:
+    """Draw the curve of the trunks, and of each arm from the fork on, over its steps / divisor (see `draw_band`)."""
+    for style, series in curves_by_style(data, curve):
+        steps, values = on_common_steps(series)
+        draw_band(axes, steps / divisor, values, style, dots, most)
+
+
 def mark_stream(axes: Axes, run: RunData, divisor: float, fork: int | None) -> None:
     """Mark task switches as thin lines, unless there are too many, and the fork as a dashed line.
 
