@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ..engine.kinds import find_kind
 from ..engine.storage.names import TRUNK
 from ..registry import shown
-from .comparisons.comparison import files_of_runs
+from .comparisons.folder import files_of_runs
 from .comparisons.points import Point
 from .history.collect import ComparisonData, RunData
 from .history.collect import load as collect

@@ -19,7 +19,7 @@ from ...engine.storage.run_directory import CHECKPOINTS, require_ended
 from ...engine.storage.versions import describe_mixed
 from ...registry import schema
 from ...registry.errors import RunError
-from ..comparisons.comparison import files_of_runs
+from ..comparisons.folder import files_of_runs
 from ..comparisons.points import Point
 from .logs import FIELDS, LARGEST, Row, read_log
 from .objects import read_object

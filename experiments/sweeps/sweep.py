@@ -20,7 +20,7 @@ from ...engine.machine.torchrun import require_alone
 from ...engine.storage import files, names, signed_json
 from ...registry import tell
 from ...registry.errors import RunError, UsageError
-from ..comparisons import comparison as comparisons
+from ..comparisons import folder as comparisons
 from ..comparisons.comparison import Comparison
 from ..comparisons.points import name_variant
 from ..queue.queue import Queue, QueuedRun
@@ -163,7 +163,7 @@ def open_sweep(path: Path, jobs: int = 1, warn: Warn = tell) -> Queue:
         comparison = comparisons.read_comparison(folder)
         queue = comparison.queue(folder, str(folder.relative_to(path)))
         if queue.left:
-            comparison.require_memory(folder, jobs, warn)
+            comparisons.require_memory(folder, comparison, jobs, warn)
         runs += queue
     return Queue(runs)
 

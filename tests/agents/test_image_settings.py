@@ -10,7 +10,8 @@ from gymnasium import spaces
 
 from supple.agents.dqn import DQNSettings
 from supple.agents.ppo import PPOSettings
-from supple.experiments.comparisons.comparison import Comparison, create
+from supple.experiments.comparisons.comparison import Comparison
+from supple.experiments.comparisons.folder import create
 from supple.experiments.comparisons.points import make_points
 from supple.registry.errors import UsageError
 
