@@ -3,7 +3,7 @@
 import numpy as np
 from matplotlib.colors import TwoSlopeNorm
 
-from ...experiments.history.collect import ComparisonData
+from ...experiments.history.data import ComparisonData
 from ...reports.figures.style import INK, WIDTH, Plot, arm_styles, new_panels
 from ...reports.tables.cells import MISSING, with_minus
 from .scores import AgentScores

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from numpy.typing import NDArray
 
-from ...experiments.history.collect import ComparisonData, RunData, Segment
+from ...experiments.history.data import ComparisonData, RunData, Segment
 from ...reports.figures.style import (
     FAINT,
     INK,

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
-from ...experiments.history.collect import ComparisonData, Row, RunData, any_logged
+from ...experiments.history.data import ComparisonData, Row, RunData, any_logged
 from ..tables.cells import number
 from ..tables.metrics import IN_FIGURE, TITLES, means_at_events
 from .style import (

@@ -22,7 +22,7 @@ from matplotlib.ticker import FixedFormatter, FuncFormatter
 from numpy.typing import NDArray
 
 from ...engine.forks import FRESH, NONE
-from ...experiments.history.collect import ComparisonData, RunData
+from ...experiments.history.data import ComparisonData, RunData
 from ...metrics import t_interval
 from ...registry import shown
 

@@ -7,9 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from ...experiments.history.collect import (
-    ComparisonData,
-    Row,
-    RunData,
     by_seed,
     load_points,
     load_runs,
@@ -19,6 +16,7 @@ from ...experiments.history.collect import (
     read_plan,
     require_started,
 )
+from ...experiments.history.data import ComparisonData, Row, RunData
 from ..tables.table import variant_text
 from .side_by_side import gather
 

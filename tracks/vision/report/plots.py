@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
-from ....experiments.history.collect import ComparisonData, RunData, Segment
+from ....experiments.history.data import ComparisonData, RunData, Segment
 from ....reports.figures.style import (
     FORK,
     INK,
