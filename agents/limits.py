@@ -4,6 +4,14 @@ from collections.abc import Iterator
 from typing import Any
 
 from ..engine import settings as engine_settings
+from ..registry.errors import UsageError
+
+SET_ELSEWHERE = {  # names that `gymnasium.make` takes for itself
+    "id": "use --env",
+    "max_episode_steps": "use --max-episode-steps",
+    "render_mode": "environments render only for the videos of reports",
+    "disable_env_checker": "supple checks environments itself",
+}
 
 
 def not_positive(settings: Any, *names: str) -> Iterator[str]:
@@ -34,6 +42,15 @@ def wrong_adam(settings: Any) -> Iterator[str]:
     if not (0.0 <= first < 1.0 and 0.0 <= second < 1.0):
         yield f"--adam-betas must both lie in [0, 1), got {first} {second}"
     yield from negative(settings, "weight_decay")
+
+
+def wrong_kwargs(settings: Any) -> Iterator[str]:
+    """Check that the keyword arguments of environments are a JSON object, of names that have no option."""
+    try:
+        for name in settings.kwargs.keys() & SET_ELSEWHERE.keys():
+            yield f"--env-kwargs cannot set {name}: {SET_ELSEWHERE[name]}"
+    except UsageError as error:
+        yield str(error)
 
 
 def compile_problem() -> str | None:

@@ -21,7 +21,7 @@ from ..engine.settings import (
     positive,
 )
 from ..registry.errors import RunError, UsageError
-from .limits import negative, not_positive
+from .limits import negative, not_positive, wrong_kwargs
 
 if TYPE_CHECKING:
     from ..envs import Shifts
@@ -33,12 +33,6 @@ MEMBERS = 5  # most seeds of a stack whose number is "auto"
 EPISODES, UNLIMITED = 10, 1_000  # episodes between checkpoints; the steps of one that no limit is known for
 MOST_ADDED = 0.02  # of the run's steps, that evaluations on past tasks add if "auto" chooses them
 Stack = Annotated[int | Literal["auto", "off"], tyro.conf.arg(metavar="auto|off|INT")]
-SET_HERE = {  # names that `gymnasium.make` takes for itself
-    "id": "use --env",
-    "max_episode_steps": "use --max-episode-steps",
-    "render_mode": "environments render only for the videos of reports",
-    "disable_env_checker": "supple checks environments itself",
-}
 
 
 @dataclass(kw_only=True)
@@ -381,11 +375,7 @@ class AgentSettings(RunSettings):
             if value > most:
                 yield f"{name} must be {most:,} at most, got {value}"
         yield from not_positive(self, "num_envs", "max_episode_steps")
-        try:
-            for name in self.kwargs.keys() & SET_HERE.keys():
-                yield f"--env-kwargs cannot set {name}: {SET_HERE[name]}"
-        except UsageError as error:
-            yield str(error)
+        yield from wrong_kwargs(self)
         if self.env_threads != "auto" and not 1 <= self.env_threads <= MOST_THREADS:
             yield f"--env-threads must be auto or between 1 and {MOST_THREADS}, got {self.env_threads}"
         if not 0 <= self.env_workers <= self.num_envs:
