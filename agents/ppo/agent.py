@@ -11,7 +11,6 @@ observation statistics, which are used again when it returns. With `heads="one"`
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -231,7 +230,7 @@ class PPO(StackedAgent):
             log_probs = self._log_probs()
         batch = self.rollout.batch(values, log_probs, s.gamma, s.gae_lambda, s.target_lambda)
         if s.normalize_advantage and s.advantage_scope == "batch":
-            batch = replace(batch, advantages=normalize(batch.advantages))
+            batch = batch._replace(advantages=normalize(batch.advantages))
         batch = batch.to(self.device)
         self.rollout.clear()
         self.recent.learning = self.key, batch
@@ -255,11 +254,10 @@ class PPO(StackedAgent):
             # One gather per epoch, so that minibatches are views. Rows beyond the last full minibatch are left out
             # of this epoch.
             order = permute(n, self.shuffle, self.device)[..., : n // size * size]
-            for part in batch.take(order).split(size * unroll):
-                rows = part.tensors()
+            for rows in batch.take(order).split(size * unroll):
                 hooks.before_loss(learner)
                 self._latest = self.gradient_step(loss, size, *rows, before=before)
-                self.recent.minibatch = rows[0], self.key
+                self.recent.minibatch = rows.observations, self.key
                 statistics.append(self._latest)
                 hooks.after_update(learner)
         self.recent.finish()
@@ -307,7 +305,7 @@ class PPO(StackedAgent):
 
     def freeze(self, members: Sequence[int]) -> None:
         """Let the data of these members of a stack, which have diverged, be 0: finite ones may have infinite losses."""
-        for tensor in self.recent.last[1].tensors() if self.recent.last else ():
+        for tensor in self.recent.last[1] if self.recent.last else ():
             tensor[list(members)] = 0
 
     def numbers(self) -> Numbers:
@@ -356,7 +354,7 @@ class PPO(StackedAgent):
             "learner": learner_state(self.learners["agent"]),
             **self.normalizers.state_dict(),
             "generators": {name: states_of(draws) for name, draws in self._generators().items()},
-            "last": (last := self.recent.last) and {"env": last[0], "batch": list(last[1].tensors())},
+            "last": (last := self.recent.last) and {"env": last[0], "batch": list(last[1])},
             "key": self.key,
         }
 

@@ -138,18 +138,10 @@ class RunData:
         return {name: tuple(np.array(of_name, dtype=np.float64).T) for name, of_name in points.items()}
 
 
-@dataclass(frozen=True, eq=False)
-class ComparisonData:
-    """The arms of a comparison and their runs, one per seed. A single run is a comparison with one arm and no fork.
+class RunsByArm:
+    """Runs in lists, by the arm to which they belong."""
 
-    `palette` lists all arms of the report, if it has more than these. It determines the colours.
-    """
-
-    path: Path
     arms: dict[str, list[RunData]]
-    fork_step: int | None = None
-    notes: list[str] = field(default_factory=list)
-    palette: tuple[str, ...] = ()
 
     @property
     def first(self) -> RunData:
@@ -160,6 +152,20 @@ class ComparisonData:
     def runs(self) -> list[RunData]:
         """The runs of all arms."""
         return list(chain.from_iterable(self.arms.values()))
+
+
+@dataclass(frozen=True, eq=False)
+class ComparisonData(RunsByArm):
+    """The arms of a comparison and their runs, one per seed. A single run is a comparison with one arm and no fork.
+
+    `palette` lists all arms of the report, if it has more than these. It determines the colours.
+    """
+
+    path: Path
+    arms: dict[str, list[RunData]]
+    fork_step: int | None = None
+    notes: list[str] = field(default_factory=list)
+    palette: tuple[str, ...] = ()
 
     @property
     def methods(self) -> tuple[str, ...]:
