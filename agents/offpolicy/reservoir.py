@@ -85,11 +85,8 @@ class ReservoirMemory(ReplayMemory):
             self.frames[member[:, None], row[:, None] + np.arange(self.stack)] = self.current[taken]
             self.frames[member, row + self.stack] = last[taken]
             at = member, row + self.stack - 1
-            self.action[at], self.reward[at], self.terminated[at] = (
-                actions[taken],
-                rewards[taken],
-                result.terminated[taken],
-            )
+            self.action[at], self.reward[at] = actions[taken], rewards[taken]
+            self.terminated[at] = result.terminated[taken]
             self.age[at] = self.stack - 1
         self.current[:] = result.obs.reshape(self.current.shape)
 

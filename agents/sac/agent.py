@@ -165,7 +165,7 @@ class SAC(ReplayAgent):
             probe=lambda: (recent := experience.recent()) and recent[0][:1], loss=self._actor_probe_loss,
             redraw=lambda: snapshot(self._new_actor()),
             features=features_of(self.actor), batches=experience.batches(self._actor_losses, draws["actor"]),
-            # before tanh: divergences are those of the actions, because it is invertible
+            # before tanh, which is invertible, so that divergences are those of the actions
             policy=lambda outputs, _: independent_normals(outputs[0], outputs[1].exp()),
             capabilities=(
                 *shared,
