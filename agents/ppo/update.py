@@ -12,7 +12,7 @@ from torch.optim.adam import adam
 
 from ...engine.compile import compile_step as compile_step
 from ...networks import StackedAdam
-from ...networks.optimizers import clip_scales, step
+from ...networks.optimizers import clip_scales, match_layout, step
 from ...networks.stacked import fit
 from .network import MultiHead
 
@@ -233,9 +233,7 @@ class GradientStep:
                 self._adam(gradients)
                 continue
             for parameter, part in zip(self.parameters, gradients, strict=True):
-                parameter.grad = (
-                    part if part.stride() == parameter.stride() else torch.empty_like(parameter).copy_(part)
-                )
+                parameter.grad = match_layout(parameter, part)
             if before:
                 before()
             if self.flat:
