@@ -18,16 +18,7 @@ from ..engine.seeding import derive
 from ..engine.storage.run_directory import RunDirectory
 from ..engine.user_code import plugins
 from ..engine.work import Numbers, Work, crossed
-from ..envs import (
-    EnvironmentFault,
-    Envs,
-    EnvWorkers,
-    Observations,
-    WorkerVector,
-    flatten,
-    make_env,
-    side_by_side,
-)
+from ..envs import EnvironmentFault, Envs, EnvWorkers, WorkerVector, flatten, make_env, side_by_side
 from ..interventions import Learner
 from ..metrics import human_normalized
 from ..registry.errors import Diverged, EnvironmentFailed, RunError
@@ -42,11 +33,6 @@ from .spaces import unite_environments
 from .stream import EnvTask
 
 World = Mapping[str, Any]  # arguments of the function that makes one copy of an environment
-
-
-def make_flat(env: str, world: World, observations: Observations = "auto") -> gym.Env:
-    """Return a copy of an environment whose observations are rows of numbers."""
-    return flatten(make_env(env, **world), observations)
 
 
 class AgentWork(Work):
@@ -126,8 +112,8 @@ class AgentWork(Work):
 
     @classmethod
     def make(cls, settings: Any, env: str, world: World) -> gym.Env:
-        """Return one copy of an environment that is no game."""
-        return make_flat(env, world, getattr(settings, "observations", "auto"))
+        """Return one copy of an environment that is no game, whose observations are rows of numbers."""
+        return flatten(make_env(env, **world), getattr(settings, "observations", "auto"))
 
     def held_out(self, env: str, worlds: Sequence[World]) -> Envs | None:
         """Return copies of the held-out variation of an environment for evaluations, or None if it has none."""

@@ -97,7 +97,9 @@ def plot_evaluation_curves(data: ComparisonData, scores: AgentScores) -> Plot | 
     """Plot the returns of evaluations, if a task has more evaluations than the one at its end."""
     if not any(run.series("eval/return", task.index)[0].size > 1 for run in data.runs for task in run.tasks):
         return None
-    figure = _draw_stream(data, scores, _evaluation_curve, marks=[], dots=True)
+    figure = _draw_stream(
+        data, scores, lambda run, task, low, high: run.series("eval/return", task.index, low, high), [], dots=True
+    )
     settings = data.first.config.get("settings", {})
     episodes = f" of {n} episodes" if (n := settings.get("eval_episodes")) else ""
     policy = f"ε = {epsilon:g}" if (epsilon := settings.get("eval_epsilon")) else "no exploration"
@@ -173,11 +175,6 @@ def _training_curve(run: RunData, task: Segment, start: float, end: float) -> tu
     since = np.searchsorted(at[order], grid - WINDOW * length, side="right")
     count = upto - since
     return grid[count > 0], (sums[upto] - sums[since])[count > 0] / count[count > 0]
-
-
-def _evaluation_curve(run: RunData, task: Segment, start: float, end: float) -> tuple[Array, Array]:
-    """Return (steps, mean returns of the evaluations)."""
-    return run.series("eval/return", task.index, start, end)
 
 
 def _shade(axes: Axes, task: Segment, divisor: float) -> None:
