@@ -2,29 +2,18 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from ..engine.seeding import derive, generator
+from .settings import AgentSettings
 
 Draws = torch.Generator | Sequence[torch.Generator]  # in a stack, one for each member
 
 
-class Seeded(Protocol):
-    """Settings that say which seeds a run trains."""
-
-    @property
-    def members(self) -> tuple[int, ...]:
-        """The seeds."""
-
-    @property
-    def stacked(self) -> bool:
-        """Whether the agents of several seeds are a stack."""
-
-
-def generators(settings: Seeded, *purpose: int | str) -> Draws:
+def generators(settings: AgentSettings, *purpose: int | str) -> Draws:
     """Return a generator that is seeded for a purpose; for a stack, one for each member, as in its run alone."""
     draws = tuple(generator(seed, *purpose) for seed in settings.members)
     return draws if settings.stacked else draws[0]
@@ -56,7 +45,7 @@ def set_states(draws: Draws, states: Any) -> None:
             source.set_state(state)
 
 
-def activation_generators(settings: Seeded, device: torch.device) -> tuple[torch.Generator, ...]:
+def activation_generators(settings: AgentSettings, device: torch.device) -> tuple[torch.Generator, ...]:
     """Return a generator for the random activations of each member of a stack; () outside a stack.
 
     One agent draws from PyTorch's global generator."""
@@ -67,7 +56,7 @@ def activation_generators(settings: Seeded, device: torch.device) -> tuple[torch
     return draws
 
 
-def seed_activations(settings: Seeded, draws: Sequence[torch.Generator]) -> None:
+def seed_activations(settings: AgentSettings, draws: Sequence[torch.Generator]) -> None:
     """Seed the members' generators of random activations, as the loop seeds the global one when training begins."""
     for seed, source in zip(settings.members, draws, strict=True):
         source.manual_seed(derive(seed, "torch"))

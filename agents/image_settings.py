@@ -27,27 +27,11 @@ class ImageSettings(AgentSettings):
 
     groups: ClassVar[Groups] = {"environment": ("observations",), "network": ("encoder",)}
 
-    def show_images(self) -> bool:
-        """Return whether the observations of one of the run's environments are images."""
-        from .spaces import shows_images  # imports Gymnasium, which help lines do without
-
-        def question(env: str, kwargs: Mapping[str, Any]) -> bool:
-            return shows_images(env, kwargs, self.observations)
-
-        return bool(self.find_environment(question))
-
     def find_picture(self) -> "Picture | None":
         """Return how an image lies in the rows of the first of the run's environments that shows images, or None."""
-        from .spaces import picture_in
+        from .spaces import picture_in  # imports Gymnasium, which help lines do without
 
-        found: list[Picture] = []
-
-        def question(env: str, kwargs: Mapping[str, Any]) -> bool:
-            found.extend(picture_in(env, kwargs, self.observations))
-            return bool(found)
-
-        self.find_environment(question)
-        return found[0] if found else None
+        return self.ask(lambda env, kwargs: picture_in(env, kwargs, self.observations))
 
     def has_large_convolutions(self) -> bool:
         """Return whether networks have convolutions of which a stack saves little on a CPU: arithmetic is all."""
@@ -63,8 +47,8 @@ class ImageSettings(AgentSettings):
     def readers(self) -> tuple[int | None, ...]:
         """Return the widths of the linear layers that read an encoder's features: one for each network with its own.
 
-        None stands for the width that is usual behind the encoder."""
-        raise NotImplementedError
+        None stands for the width that is usual behind the encoder. By default, there is one network, of that width."""
+        return (None,)
 
     def require_room(self, picture: "Picture", rows: int) -> None:
         """Raise ValueError if networks that read these images need more memory than is free.
@@ -87,17 +71,17 @@ class ImageSettings(AgentSettings):
         """Replace "auto", and return a line for the user about what the environments show, if it says anything."""
         if self.observations != "auto":
             return None
-        from .spaces import describe_rows, describe_united, shows_images
+        from .spaces import describe_rows, describe_united, picture_in
 
         lines: list[str] = []
         images: list[bool] = []
 
         def question(env: str, kwargs: Mapping[str, Any]) -> bool:
-            images.append(shows_images(env, kwargs))
+            images.append(picture_in(env, kwargs, self.observations) is not None)
             lines.append("" if env.startswith("ALE/") else describe_rows(env, kwargs, self.observations))
             return False  # ask of all
 
-        self.find_environment(question)
+        self.ask(question)
         if any(lines):
             lines.append(describe_united(self.environments(), self.kwargs, self.observations))
         if len(set(images)) == 1:  # else it is refused when the agent is made

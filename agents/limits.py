@@ -4,6 +4,14 @@ from collections.abc import Iterator
 from typing import Any
 
 from ..engine import settings as engine_settings
+from ..registry.errors import UsageError
+
+SET_ELSEWHERE = {  # names that `gymnasium.make` takes for itself
+    "id": "use --env",
+    "max_episode_steps": "use --max-episode-steps",
+    "render_mode": "environments render only for the videos of reports",
+    "disable_env_checker": "supple checks environments itself",
+}
 
 
 def not_positive(settings: Any, *names: str) -> Iterator[str]:
@@ -27,20 +35,22 @@ def outside_unit_interval(settings: Any, *names: str) -> Iterator[str]:
             yield f"{name} must lie in [0, 1], got {value}"
 
 
-def wrong_adam_betas(betas: tuple[float, float]) -> Iterator[str]:
-    """Check that both of Adam's β lie in [0, 1)."""
-    if not all(0.0 <= beta < 1.0 for beta in betas):
-        yield f"--adam-betas must both lie in [0, 1), got {betas[0]} {betas[1]}"
+def wrong_adam(settings: Any) -> Iterator[str]:
+    """Check the learning rate of Adam, its ε, both of its β, which lie in [0, 1), and its weight decay."""
+    yield from not_positive(settings, "learning_rate", "adam_epsilon")
+    first, second = settings.adam_betas
+    if not (0.0 <= first < 1.0 and 0.0 <= second < 1.0):
+        yield f"--adam-betas must both lie in [0, 1), got {first} {second}"
+    yield from negative(settings, "weight_decay")
 
 
-def wrong_sampling(text: str) -> Iterator[str]:
-    """Check the text of `--replay-sampling`."""
-    from .offpolicy.sampling import parse_sampling  # PyTorch, which help lines do without
-
+def wrong_kwargs(settings: Any) -> Iterator[str]:
+    """Check that the keyword arguments of environments are a JSON object, of names that have no option."""
     try:
-        parse_sampling(text)
-    except ValueError as error:
-        yield f"--replay-sampling: {error}"
+        for name in settings.kwargs.keys() & SET_ELSEWHERE.keys():
+            yield f"--env-kwargs cannot set {name}: {SET_ELSEWHERE[name]}"
+    except UsageError as error:
+        yield str(error)
 
 
 def compile_problem() -> str | None:

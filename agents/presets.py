@@ -128,6 +128,17 @@ fire_humanoid = Preset(
     seeds=FIVE,
     leads=FINAL,
 )
+cycling = Preset(
+    "cycling-mujoco",
+    "paper size: HalfCheetah, Hopper, Walker2d, Ant; 3 cycles × 1M steps (the paper's text); "
+    "CleanRL's value loss, but not its annealing, which would slow down learning in later tasks",
+    "ppo",
+    {**CYCLING, "sequence": "cycling-text"},
+    arms=TASK_ARMS,
+    fork_at=1 / 3,
+    seeds=FIVE,
+    leads=FINAL,
+)
 add(
     Preset(
         "demo-mujoco",
@@ -173,27 +184,13 @@ add(
         seeds=FIVE,
         leads=LATER,
     ),
-    Preset(
-        "cycling-mujoco",
-        "paper size: HalfCheetah, Hopper, Walker2d, Ant; 3 cycles × 1M steps (the paper's text); "
-        "CleanRL's value loss, but not its annealing, which would slow down learning in later tasks",
-        "ppo",
-        {**CYCLING, "sequence": "cycling-text"},
-        arms=TASK_ARMS,
-        fork_at=1 / 3,
-        seeds=FIVE,
-        leads=FINAL,
-    ),
-    Preset(
-        "cycling-mujoco-v5",
-        "paper size: HalfCheetah, Humanoid, Ant, Hopper; 3 cycles × 1M steps (the paper's tables); "
+    cycling,
+    replace(
+        cycling,
+        name="cycling-mujoco-v5",
+        about="paper size: HalfCheetah, Humanoid, Ant, Hopper; 3 cycles × 1M steps (the paper's tables); "
         "CleanRL's value loss, but not its annealing",
-        "ppo",
-        {**CYCLING, "sequence": "cycling-tables"},
-        arms=TASK_ARMS,
-        fork_at=1 / 3,
-        seeds=FIVE,
-        leads=FINAL,
+        settings={**CYCLING, "sequence": "cycling-tables"},
     ),
     fire_atari,
     small(

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeVar
 
 import tyro
 
@@ -21,23 +21,18 @@ from ..engine.settings import (
     positive,
 )
 from ..registry.errors import RunError, UsageError
-from .limits import negative, not_positive
+from .limits import negative, not_positive, wrong_kwargs
 
 if TYPE_CHECKING:
     from ..envs import Shifts
     from .stream import EnvTask
 
+Answer = TypeVar("Answer")
 MOST_ENVS = 65_536  # copies of an environment
 MEMBERS = 5  # most seeds of a stack whose number is "auto"
 EPISODES, UNLIMITED = 10, 1_000  # episodes between checkpoints; the steps of one that no limit is known for
 MOST_ADDED = 0.02  # of the run's steps, that evaluations on past tasks add if "auto" chooses them
 Stack = Annotated[int | Literal["auto", "off"], tyro.conf.arg(metavar="auto|off|INT")]
-SET_HERE = {  # names that `gymnasium.make` takes for itself
-    "id": "use --env",
-    "max_episode_steps": "use --max-episode-steps",
-    "render_mode": "environments render only for the videos of reports",
-    "disable_env_checker": "supple checks environments itself",
-}
 
 
 @dataclass(kw_only=True)
@@ -130,20 +125,20 @@ class AgentSettings(RunSettings):
             return "agents of this kind are trained one seed at a time"
         if self.keep_best:
             return "--keep-best keeps the state of one seed"
-        from .stacks import copies_interfere  # imports Gymnasium, which help lines do without
+        from ..envs.independent import copies_interfere  # imports Gymnasium, which help lines do without
 
-        if shared := self.find_environment(lambda env, _: copies_interfere(env, self.env_kwargs or "{}")):
+        if shared := self.ask(lambda env, _: env if copies_interfere(env, self.env_kwargs or "{}") else ""):
             return f"copies of {shared} have state in common, or their seeds do not determine their episodes"
         return ""
 
-    def find_environment(self, question: Callable[[str, Mapping[str, Any]], bool]) -> str | None:
-        """Return the first of the run's environments for which `question(env, kwargs)` is true, or None."""
+    def ask(self, question: Callable[[str, Mapping[str, Any]], Answer]) -> Answer | None:
+        """Return the first answer to `question(env, kwargs)` on the run's environments that is true, or None."""
         from ..envs import EnvironmentFault
 
         for env in self.environments():
             with suppress(EnvironmentFault, ImportError, ValueError):  # said where the environment is needed
-                if question(env, self.kwargs):
-                    return env
+                if answer := question(env, self.kwargs):
+                    return answer
         return None
 
     def environments(self) -> tuple[str, ...]:
@@ -380,11 +375,7 @@ class AgentSettings(RunSettings):
             if value > most:
                 yield f"{name} must be {most:,} at most, got {value}"
         yield from not_positive(self, "num_envs", "max_episode_steps")
-        try:
-            for name in self.kwargs.keys() & SET_HERE.keys():
-                yield f"--env-kwargs cannot set {name}: {SET_HERE[name]}"
-        except UsageError as error:
-            yield str(error)
+        yield from wrong_kwargs(self)
         if self.env_threads != "auto" and not 1 <= self.env_threads <= MOST_THREADS:
             yield f"--env-threads must be auto or between 1 and {MOST_THREADS}, got {self.env_threads}"
         if not 0 <= self.env_workers <= self.num_envs:

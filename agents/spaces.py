@@ -195,20 +195,11 @@ def describe_rows(name: str, kwargs: Mapping[str, Any] | None, observations: Obs
     return ""
 
 
-def shows_images(name: str, kwargs: Mapping[str, Any] | None = None, observations: Observations = "auto") -> bool:
-    """Return whether an environment is an Atari game, or its observations are images (see `envs.find_image`)."""
+def picture_in(name: str, kwargs: Mapping[str, Any], observations: Observations) -> Picture | None:
+    """Return how the image lies in an environment's rows, or None if it shows none (see `envs.find_image`)."""
     if resolve_env(name).startswith("ALE/"):
-        return True
-    env = make_env(name, kwargs=kwargs)
-    env.close()
-    return find_image(env.observation_space, observations) is not None
-
-
-def picture_in(name: str, kwargs: Mapping[str, Any], observations: Observations) -> list[Picture]:
-    """Return how the image lies in an environment's rows, as a list that is empty if it shows none."""
-    if resolve_env(name).startswith("ALE/"):
-        return [Picture(STACK, SIDE, SIDE)]
+        return Picture(STACK, SIDE, SIDE)
     env = make_env(name, kwargs=kwargs)
     env.close()
     image = find_image(env.observation_space, observations)
-    return [] if image is None else [picture_of(image.space)]
+    return None if image is None else picture_of(image.space)

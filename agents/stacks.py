@@ -1,8 +1,6 @@
 """Agents of several seeds as one stack: the members' axis of what environments see, and the members' networks."""
 
-import json
-from collections.abc import Callable, Sequence
-from functools import cache
+from collections.abc import Callable
 from itertools import chain
 from typing import Any, TypeVar
 
@@ -10,9 +8,9 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from ..envs.independent import share_state
-from ..networks import stack_networks
-from .draws import Draws, standing_in
+from ..networks import set_generators, stack_networks
+from .draws import Draws, activation_generators, generators, seed_activations, sources_of, standing_in
+from .settings import AgentSettings
 
 Net = TypeVar("Net", bound=nn.Module)
 
@@ -27,37 +25,54 @@ def by_member(rows: NDArray[Any], stack: tuple[int, ...]) -> NDArray[Any]:
     return rows.reshape(*stack, -1, *rows.shape[1:])
 
 
-@cache
-def copies_interfere(env: str, kwargs: str) -> bool:
-    """Return `share_state` of an environment and the JSON text of its arguments, tried once by each process."""
-    return share_state(env, json.loads(kwargs))
+class StackedAgent:
+    """An agent, or a stack of those of several seeds, each as if alone.
 
+    The tensors of a stack have the members as their first axis: `stack` is (members,), and () for one agent. Members
+    draw from generators of their own. What an environment sees has one axis of rows, those of the first member first.
 
-def draw_network(
-    make: Callable[[torch.Generator], Net],
-    make_stack: Callable[[int], Net],
-    draws: Draws,
-    activations: Sequence[torch.Generator],
-) -> Net:
-    """Return a new network of an agent, or a stack of those of its members, each drawn as if alone.
-
-    Args:
-        make: Returns a network, initialised by a generator.
-        make_stack: Returns a stack of a number of networks, with any values.
-        draws: The generators of initial parameters.
+    Attributes:
         activations: The generators of the members' random activations (see `activation_generators`).
     """
-    if isinstance(draws, torch.Generator):
-        return make(draws)
-    drawn = []
-    for source, of_activations in zip(draws, activations, strict=True):
-        with standing_in(of_activations):
-            drawn.append(make(source))
-    return stack_networks(drawn, make_stack)
 
+    def __init__(self, settings: AgentSettings, device: str) -> None:
+        self.device = torch.device(device)
+        self.seeds = len(settings.members) if settings.stacked else 0
+        self.stack = (self.seeds,) if self.seeds else ()
+        self._draws = generators(settings, "initial parameters")
+        self.activations = activation_generators(settings, self.device)
 
-def redraw_draws(draws: Draws, activations: Sequence[torch.Generator]) -> tuple[torch.Generator, ...]:
-    """Return the generators that `draw_network` advances, as `Learner.redraw_draws` has them: member after member."""
-    if isinstance(draws, torch.Generator):
-        return (draws,)
-    return tuple(chain.from_iterable(zip(draws, activations, strict=True)))
+    def draw_network(self, make: Callable[[torch.Generator], Net], make_stack: Callable[[int], Net]) -> Net:
+        """Return a new network, or a stack of those of the members, each drawn as if alone.
+
+        Args:
+            make: Returns a network, initialised by a generator.
+            make_stack: Returns a stack of a number of networks, with any values.
+        """
+        if isinstance(self._draws, torch.Generator):
+            return make(self._draws)
+        drawn = []
+        for source, of_activations in zip(self._draws, self.activations, strict=True):
+            with standing_in(of_activations):
+                drawn.append(make(source))
+        return stack_networks(drawn, make_stack)
+
+    def randomness(self, draws: Draws) -> dict[str, Any]:
+        """Return what a `Learner` has of random numbers, and its seeds. draws: The generators of its interventions."""
+        own = sources_of(draws)
+        if isinstance(self._draws, torch.Generator):
+            return {"generator": own[0], "redraw_draws": (self._draws,)}
+        redraw = chain.from_iterable(zip(self._draws, self.activations, strict=True))
+        stacked = {"generators": own, "seeds": self.seeds, "activation_draws": self.activations}
+        return {"generator": own[0], "redraw_draws": tuple(redraw), **stacked}
+
+    def begin_activations(self, settings: AgentSettings, *modules: nn.Module) -> None:
+        """Let the random activations of a stack's networks draw from the members' generators, which are seeded anew."""
+        for module in modules if self.stack else ():
+            set_generators(module, self.activations)
+        if self.stack:
+            seed_activations(settings, self.activations)
+
+    def _generators(self) -> dict[str, Draws]:
+        """Return the generators whose states belong to checkpoints."""
+        return {"draws": self._draws, **({"activations": self.activations} if self.stack else {})}

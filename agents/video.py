@@ -13,7 +13,7 @@ from ..engine.states import load_states, steps_of
 from ..envs import EnvironmentFault, Envs
 from ..envs.fault import BLAMED, describe_error
 from ..envs.vector import Vector
-from ..experiments.history.collect import ComparisonData, RunData
+from ..experiments.history.data import ComparisonData, RunData
 from ..registry.errors import RunError, UsageError
 from ..reports.figures.video import Pictures, Video, data_uri
 from ..reports.tables.cells import number

@@ -1,12 +1,10 @@
 """An agent with its environments as a `Work`: act → step → remember → update."""
 
 import gc
-import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
-from statistics import fmean
 from typing import Any
 
 import gymnasium as gym
@@ -20,21 +18,13 @@ from ..engine.seeding import derive
 from ..engine.storage.run_directory import RunDirectory
 from ..engine.user_code import plugins
 from ..engine.work import Numbers, Work, crossed
-from ..envs import (
-    REWARD_FLOOR,
-    EnvironmentFault,
-    Envs,
-    EnvWorkers,
-    Episode,
-    Observations,
-    WorkerVector,
-    flatten,
-    make_env,
-)
+from ..envs import EnvironmentFault, Envs, EnvWorkers, WorkerVector, flatten, make_env, side_by_side
 from ..interventions import Learner
 from ..metrics import human_normalized
 from ..registry.errors import Diverged, EnvironmentFailed, RunError
 from .agent import Agent
+from .episode_log import EpisodeLog
+from .games import is_game, make_games
 from .image_settings import ImageSettings
 from .rates import rate_at, scale_rates
 from .returns_by_task import mean_returns, returns_on
@@ -43,11 +33,6 @@ from .spaces import unite_environments
 from .stream import EnvTask
 
 World = Mapping[str, Any]  # arguments of the function that makes one copy of an environment
-
-
-def make_flat(env: str, world: World, observations: Observations = "auto") -> gym.Env:
-    """Return a copy of an environment whose observations are rows of numbers."""
-    return flatten(make_env(env, **world), observations)
 
 
 class AgentWork(Work):
@@ -89,8 +74,7 @@ class AgentWork(Work):
         self.agent = self.new_agent(settings, self.spaces)
         self.task = self.tasks[0]
         self.now = 0  # the step of the run
-        self.explosions = 0  # in training, since this process began
-        self.untrained: dict[str, list[float]] = {}  # by seed: returns of a fresh agent before its first update
+        self.episodes = EpisodeLog(settings)
         self._envs: Envs | None = None  # those of the current task
         self._acted = False  # whether the agent has acted in them, so that the shape of its actions is known
         self._workers: EnvWorkers | None = None  # the processes in which they run, for all tasks
@@ -115,12 +99,21 @@ class AgentWork(Work):
     def new_agent(self, settings: Any, spaces: Mapping[str, Any]) -> Agent:
         """Return the agent for these environments. spaces: name → result of `space`."""
 
-    @staticmethod
-    @abstractmethod
-    def envs(settings: Any, env: str, worlds: Sequence[World]) -> Envs:
+    # -- environments -----------------------------------------------------------------------------------------------
+
+    @classmethod
+    def envs(cls, settings: Any, env: str, worlds: Sequence[World]) -> Envs:
         """Return copies of an environment. Each worker process calls this for its own copies.
 
         worlds: for each copy, further arguments of the function that makes the environment."""
+        if is_game(env):
+            return make_games(settings, env, worlds)
+        return side_by_side([partial(cls.make, settings, env, world) for world in worlds], **settings.stepping)
+
+    @classmethod
+    def make(cls, settings: Any, env: str, world: World) -> gym.Env:
+        """Return one copy of an environment that is no game, whose observations are rows of numbers."""
+        return flatten(make_env(env, **world), getattr(settings, "observations", "auto"))
 
     def held_out(self, env: str, worlds: Sequence[World]) -> Envs | None:
         """Return copies of the held-out variation of an environment for evaluations, or None if it has none."""
@@ -144,7 +137,7 @@ class AgentWork(Work):
         self._close_envs()
         self.task = task
         if self.settings.fresh:
-            self.untrained = {str(seed): [] for seed in self.settings.members}
+            self.episodes.begin_agents()
             if task.index:
                 self._begin_anew([derive(seed, "fresh agent", task.index) for seed in self.settings.members])
         self.agent.begin_task(task.env)
@@ -224,13 +217,13 @@ class AgentWork(Work):
                 if gradual:
                     self._envs.progress(self._steps_of_task)
                 for episode in result.episodes:
-                    self._log_episode(run, task, self.now, episode)
+                    self.episodes.add(run, task, self.now, episode)
                 with self.products:
                     complete = agent.update(hooks, last=self.now >= until)
                 if complete:
                     self.after_update(run, task, self.now)
-                    if self.untrained and self._steps_of_task >= self.settings.untrained_steps:
-                        self._log_untrained(run, task, self.now)
+                    if self._steps_of_task >= self.settings.untrained_steps:
+                        self.episodes.end_untrained(run, task, self.now)
                     return self.now - step
                 if self.now >= until:
                     raise RunError(
@@ -248,44 +241,12 @@ class AgentWork(Work):
     def after_update(self, run: RunDirectory, task: EnvTask, step: int) -> None:
         """Prepare the environments after an update. By default, do nothing."""
 
-    def _log_untrained(self, run: RunDirectory, task: EnvTask, step: int) -> None:
-        """Log the mean return of a fresh agent's episodes before its first update, or of the first episodes to end."""
-        for seed, returns in list(self.untrained.items()):
-            if returns:
-                place = {"step": step, "task": task.index, **self._label(seed)}
-                run.event(event="untrained", **place, **{"return": fmean(returns)}, episodes=len(returns))
-                del self.untrained[seed]
-
     def _log_random(self, run: RunDirectory) -> None:
         """Log the mean return of random actions on each task, whose copies draw as in the evaluations."""
         returns = returns_on(self, self.tasks, random=True)
         for task in self.tasks:
             for seed, value in zip(self.settings.members, returns[task.index], strict=True):
-                run.event(event="random", step=0, task=task.index, **self._label(seed), **{"return": value})
-
-    def _label(self, seed: int | str) -> dict[str, int]:
-        """Return the label of the lines that belong to one member of a stack: its seed."""
-        return {"seed": int(seed)} if self.seeds else {}
-
-    def _log_episode(self, run: RunDirectory, task: EnvTask, step: int, episode: Episode) -> None:
-        seed = self.settings.members[episode.index // self.settings.num_envs]
-        where = {"step": step, "env": task.env, "task": task.index, "cycle": task.cycle, **self._label(seed)}
-        marks = {"exploded": episode.explosion is not None, "broken_off": episode.broken_off}
-        marked = {name: True for name, holds in marks.items() if holds}
-        run.episode(**where, **{"return": episode.ret}, length=episode.length, **marked)
-        if str(seed) in self.untrained:
-            self.untrained[str(seed)].append(episode.ret)
-        if episode.explosion is not None:
-            run.event(event="explosion", **where, reward=episode.explosion)
-            self.explosions += 1
-            if str(self.explosions).strip("0") == "1":  # the first, the tenth, the hundredth and so on
-                warnings.warn(
-                    f"{self.task.env} after {self.now} steps of the run: the physics exploded, which ends the episode "
-                    f"(reward {episode.explosion}; it, the observation or the simulation was not finite, or with "
-                    f"MuJoCo a reward was below {REWARD_FLOOR:g}). Explosions so far: {self.explosions}, all logged in "
-                    "events.jsonl",
-                    stacklevel=2,
-                )
+                run.event(event="random", step=0, task=task.index, **self.episodes.label(seed), **{"return": value})
 
     def check(self, closely: bool = False) -> None:
         """Raise Diverged if, with `closely`, a parameter or a slot of an optimizer is not finite.
@@ -365,12 +326,12 @@ class AgentWork(Work):
     def state(self) -> dict[str, Any]:
         state = self.agent.state_dict()
         # One key per task: a checkpoint reuses rows of the one before, and those belong to another agent's memory.
-        return {"untrained": self.untrained, self._task_key: state} if self.settings.fresh else state
+        return {"untrained": self.episodes.untrained, self._task_key: state} if self.settings.fresh else state
 
     def load_state(self, state: dict[str, Any]) -> None:
         self.agent.load_state_dict(state.get(self._task_key, state))
         # not in the state of a trunk: an agent that continues from it has learned already
-        self.untrained = state.get("untrained", {})
+        self.episodes.untrained = state.get("untrained", {})
 
     @property
     def _task_key(self) -> str:

@@ -196,10 +196,7 @@ def make_pixels(
     Args:
         env: A Gymnasium id, or the short name of a game.
         num_envs: Number of copies.
-        sticky: As in `AtariVector`.
-        sticky_per: As in `AtariVector`.
-        max_frames: As in `AtariVector`.
-        threads: As in `AtariVector`.
+        sticky, sticky_per, max_frames, threads: As in `AtariVector`.
         shifts: The shifts between the tasks of a stream (see `Shifted`).
         seed: The seed of the shifts' values.
         task: The index of the task.

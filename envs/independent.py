@@ -1,6 +1,8 @@
 """Whether copies of an environment leave each other alone, as the agents of a stack need."""
 
+import json
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Any
 
 import gymnasium as gym
@@ -33,6 +35,12 @@ def share_state(name: str, kwargs: Mapping[str, Any] | None = None) -> bool:
     finally:
         first.close()
         second.close()
+
+
+@cache
+def copies_interfere(name: str, kwargs: str) -> bool:
+    """Return `share_state` of an environment and the JSON text of its arguments, tried once by each process."""
+    return share_state(name, json.loads(kwargs))
 
 
 def _play(env: gym.Env, meanwhile: Callable[[int], None]) -> list[Any]:

@@ -18,7 +18,7 @@ from ..engine.spec import Labels, RunSpec
 from ..engine.user_code.blame import blaming
 from ..registry import tell
 from ..registry.errors import RunError, UsageError
-from .comparisons import comparison as comparisons
+from .comparisons import folder as comparisons
 from .comparisons.asked import choose_seeds, make_comparison
 from .comparisons.points import make_points, vary_of
 from .queue import workers

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 from ..engine.kinds import find_kind
 from ..engine.storage.names import TRUNK
 from ..registry import shown
-from .comparisons.comparison import files_of_runs
+from .comparisons.folder import files_of_runs
 from .comparisons.points import Point
-from .history.collect import ComparisonData, RunData
 from .history.collect import load as collect
+from .history.data import ComparisonData, RunData
 from .history.parts import parts_of
 from .history.performance import performance_of
 from .sweeps.sweep import FILE, folders_of

@@ -44,6 +44,13 @@ class OwnOptimizer(torch.optim.Optimizer):
         return value
 
 
+def match_layout(parameter: Tensor, gradient: Tensor) -> Tensor:
+    """Return the gradient in the memory format of its parameter, such as channels_last.
+
+    Fused steps go through both entry by entry. In another format, an entry would get the gradient of another one."""
+    return gradient if gradient.stride() == parameter.stride() else torch.empty_like(parameter).copy_(gradient)
+
+
 def step(optimizer: torch.optim.Optimizer) -> None:
     """Make a step of the optimizer, with less overhead if it is a fused Adam or AdamW on a CPU, or a stack's Adam.
 

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..engine.storage import files, signed_json
-from ..experiments.history.collect import ComparisonData, RunData, kind_of, load
+from ..experiments.history.collect import kind_of, load
+from ..experiments.history.data import ComparisonData, RunData
 from ..experiments.history.logs import read_jsonl
 from ..registry import shown
 from ..registry.errors import UsageError

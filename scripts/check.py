@@ -16,7 +16,7 @@ from rich.table import Table
 
 from supple.engine.user_code import plugins
 from supple.registry.errors import RunError, UsageError
-from supple.scripts.cli.console import explain, parse, run, say, screen
+from supple.scripts.cli.console import parse_or_explain, run, say, screen
 
 MARKS = {"kept": "✓", "broken": "✗", "refused": "–"}
 
@@ -30,10 +30,8 @@ class Options:
 
 
 def main(args: Sequence[str]) -> None:
-    if not args:
-        explain(__doc__, "supple check")
+    if (options := parse_or_explain(Options, args, "supple check", __doc__)) is None:
         return
-    options = parse(Options, args, "supple check", __doc__)
     registered = plugins.load(options.file, "FILE").registered["intervention"]
     calls = options.calls or registered
     if not calls:

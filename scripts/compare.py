@@ -73,7 +73,7 @@ def main(args: Sequence[str]) -> None:
         return
     options = parse_options(request)
 
-    from supple.experiments.comparisons.comparison import create  # imports PyTorch, which help does not need
+    from supple.experiments.comparisons.folder import create  # imports PyTorch, which help does not need
 
     processes = training.count_processes(options.jobs)
     comparison = plan_comparison(request, options, join_command("supple compare", args))

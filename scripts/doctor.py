@@ -21,7 +21,7 @@ from supple.engine.settings import positive
 from supple.engine.storage.signed_json import require_outside
 from supple.registry import brief
 from supple.registry.errors import RunError, UsageError
-from supple.scripts.cli.console import explain, parse, run, say, screen, warn
+from supple.scripts.cli.console import parse_or_explain, run, say, screen, warn
 from supple.scripts.cli.options import Plugins, load_plugins
 from supple.scripts.cli.progress import show_progress_bar
 
@@ -72,10 +72,8 @@ Stages = Iterator[tuple[int | None, Mapping[str, Any]]]  # step (None if there i
 
 
 def main(args: Sequence[str]) -> None:
-    if not args:
-        explain(__doc__, "supple doctor")
+    if (options := parse_or_explain(Options, args, "supple doctor", __doc__)) is None:
         return
-    options = parse(Options, args, "supple doctor", __doc__)
     load_plugins(args)
     positive(**{"--updates": options.updates, "--steps": options.steps, "--threads": options.threads})
     if options.out and options.out.exists() and (not options.out.is_dir() or any(options.out.iterdir())):

@@ -14,6 +14,7 @@ import textwrap
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from pkgutil import resolve_name
 from typing import Annotated, Any, NamedTuple
 
 import tyro
@@ -64,23 +65,12 @@ def parameters(thing: Callable[..., object]) -> str:
     return f"({shown})"
 
 
-def registered(registry: Registry[Any]) -> Entries:
-    """Yield an entry for each class or function in a registry."""
+def registered(place: str) -> Entries:
+    """Yield an entry for each class or function in the registry at a place, `module:name`."""
+    registry: Registry[Any] = resolve_name(f"supple.{place}")
     for name in registry.names():
         thing = registry.get(name)
         yield Entry(name, description(thing), parameters(thing))
-
-
-def interventions() -> Entries:
-    from supple.interventions import interventions as registry
-
-    return registered(registry)
-
-
-def activations() -> Entries:
-    from supple.interventions import activation_registry
-
-    return registered(activation_registry)
 
 
 def activation_properties() -> Table:
@@ -134,29 +124,11 @@ def games() -> Entries:
             yield Entry("…", str(error))
 
 
-def encoders() -> Entries:
-    from supple.agents.encoders import encoders as registry
-
-    return registered(registry)
-
-
-def samplings() -> Entries:
-    from supple.agents.offpolicy.sampling import samplings as registry
-
-    return registered(registry)
-
-
 def sequences() -> Entries:
     from supple.envs import SEQUENCES
 
     for name, envs in SEQUENCES.items():
         yield Entry(name, " → ".join(envs))
-
-
-def shifts() -> Entries:
-    from supple.envs import shifts as registry
-
-    return registered(registry)
 
 
 def kinds() -> Entries:
@@ -189,15 +161,15 @@ TOPICS: dict[str, tuple[str, Callable[[], Entries]]] = {  # where the names are 
     "presets": ("--preset NAME", presets),
     "benchmarks": ("supple train vision BENCHMARK", partial(presets, benchmark=True)),
     "suites": ("supple sweep SUITE", suites),
-    "interventions": ("--hook, --arm, with a schedule: fire@0.5", interventions),
-    "activations": ("--activation", activations),
+    "interventions": ("--hook, --arm, with a schedule: fire@0.5", partial(registered, "interventions:interventions")),
+    "activations": ("--activation", partial(registered, "interventions:activation_registry")),
     "metrics": ("logged every --measure-every steps", metrics),
     "environments": ("--env, --sequence", environments),
     "games": ("--env, --sequence", games),
     "sequences": ("--sequence", sequences),
-    "shifts": ("--shift", shifts),
-    "encoders": ("--encoder, for images", encoders),
-    "samplings": ("--replay-sampling", samplings),
+    "shifts": ("--shift", partial(registered, "envs:shifts")),
+    "encoders": ("--encoder, for images", partial(registered, "agents.encoders:encoders")),
+    "samplings": ("--replay-sampling", partial(registered, "agents.offpolicy.sampling:samplings")),
 }
 
 

@@ -21,7 +21,7 @@ import tyro
 from supple.engine.user_code import plugins
 from supple.registry import quoted
 from supple.registry.errors import UsageError
-from supple.scripts.cli.console import explain, ignore_output_failures, parse, run, say
+from supple.scripts.cli.console import ignore_output_failures, parse_or_explain, run, say
 
 USE = {
     "intervention": "--steps 16_384 --hook {name}@0.5",
@@ -41,10 +41,8 @@ class Options:
 
 
 def main(args: Sequence[str]) -> None:
-    if not args:
-        explain(__doc__, "supple new")
+    if (options := parse_or_explain(Options, args, "supple new", __doc__)) is None:
         return
-    options = parse(Options, args, "supple new", __doc__)
     what, name = options.what, options.name
     if not re.fullmatch(r"[A-Za-z]\w*", name, re.ASCII) or iskeyword(name):
         raise UsageError(f"NAME must consist of letters, digits and _ and be importable in Python, got {name!r}")

@@ -18,7 +18,7 @@ import tyro
 
 from supple.registry.errors import UsageError
 from supple.scripts.cli import reporting
-from supple.scripts.cli.console import explain, parse, run
+from supple.scripts.cli.console import parse_or_explain, run
 from supple.scripts.cli.options import Plugins, load_plugins
 
 
@@ -35,10 +35,8 @@ class Options:
 
 
 def main(args: Sequence[str]) -> None:
-    if not args:
-        explain(__doc__, "supple report")
+    if (options := parse_or_explain(Options, args, "supple report", __doc__, flags=True)) is None:
         return
-    options = parse(Options, args, "supple report", __doc__, flags=True)
     if not options.directories:
         raise UsageError("DIR is missing: the folder of a run, a comparison or a sweep")
     load_plugins(args)

@@ -16,7 +16,7 @@ import tyro
 
 from supple.registry.errors import UsageError
 from supple.scripts.cli import training
-from supple.scripts.cli.console import explain, parse, run, warn
+from supple.scripts.cli.console import parse_or_explain, run, warn
 from supple.scripts.cli.options import Plugins, load_plugins
 
 
@@ -35,10 +35,8 @@ class Options:
 
 
 def main(args: Sequence[str]) -> None:
-    if not args:
-        explain(__doc__, "supple resume")
+    if (options := parse_or_explain(Options, args, "supple resume", __doc__, flags=True)) is None:
         return
-    options = parse(Options, args, "supple resume", __doc__, flags=True)
     load_plugins(args)
     path = options.directory
     what = training.identify_folder(path)

@@ -15,7 +15,7 @@ from rich.table import Table
 
 from supple.engine.settings import Device, device_here, positive
 from supple.registry.errors import UsageError
-from supple.scripts.cli.console import explain, ignore_output_failures, parse, run, say, screen
+from supple.scripts.cli.console import ignore_output_failures, parse_or_explain, run, say, screen
 from supple.tracks.language.balance import balance, write_balance
 from supple.tracks.language.chat import collate, encode
 from supple.tracks.language.examples import load_task
@@ -53,10 +53,8 @@ class Options:
 
 
 def main(args: Sequence[str]) -> None:
-    if not args:
-        explain(__doc__, "supple sib")
+    if (options := parse_or_explain(Options, args, "supple sib", __doc__)) is None:
         return
-    options = parse(Options, args, "supple sib", __doc__)
     checked = ("batch_size", "batches", "threads", "ratio", "max_length", "tolerance")
     positive(**{f"--{name.replace('_', '-')}": getattr(options, name) for name in checked})
     if options.eigenvalues < 0:

@@ -38,7 +38,7 @@ from supple.engine.settings import positive
 from supple.registry import quoted
 from supple.registry.errors import UsageError
 from supple.scripts.cli import training
-from supple.scripts.cli.console import explain, join_command, parse, run, say, screen, warn
+from supple.scripts.cli.console import join_command, parse_or_explain, run, say, screen, warn
 from supple.scripts.cli.options import Plugins, load_plugins
 
 if TYPE_CHECKING:
@@ -80,10 +80,8 @@ class Options:
 
 
 def main(args: Sequence[str]) -> None:
-    if not args:
-        explain(__doc__, "supple sweep")
+    if (options := parse_or_explain(Options, args, "supple sweep", __doc__, flags=True)) is None:
         return
-    options = parse(Options, args, "supple sweep", __doc__, flags=True)
     load_plugins(args)
 
     from supple.experiments.sweeps.file import read_sweep  # imports PyTorch, which help does not need

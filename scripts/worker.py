@@ -19,7 +19,7 @@ from supple.registry import quoted
 from supple.registry.errors import RunError, UsageError
 from supple.registry.interruption import at_interruption
 from supple.scripts.cli import training
-from supple.scripts.cli.console import explain, ignore_output_failures, parse, run, say, screen, warn
+from supple.scripts.cli.console import ignore_output_failures, parse_or_explain, run, say, screen, warn
 from supple.scripts.cli.options import Plugins, load_plugins
 from supple.scripts.cli.plan import plan_of_queue
 from supple.scripts.cli.progress import display
@@ -38,10 +38,8 @@ class Options:
 
 
 def main(args: Sequence[str]) -> None:
-    if not args:
-        explain(__doc__, "supple worker")
+    if (options := parse_or_explain(Options, args, "supple worker", __doc__)) is None:
         return
-    options = parse(Options, args, "supple worker", __doc__)
     load_plugins(args)
     path = options.directory
     if training.identify_folder(path) == "a run":

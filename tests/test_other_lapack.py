@@ -14,7 +14,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from supple.agents.ppo.network import orthogonal_
+from supple.agents.initialization import draw_
 from supple.interventions import fire_, orthogonalize, rebalance_
 from supple.metrics import hessian_eigenvalues
 from supple.tracks.linear import Exact, aligned_init, balanced_init, random_regression, reversal, semantic_hierarchy
@@ -185,7 +185,7 @@ SIGMA, HIERARCHY = draw(5, 3).numpy(), semantic_hierarchy(0.0).sigma_yx
 
 def orthogonal_layer() -> tuple[Tensor]:
     layer = nn.Linear(7, 4).double()
-    orthogonal_(layer, 2**0.5, torch.Generator().manual_seed(0))
+    draw_(layer, "orthogonal", torch.Generator().manual_seed(0))
     return (layer.weight.detach(),)
 
 

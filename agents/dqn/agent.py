@@ -7,7 +7,7 @@ al. 2016, arXiv 1509.06461, Equation 4). Replay is uniform. If an episode is tru
 its last transition bootstraps from the true last observation.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -23,29 +23,21 @@ from ...engine.storage.learner_state import learner_state, load_learner_state
 from ...engine.work import Numbers
 from ...envs import StepResult
 from ...interventions import EndlessData, Injectable, LastLoss, Learner, OtherMinibatch, ReleasedCode
-from ...networks import CentredRMSprop, StackedAdam, copy_module_, evaluating, set_generators
+from ...networks import CentredRMSprop, StackedAdam, copy_module_, evaluating
 from ...networks.activations import is_random
 from ...networks.optimizers import clip_, step
 from ...networks.passes import keep_states
 from ..agent import Policy
-from ..draws import (
-    Draws,
-    activation_generators,
-    draw,
-    generators,
-    seed_activations,
-    set_states,
-    sources_of,
-    states_of,
-)
+from ..draws import Draws, draw, generators, set_states, states_of
 from ..normalize import Centre
+from ..offpolicy.agent import ReplayAgent
 from ..offpolicy.experience import Experience
 from ..offpolicy.gradients import differentiate
 from ..offpolicy.graph import UpdateGraph
 from ..offpolicy.layout import Sample
 from ..rates import initial_rate
 from ..spaces import only_space
-from ..stacks import by_member, draw_network, redraw_draws
+from ..stacks import by_member
 from .loss import TDLoss
 from .network import ValueNetwork
 from .settings import DQNSettings
@@ -54,12 +46,8 @@ from .sizes import Pixels, RowSizes
 STATISTICS = ("loss/td", "q/mean")
 
 
-class DQN:
-    """The DQN agent, or a stack of them. The loop calls act → remember → update.
-
-    The tensors of a stack have the members as their first axis: `stack` is (members,), and () for one agent. Members
-    draw from generators of their own. What an environment sees has one axis of rows, those of the first member first.
-    """
+class DQN(ReplayAgent):
+    """The DQN agent, or a stack of them. The loop calls act → remember → update."""
 
     def __init__(self, settings: DQNSettings, spaces: Mapping[str, Pixels | RowSizes]) -> None:
         """Make the network, its target and an empty replay memory.
@@ -73,10 +61,7 @@ class DQN:
         """
         s = self.settings = settings
         self.space = only_space("DQN", spaces)
-        self.device = torch.device(s.device)
-        self.stack = (len(s.members),) if s.stacked else ()
-        self._draws = generators(s, "initial parameters")
-        self.activations = activation_generators(s, self.device)
+        super().__init__(s, s.device)
         self.network = self._new_network().to(self.device)
         self.target = self._new_network().to(self.device).requires_grad_(False)
         copy_module_(self.target, self.network)
@@ -93,9 +78,7 @@ class DQN:
         self._changes = -1  # of the learner when `_prepare` looked last
         self.learner = self._learner()
         self.learners = {"q": self.learner}
-        if self.stack:
-            set_generators(self.network, self.activations)
-            seed_activations(s, self.activations)
+        self.begin_activations(s, self.network)
 
     def _new_network(self) -> ValueNetwork:
         """Return a new network. The members of a stack draw their weights as if alone."""
@@ -109,7 +92,7 @@ class DQN:
                 s.softmax_values, members, space.picture, s.encoder,
             )  # fmt: skip
 
-        return draw_network(make, partial(make, None), self._draws, self.activations)
+        return self.draw_network(make, partial(make, None))
 
     @property
     def optimizer(self) -> torch.optim.Optimizer:
@@ -121,7 +104,7 @@ class DQN:
     def _learner(self) -> Learner:
         s, on_gpu = self.settings, self.device.type == "cuda"
         draws, stacked = generators(s, "interventions"), bool(self.stack)
-        parameters, own = list(self.network.parameters()), sources_of(draws)
+        parameters = list(self.network.parameters())
         rate = initial_rate(s, s.learning_rate, captured=on_gpu and s.capture)
         constants = rate, s.adam_betas, s.adam_epsilon, s.weight_decay
         optimizer: torch.optim.Optimizer
@@ -134,9 +117,6 @@ class DQN:
         else:
             optimizer = torch.optim.Adam(parameters, *constants, fused=True, capturable=on_gpu)
 
-        def redraw() -> dict[str, Tensor]:
-            return {name: p.detach() for name, p in self._new_network().named_parameters()}
-
         return Learner(
             "q",
             self.network,
@@ -146,15 +126,10 @@ class DQN:
             probe=lambda: self._states(self.experience.recent()),
             loss=self._probe_loss,
             batches=self.experience.batches(self._losses, draws),
-            generator=own[0],
-            generators=own if stacked else (),
-            seeds=len(own) if stacked else 0,
-            redraw=redraw,
+            redraw=lambda: {name: p.detach() for name, p in self._new_network().named_parameters()},
             followers=(self.target,),
             policy=lambda values, _: values.argmax(-1),
             values=lambda values: values,
-            activation_draws=self.activations or None,
-            redraw_draws=redraw_draws(self._draws, self.activations),
             capabilities=(
                 EndlessData(),
                 OtherMinibatch(lambda: self._states(self.experience.another(draws))),
@@ -163,6 +138,7 @@ class DQN:
                 ReleasedCode("dqn"),
                 self.experience.window,
             ),
+            **self.randomness(draws),
         )
 
     def _states(self, sample: Sample | None) -> tuple[Tensor] | None:
@@ -177,9 +153,6 @@ class DQN:
         self._prepare()
         with evaluating(self.network):
             return self.loss(sample, reduction="none")[0]
-
-    def check_memory(self, runs: int) -> None:
-        self.experience.check_memory(runs)
 
     # -- interaction ---------------------------------------------------------------------------------------
 
@@ -325,18 +298,10 @@ class DQN:
             penalty.backward()
         return loss, value
 
-    def sound(self) -> Tensor:
-        """Return whether the losses since the last call of `numbers` are finite, () or (members,)."""
-        return self.experience.sound()
-
-    def freeze(self, members: Sequence[int]) -> None:
-        """Let the data of these members of a stack, which have diverged, be finite."""
-        self.experience.freeze(members)
-
     def numbers(self) -> Numbers:
         """Return ε, the size of the replay memory, and the means of the statistics since the last call."""
         epsilon = [self.epsilon] * len(self.settings.members) if self.stack else self.epsilon
-        return {"exploration/epsilon": epsilon, **self.experience.numbers()}
+        return {"exploration/epsilon": epsilon, **super().numbers()}
 
     # -- checkpoints ---------------------------------------------------------------------------------------
 
@@ -357,5 +322,4 @@ class DQN:
             set_states(draws, state["generators"][name])
 
     def _generators(self) -> dict[str, Draws]:
-        of_members = {"activations": self.activations} if self.stack else {}
-        return {"exploration": self.exploration, "draws": self._draws, **of_members}
+        return {"exploration": self.exploration, **super()._generators()}

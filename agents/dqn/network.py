@@ -6,66 +6,15 @@ It is a single network, or a stack of several: all tensors have the members as t
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Literal
 
 import torch
 from torch import Tensor, nn
 
 from ...envs import Picture
-from ...interventions import Layer, StackedConv2d, StackedLinear, Units, chain
-from ...networks import Normalization, hidden_linear, hidden_norm, unit_names
+from ...interventions import Layer, Units, chain
+from ...networks import Normalization, hidden_linear, unit_names
 from ..encoders import Convolutions
-from ..initialization import uniform_
-
-Initialization = Literal["xavier", "pytorch"]
-
-Drawn = nn.Conv2d | nn.Linear | StackedConv2d | StackedLinear
-
-
-def draw_(layer: Drawn, initialization: Initialization, generator: torch.Generator | None) -> nn.Module:
-    """Initialise a layer in place and return it; without a generator, as for stacks, only return it.
-
-    `xavier`: Xavier-uniform weights and zero biases, as in FIRE's and Dopamine's DQN. `pytorch`: both from
-    U(±1/√inputs), PyTorch's default, as in Stable-Baselines3's and CleanRL's DQN."""
-    if generator is None or isinstance(layer, StackedConv2d | StackedLinear):
-        return layer
-    if initialization == "pytorch":
-        return uniform_(layer, generator)
-    assert layer.bias is not None
-    nn.init.xavier_uniform_(layer.weight, generator=generator)
-    nn.init.zeros_(layer.bias)
-    return layer
-
-
-def hidden_layer(
-    d_in: int,
-    width: int,
-    units: Units,
-    normalization: Normalization,
-    initialization: Initialization,
-    generator: torch.Generator | None,
-) -> list[nn.Module]:
-    """Return a hidden layer, (n, d_in) → (n, units.features(width)): linear, normalisation if any, activation.
-
-    Args:
-        d_in: Number of inputs.
-        width: Number of units.
-        units: The activation of the network, which also says how many networks the stack has.
-        normalization: The normalisation of the layer (see `networks.normalization`).
-        initialization: The distribution of the initial weights (see `draw_`).
-        generator: Draws the initial weights. None for a stack.
-    """
-    outputs, members = units.preactivations(width), units.members
-    linear = hidden_linear(d_in, outputs, normalization, members)
-    return [draw_(linear, initialization, generator), *hidden_norm(outputs, normalization, members), units(width)]
-
-
-def head_layer(
-    d_in: int, actions: int, members: int, initialization: Initialization, generator: torch.Generator | None
-) -> nn.Module:
-    """Return the layer of the action values, (n, d_in) → (n, actions) (see `hidden_layer`)."""
-    linear = StackedLinear(members, d_in, actions) if members else nn.Linear(d_in, actions)
-    return draw_(linear, initialization, generator)
+from ..initialization import Initialization, draw_, hidden_layer
 
 
 class ValueNetwork(nn.Module):
@@ -112,16 +61,16 @@ class ValueNetwork(nn.Module):
         """
         super().__init__()
         units = Units(activation, members)
+        draw = partial(draw_, initialization=initialization, generator=generator)
         convolutions, self.axis = None, 2 if members else 1  # of an observation's numbers
         if picture is not None:
-            draw = partial(draw_, initialization=initialization, generator=generator)
             convolutions = Convolutions(picture, size, encoder, units, draw)
             size, widths = convolutions.features, widths or convolutions.design.hidden
         hidden: list[list[nn.Module]] = []
         for width in widths or ():
-            hidden.append(hidden_layer(size, width, units, normalization, initialization, generator))
+            hidden.append(hidden_layer(size, width, units, normalization, draw))
             size = units.features(width)
-        head = head_layer(size, actions, members, initialization, generator)
+        head = draw(hidden_linear(size, actions, members=members))
         self.encoder = nn.Sequential(*hidden.pop(0)) if convolutions is None else convolutions
         behind = [head, nn.Softmax(-1)] if softmax else [head]
         self.mlp = nn.Sequential(*(part for parts in hidden for part in parts), *behind)

@@ -7,27 +7,18 @@ from typing import Annotated, ClassVar, Literal
 
 import tyro
 
-from ...engine.settings import Device, Groups, device_here
+from ...engine.settings import Groups
 from ...registry.errors import UsageError
 from ..games import GameSettings
-from ..limits import (
-    compile_problem,
-    drawn_by_member,
-    in_one_line,
-    negative,
-    not_positive,
-    outside_unit_interval,
-    wrong_adam_betas,
-    wrong_sampling,
-)
+from ..limits import negative, not_positive, outside_unit_interval, wrong_adam
+from ..offpolicy.settings import ReplaySettings
 
-COMPILE_PAYS_AFTER = 86_000  # gradient steps: saves 0.35 ms each on MinAtar, costs 30 s the first time, seconds later
 RMSPROP = ("rmsprop_decay", "rmsprop_epsilon", "rmsprop_momentum")
 LARGEST = 2**19  # weights between hidden layers from which on a stack saves little on a CPU
 
 
 @dataclass(kw_only=True)
-class DQNSettings(GameSettings):
+class DQNSettings(ReplaySettings, GameSettings):
     num_envs: int = 4
     """Number of parallel copies of the environment."""
     eval_every: int = 250_000
@@ -38,10 +29,6 @@ class DQNSettings(GameSettings):
     """Transitions per gradient step."""
     replay_size: int = 1_000_000
     """Capacity of the replay memory in transitions. Each takes 7.1 kB with 84 × 84 frames of a game."""
-    replay_folder: str | None = None
-    """Keep the frames of the replay memory in a file in this folder instead of in RAM."""
-    replay_sampling: str = "uniform"
-    """Which transitions are learned: uniform, recency(horizon=80000,low=.1), or reservoir, a sample of all so far."""
     learning_starts: int = 20_000
     """Environment steps before learning begins."""
     priming_updates: int = 0
@@ -97,66 +84,45 @@ class DQNSettings(GameSettings):
     """Initial parameters: Xavier-uniform weights and zero biases, or PyTorch's default for both."""
     softmax_values: bool = False
     """Apply a softmax over the actions to the action values, as the code of Switching FrozenLake does."""
-    device: Annotated[Device, tyro.conf.arg(metavar="auto|cpu|cuda")] = "auto"
-    """Device of the network; auto: a CUDA GPU if there is one."""
     precision: Annotated[Literal["float32", "bfloat16"], tyro.conf.arg(metavar="float32|bfloat16")] = "float32"
     """Precision of the products of updates. bfloat16 is faster on processors with AMX; weights stay float32."""
     compile: Annotated[Literal["auto", "on", "off"], tyro.conf.arg(metavar="auto|on|off")] = "auto"
     """On a CPU, compile the update: a third more steps on MinAtar, after about 30 s, once. auto: from 86,000 gradient
     steps on, for images, but not for Atari games."""
-    capture: bool = True
-    """On a GPU, record the update as a CUDA graph and replay it, which is faster."""
 
     groups: ClassVar[Groups] = {
         "environment": ("clip_rewards",),
         "network": ("hidden", "widths", "activation", "normalization", "initialization", "softmax_values"),
         "measuring": ("eval_epsilon",),
-        "speed": ("replay_folder", "device", "precision", "compile", "capture"),
+        "speed": ("precision",),
     }
-    stackable = True
     same_network: ClassVar[tuple[str, ...]] = (
-        *GameSettings.same_network, "learning_rate", "gamma", "exploration", "exploration_start", "exploration_steps",
-        "eval_epsilon",
+        *ReplaySettings.same_network, "exploration", "exploration_start", "exploration_steps", "eval_epsilon",
     )  # fmt: skip
-    shrinks: ClassVar[tuple[str, ...]] = (
-        *GameSettings.shrinks, "learning_starts", "exploration_steps", "target_period", "priming_updates",
-        "replay_size",
-    )  # fmt: skip
-
-    def least(self, name: str) -> tuple[int, int]:
-        return (self.batch_size, 1) if name == "replay_size" else super().least(name)
-
-    @property
-    def untrained_steps(self) -> int:
-        return self.learning_starts
+    shrinks: ClassVar[tuple[str, ...]] = (*ReplaySettings.shrinks, "exploration_steps", "target_period")
+    compile_pays_after = 86_000  # saves 0.35 ms each on MinAtar, costs 30 s the first time, seconds later
 
     def unstackable(self) -> str:
         if reason := super().unstackable():
             return reason
-        if self._on_cpu() and self.plays_games():
+        if self.on_cpu and self.plays_games():
             return "on a CPU, the networks of Atari games are no faster in a stack"
         return ""
 
     def worth_stacking(self) -> bool:
         """Return whether a stack saves time: of large networks on a CPU, arithmetic is all."""
-        if not self._on_cpu():
+        if not self.on_cpu:
             return True
         return sum(a * b for a, b in pairwise(self.widths)) <= LARGEST and not self.has_large_convolutions()
 
     def readers(self) -> tuple[int | None, ...]:
         return (self.hidden,)
 
-    def _on_cpu(self) -> bool:
-        return self.device != "cuda" and device_here(self.device) == "cpu"
-
     def problems(self) -> Iterator[str]:
         yield from super().problems()
-        yield from not_positive(
-            self, "replay_ratio", "batch_size", "replay_size", "target_period", "learning_rate",
-            "adam_epsilon", "rmsprop_epsilon", "exploration_steps", "hidden", "widths",
-        )  # fmt: skip
+        yield from not_positive(self, "target_period", "rmsprop_epsilon", "exploration_steps", "hidden", "widths")
         yield from outside_unit_interval(self, "gamma", "exploration_start", "exploration", "eval_epsilon")
-        yield from wrong_adam_betas(self.adam_betas)
+        yield from wrong_adam(self)
         of_other = ("adam_betas", "adam_epsilon") if self.optimizer == "rmsprop" else RMSPROP
         if given := [name for name in of_other if getattr(self, name) != getattr(DQNSettings, name)]:
             names = ", ".join(f"--{name.replace('_', '-')}" for name in given)
@@ -164,32 +130,20 @@ class DQNSettings(GameSettings):
         for name in ("rmsprop_decay", "rmsprop_momentum"):
             if not 0.0 <= (share := getattr(self, name)) < 1.0:
                 yield f"--{name.replace('_', '-')} must lie in [0, 1), got {share}"
-        yield from wrong_sampling(self.replay_sampling)
-        yield from negative(self, "learning_starts", "priming_updates", "weight_decay", "max_grad_norm")
-        if self.life is not None and self.learning_starts >= self.life:
-            yield f"--learning-starts is {self.learning_starts}, but the agent has only {self.life} steps: lower it"
-        if self.replay_size < self.batch_size:
-            yield f"--replay-size is {self.replay_size}, but must be at least --batch-size ({self.batch_size})"
+        yield from negative(self, "max_grad_norm")
 
     def resolve(self) -> str | None:
-        self.device = device_here(self.device)
-        notes = [super().resolve()]
+        note = super().resolve()
         if self.observations == "image" and self.widths != DQNSettings.widths:
             raise UsageError("--widths is for vectors, but observations are images: use --hidden")
         if self.observations == "vector" and self.hidden is not None:
             raise UsageError("--hidden is for images, but observations are vectors: use --widths")
-        if self.compile == "auto":
-            self.compile = "on" if self._compile_pays() else "off"
-        elif self.compile == "on" and self.device == "cuda":
-            notes.append("--compile on is for CPUs: on a GPU, updates are recorded instead (--capture)")
-            self.compile = "off"
-        if self.compile == "on" and (problem := compile_problem() or drawn_by_member(self)):
-            notes.append(problem)
-            self.compile = "off"
-        return in_one_line(*notes)
+        return note
 
-    def _compile_pays(self) -> bool:
-        _, steps = self.stream()
-        updates = steps * self.cycles * self.replay_ratio + self.priming_updates
-        pays = updates >= COMPILE_PAYS_AFTER and self.device != "cuda"
-        return pays and not self.plays_games() and self.show_images()
+    def compile_pays(self) -> bool:
+        return super().compile_pays() and self.device != "cuda" and not self.plays_games() and bool(self.find_picture())
+
+    def compile_problem(self) -> str | None:
+        if self.device == "cuda":
+            return "--compile on is for CPUs: on a GPU, updates are recorded instead (--capture)"
+        return super().compile_problem()

@@ -1,15 +1,13 @@
 """The environments of DQN, and their sizes."""
 
-from collections.abc import Mapping, Sequence
-from functools import partial
+from collections.abc import Mapping
 from typing import Any
 
 from gymnasium import spaces
 
-from ...envs import Envs, side_by_side
-from ..games import is_game, look_at_game, make_games
+from ..games import is_game, look_at_game
 from ..spaces import row_space
-from ..work import AgentWork, World, make_flat
+from ..work import AgentWork
 from .agent import DQN, STATISTICS
 from .settings import DQNSettings
 from .sizes import Pixels, RowSizes
@@ -31,10 +29,3 @@ class DQNWork(AgentWork):
 
     def new_agent(self, settings: DQNSettings, spaces: Mapping[str, Any]) -> DQN:
         return DQN(settings, spaces)
-
-    @staticmethod
-    def envs(settings: DQNSettings, env: str, worlds: Sequence[World]) -> Envs:
-        if is_game(env):
-            return make_games(settings, env, worlds)
-        makes = [partial(make_flat, env, world, settings.observations) for world in worlds]
-        return side_by_side(makes, **settings.stepping)

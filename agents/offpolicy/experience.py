@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from math import isfinite
 from pathlib import Path
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 import torch
@@ -14,31 +14,19 @@ from ...engine.work import Numbers
 from ...envs import StepResult
 from ...interventions import ReplayWindow
 from ...registry.errors import Diverged
-from ..draws import Draws, Seeded, generators, set_states, states_of
+from ..draws import Draws, generators, set_states, states_of
 from .capacity import bytes_needed, check_memory
 from .layout import ReplayLayout, Sample
 from .replay import ReplayMemory
 from .replay_feed import ReplayFeed
 from .reservoir import ReservoirMemory
 from .sampling import Reservoir, parse_sampling
+from .settings import ReplaySettings
 
 BATCHES_AT_ONCE = 16  # most batches drawn together, so that a high replay ratio does not need more memory
 PROBE_ROWS = 256  # transitions in the probe of metrics and interventions
 
 Prepared = TypeVar("Prepared")
-
-
-class ReplaySettings(Seeded, Protocol):
-    """The settings of an agent that its replay memory needs."""
-
-    num_envs: int
-    replay_ratio: float
-    batch_size: int
-    replay_size: int
-    replay_folder: str | None
-    replay_sampling: str
-    learning_starts: int
-    priming_updates: int
 
 
 class Experience(Generic[Prepared]):
@@ -101,14 +89,8 @@ class Experience(Generic[Prepared]):
         check_memory(needed, s.replay_size, self.folder, runs, len(s.members))
 
     def add(self, actions: np.ndarray, rewards: np.ndarray, result: StepResult) -> None:
-        """Store one step of every environment.
-
-        Args:
-            actions: The actions, (rings, *shape), where `rings` is the number of environments of all members.
-            rewards: The rewards to learn from, which may be clipped, (rings,).
-            result: The result of the step.
-        """
-        self.memory.add(actions, rewards, result.terminated, result.truncated, result.final_obs, result.obs)
+        """Store one step of every environment, as `ReplayMemory.add` does."""
+        self.memory.add(actions, rewards, result)
         self.decisions += self.settings.num_envs
 
     # -- learning ------------------------------------------------------------------------------------------

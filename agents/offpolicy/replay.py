@@ -20,6 +20,7 @@ from torch import Tensor
 
 from ...engine.storage.checkpoint import Rows
 from ...engine.storage.restoring import require_like
+from ...envs import StepResult
 from ..draws import Draws, sources_of
 from .layout import ReplayLayout, Sample
 from .sampling import Integers, Recency, Uniform
@@ -155,32 +156,22 @@ class ReplayMemory:
         self._append(np.arange(self.rings), self._newest(observations), np.zeros(self.rings, np.uint8))
         self.running = True
 
-    def add(
-        self,
-        actions: np.ndarray,
-        rewards: NDArray[np.floating],
-        terminated: NDArray[np.bool_],
-        truncated: NDArray[np.bool_],
-        final_obs: np.ndarray,
-        obs: np.ndarray,
-    ) -> None:
-        """Store a copy of one step of every environment, in the form of `envs.StepResult`.
+    def add(self, actions: np.ndarray, rewards: NDArray[np.floating], result: StepResult) -> None:
+        """Store a copy of one step of every environment.
 
         Floating-point numbers are converted to the stored type.
 
         Args:
             actions: (rings, *layout.action).
-            rewards: (rings,).
-            terminated: (rings,).
-            truncated: (rings,).
-            final_obs: (rings, *layout.observation).
-            obs: (rings, *layout.observation).
+            rewards: Those to learn from, which may be clipped, (rings,).
+            result: The result of the step, with observations (rings, *layout.observation).
 
         Raises:
             ValueError: `begin` was not called first, or again after `load_state_dict`, or actions or observations have
                 the wrong shape or kind of dtype. Nothing is stored then.
         """
-        last, newest = self._require_fit(actions, final_obs, obs)
+        last, newest = self._require_fit(actions, result)
+        terminated, truncated = result.terminated, result.truncated
         envs = np.arange(self.rings)
         at = (self.end - 1) % self.rows
         self.action[envs, at], self.reward[envs, at] = actions, rewards
@@ -190,13 +181,11 @@ class ReplayMemory:
             self._append(cut, last[cut], age[cut])
         self._append(envs, newest, np.where(terminated | truncated, 0, age))
 
-    def _require_fit(
-        self, actions: np.ndarray, final_obs: np.ndarray, obs: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def _require_fit(self, actions: np.ndarray, result: StepResult) -> tuple[np.ndarray, np.ndarray]:
         """Return the newest frames of a step's observations, (rings, *frame) each. Raises ValueError as `add`."""
         if not self.running:
             raise ValueError("the replay memory has no current observations: call begin before add")
-        last, newest = self._newest(final_obs), self._newest(obs)
+        last, newest = self._newest(result.final_obs), self._newest(result.obs)
         wanted, kept = (self.rings, *self.layout.action), self.action.dtype
         if actions.shape != wanted or actions.dtype.kind != kept.kind:
             raise ValueError(

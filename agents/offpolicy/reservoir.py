@@ -9,6 +9,7 @@ import torch
 from numpy.typing import NDArray
 
 from ...engine.storage.restoring import require_like
+from ...envs import StepResult
 from ..draws import Draws, set_states, sources_of, states_of
 from .layout import ReplayLayout
 from .replay import ReplayMemory
@@ -66,16 +67,8 @@ class ReservoirMemory(ReplayMemory):
         self.current[:] = observations.reshape(self.current.shape)
         self.running = True
 
-    def add(
-        self,
-        actions: np.ndarray,
-        rewards: NDArray[np.floating],
-        terminated: NDArray[np.bool_],
-        truncated: NDArray[np.bool_],
-        final_obs: np.ndarray,
-        obs: np.ndarray,
-    ) -> None:
-        last, _ = self._require_fit(actions, final_obs, obs)
+    def add(self, actions: np.ndarray, rewards: NDArray[np.floating], result: StepResult) -> None:
+        last, _ = self._require_fit(actions, result)
         number = self.seen[:, None] + np.arange(1, self.num_envs + 1)  # of a transition, counted from 1
         slot = number - 1
         for source, numbers, slots in zip(sources_of(self.draws), number, slot, strict=True):
@@ -92,9 +85,10 @@ class ReservoirMemory(ReplayMemory):
             self.frames[member[:, None], row[:, None] + np.arange(self.stack)] = self.current[taken]
             self.frames[member, row + self.stack] = last[taken]
             at = member, row + self.stack - 1
-            self.action[at], self.reward[at], self.terminated[at] = actions[taken], rewards[taken], terminated[taken]
+            self.action[at], self.reward[at] = actions[taken], rewards[taken]
+            self.terminated[at] = result.terminated[taken]
             self.age[at] = self.stack - 1
-        self.current[:] = obs.reshape(self.current.shape)
+        self.current[:] = result.obs.reshape(self.current.shape)
 
     def _draw(self, size: int, sources: Sequence[torch.Generator]) -> tuple[Integers, Integers]:
         sizes = self.sizes().tolist()

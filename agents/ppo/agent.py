@@ -11,7 +11,6 @@ observation statistics, which are used again when it returns. With `heads="one"`
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -28,21 +27,13 @@ from ...engine.storage.restoring import require_like
 from ...engine.work import Numbers
 from ...envs import StepResult
 from ...interventions import LastLoss, Learner, OtherMinibatch
-from ...networks import StackedAdam, evaluating, set_generators
+from ...networks import StackedAdam, evaluating
 from ...networks.activations import is_random
 from ...networks.passes import keep_states
 from ...registry.errors import Diverged
 from ..agent import Policy
-from ..draws import (
-    Draws,
-    activation_generators,
-    generators,
-    seed_activations,
-    set_states,
-    sources_of,
-    states_of,
-)
-from ..stacks import by_member, draw_network, redraw_draws
+from ..draws import Draws, generators, set_states, sources_of, states_of
+from ..stacks import StackedAgent, by_member
 from .network import SHARED, MultiHead, PolicySpace, rows_of, share_space
 from .normalizers import Normalizers
 from .recent import RecentBatch, permute
@@ -66,12 +57,8 @@ UNROLL, UNROLL_LONG, LONG = 5, 8, 5_000_000
 IMAGES = 512  # whose values are computed at once
 
 
-class PPO:
-    """The PPO agent, or a stack of them. The loop calls act → remember → update, and `begin_task` for another world.
-
-    The tensors of a stack have the members as their first axis: `stack` is (members,), and () for one agent. Members
-    draw from generators of their own. What an environment sees has one axis of rows, those of the first member first.
-    """
+class PPO(StackedAgent):
+    """The PPO agent, or a stack of them. The loop calls act → remember → update, and `begin_task` for another world."""
 
     def __init__(self, settings: PPOSettings, spaces: Mapping[str, PolicySpace]) -> None:
         """Make the network, and the statistics of each environment.
@@ -84,12 +71,9 @@ class PPO:
             ValueError: The environments must share one head, but their spaces differ.
         """
         s = self.settings = settings.complete(next(iter(spaces.values())).picture)
-        self.device = torch.device(s.device)
-        self.stack = (len(s.members),) if s.stacked else ()
-        self._draws = generators(s, "initial parameters")
+        super().__init__(s, s.device)
         self.spaces = spaces = share_space(spaces) if s.heads == "one" else dict(spaces)
         self.check_memory(runs=1)  # before the networks of large images are made, which takes long
-        self.activations = activation_generators(s, self.device)
         self.network = self._new_network().to(self.device)
         self.noise = generators(s, "action noise")
         self.shuffle = generators(s, "minibatches")
@@ -103,9 +87,7 @@ class PPO:
         self.recent = RecentBatch(self.network, loss, s.minibatch_size, self._intervening)
         self._sound = torch.ones(self.stack, dtype=torch.bool)  # whether the losses of the last update were finite
         self.learners = {"agent": self._learner()}
-        if self.stack:
-            set_generators(self.network, self.activations)
-            seed_activations(s, self.activations)
+        self.begin_activations(s, self.network)
 
     def _new_network(self) -> MultiHead:
         """Return a new network. The members of a stack draw their weights as if alone."""
@@ -122,9 +104,7 @@ class PPO:
                 initialization=s.initialization, normalization=s.normalization, members=members, encoder=s.encoder,
             )  # fmt: skip
 
-        return draw_network(
-            lambda draws: make(draws, s.init_lambda), partial(make, None, None), self._draws, self.activations
-        )
+        return self.draw_network(lambda draws: make(draws, s.init_lambda), partial(make, None, None))
 
     def _key(self, env: str) -> str:
         return SHARED if self.settings.heads == "one" else env
@@ -137,12 +117,7 @@ class PPO:
         return optimizer
 
     def _learner(self) -> Learner:
-        s = self.settings
-
-        def redraw() -> dict[str, Tensor]:
-            return {name: p.detach() for name, p in self._new_network().named_parameters()}
-
-        draws, recent = sources_of(self._intervening), self.recent
+        s, recent = self.settings, self.recent
         wiring, unwired = self.network.wiring()
         adam = StackedAdam if self.stack else torch.optim.Adam
         return Learner(
@@ -158,17 +133,13 @@ class PPO:
             loss=recent.probe_loss,
             batches=recent.batches,
             last_inputs=lambda: recent.minibatch,
-            generator=draws[0],
-            generators=draws if self.stack else (),
-            seeds=len(draws) if self.stack else 0,
-            redraw=redraw,
+            redraw=lambda: {name: p.detach() for name, p in self._new_network().named_parameters()},
             wiring=wiring,
             unwired=unwired,
             policy=self._policy,
             values=lambda outputs: outputs[1],
-            activation_draws=self.activations or None,
-            redraw_draws=redraw_draws(self._draws, self.activations),
             capabilities=(OtherMinibatch(recent.another), LastLoss(lambda: self._latest[-1, ..., 0])),
+            **self.randomness(self._intervening),
         )  # fmt: skip
 
     def _policy(self, outputs: tuple[Tensor, Tensor], parameters: Mapping[str, Tensor]) -> Distribution:
@@ -259,7 +230,7 @@ class PPO:
             log_probs = self._log_probs()
         batch = self.rollout.batch(values, log_probs, s.gamma, s.gae_lambda, s.target_lambda)
         if s.normalize_advantage and s.advantage_scope == "batch":
-            batch = replace(batch, advantages=normalize(batch.advantages))
+            batch = batch._replace(advantages=normalize(batch.advantages))
         batch = batch.to(self.device)
         self.rollout.clear()
         self.recent.learning = self.key, batch
@@ -283,11 +254,10 @@ class PPO:
             # One gather per epoch, so that minibatches are views. Rows beyond the last full minibatch are left out
             # of this epoch.
             order = permute(n, self.shuffle, self.device)[..., : n // size * size]
-            for part in batch.take(order).split(size * unroll):
-                rows = part.tensors()
+            for rows in batch.take(order).split(size * unroll):
                 hooks.before_loss(learner)
                 self._latest = self.gradient_step(loss, size, *rows, before=before)
-                self.recent.minibatch = rows[0], self.key
+                self.recent.minibatch = rows.observations, self.key
                 statistics.append(self._latest)
                 hooks.after_update(learner)
         self.recent.finish()
@@ -335,7 +305,7 @@ class PPO:
 
     def freeze(self, members: Sequence[int]) -> None:
         """Let the data of these members of a stack, which have diverged, be 0: finite ones may have infinite losses."""
-        for tensor in self.recent.last[1].tensors() if self.recent.last else ():
+        for tensor in self.recent.last[1] if self.recent.last else ():
             tensor[list(members)] = 0
 
     def numbers(self) -> Numbers:
@@ -384,7 +354,7 @@ class PPO:
             "learner": learner_state(self.learners["agent"]),
             **self.normalizers.state_dict(),
             "generators": {name: states_of(draws) for name, draws in self._generators().items()},
-            "last": (last := self.recent.last) and {"env": last[0], "batch": list(last[1].tensors())},
+            "last": (last := self.recent.last) and {"env": last[0], "batch": list(last[1])},
             "key": self.key,
         }
 
@@ -410,5 +380,4 @@ class PPO:
         return env, RolloutBatch(*batch).to(self.device)
 
     def _generators(self) -> dict[str, Draws]:
-        of_members = {"activations": self.activations} if self.stack else {}
-        return {"noise": self.noise, "shuffle": self.shuffle, "draws": self._draws, **of_members}
+        return {"noise": self.noise, "shuffle": self.shuffle, **super()._generators()}

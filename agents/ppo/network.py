@@ -2,24 +2,22 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Literal, NamedTuple, TypeVar
+from functools import partial
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from ...envs import Picture
-from ...interventions import Layer, StackedConv2d, Units, Wiring, balance_layers_, chain
-from ...networks import Role, StackedLinear, direct, trace_wiring, unit_names
+from ...interventions import Layer, Units, Wiring, balance_layers_, chain
+from ...networks import Role, direct, hidden_linear, trace_wiring, unit_names
 from ...networks.modules import CONV, LINEAR
-from ...networks.normalization import Normalization, hidden_linear, hidden_norm
+from ...networks.normalization import Normalization
 from ..encoders import Convolutions
-from ..initialization import uniform_
+from ..initialization import Initialization, draw_, hidden_layer
 from ..spaces import only_space
 from .policies import Policy
 
-Initialization = Literal["orthogonal", "pytorch"]
-Drawn = nn.Linear | StackedLinear | nn.Conv2d | StackedConv2d
-AnyDrawn = TypeVar("AnyDrawn", bound=Drawn)
 SHARED = "all"  # the key of adapter, head and statistics that all environments share
 
 
@@ -76,13 +74,6 @@ class Tower(NamedTuple):
     adapters: str
     body: str
     heads: list[nn.Module]
-
-
-def orthogonal_(layer: nn.Linear | nn.Conv2d, gain: float, generator: torch.Generator) -> None:
-    """Draw orthogonal weights and set the bias to zero, as CleanRL's and SB3's PPO do."""
-    nn.init.orthogonal_(layer.weight, gain, generator=generator)
-    assert layer.bias is not None
-    nn.init.zeros_(layer.bias)
 
 
 def rows_of(scale: Tensor) -> Tensor:
@@ -152,22 +143,13 @@ class MultiHead(nn.Module):
             raise ValueError(f"--encoder {encoder} reads images, but {next(iter(spaces))} shows vectors: leave it out")
         width_in = adapter or next(iter(sizes.values()))
 
-        def drawn(layer: AnyDrawn, gain: float = 2**0.5) -> AnyDrawn:
-            if generator is None or isinstance(layer, StackedLinear | StackedConv2d):
-                return layer
-            if initialization == "orthogonal":
-                orthogonal_(layer, gain, generator)
-            else:
-                uniform_(layer, generator)
-            return layer
+        units, drawn = Units(activation, members), partial(draw_, initialization=initialization, generator=generator)
 
-        def linear(d_in: int, d_out: int) -> nn.Linear | StackedLinear:
-            return StackedLinear(members, d_in, d_out) if members else nn.Linear(d_in, d_out)
+        def linear(d_in: int, d_out: int, gain: float) -> nn.Module:
+            return drawn(hidden_linear(d_in, d_out, members=members), gain=gain)
 
         def adapters() -> nn.ModuleDict:
-            return nn.ModuleDict({key: drawn(linear(d, adapter), 1.0) for key, d in sizes.items() if adapter})
-
-        units = Units(activation, members)
+            return nn.ModuleDict({key: linear(d, adapter, 1.0) for key, d in sizes.items() if adapter})
 
         def body(widths: Sequence[int]) -> nn.Sequential:
             layers: list[nn.Module] = []
@@ -176,14 +158,12 @@ class MultiHead(nn.Module):
                 convolutions = Convolutions(picture, d_in, encoder, units, drawn)
                 layers, d_in = [convolutions], convolutions.features
             for width in widths:
-                d_out = units.preactivations(width)
-                layers.append(drawn(hidden_linear(d_in, d_out, normalization, members)))
-                layers += [*hidden_norm(d_out, normalization, members), units(width)]
+                layers += hidden_layer(d_in, width, units, normalization, drawn)
                 d_in = units.features(width)
             return nn.Sequential(*layers)
 
         def heads(d_in: int, sizes: Mapping[str, int], gain: float) -> nn.ModuleDict:
-            return nn.ModuleDict({key: drawn(linear(units.features(d_in), d), gain) for key, d in sizes.items()})
+            return nn.ModuleDict({key: linear(units.features(d_in), d, gain) for key, d in sizes.items()})
 
         self.policies = {key: space.policy for key, space in spaces.items()}
         self.share_value = share_value

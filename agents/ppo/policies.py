@@ -12,6 +12,8 @@ from numpy.typing import DTypeLike, NDArray
 from torch import Tensor, distributions
 from torch.distributions import Distribution
 
+from ...networks.distributions import independent_bits, independent_normals
+
 LOG_2PI = math.log(2 * math.pi)
 IMPOSSIBLE = torch.finfo(torch.float32).min  # a logit of probability 0, with finite gradients
 
@@ -108,7 +110,7 @@ class Gaussian(Policy):
 
     def distribution(self, outputs: Tensor, log_std: Tensor | None) -> Distribution:
         assert log_std is not None
-        return distributions.Independent(distributions.Normal(outputs, log_std.exp(), validate_args=False), 1)
+        return independent_normals(outputs, log_std.exp())
 
 
 class Categorical(Policy):
@@ -203,7 +205,7 @@ class Bernoulli(Policy):
         return F.binary_cross_entropy_with_logits(outputs, outputs.sigmoid(), reduction="none").sum(-1)
 
     def distribution(self, outputs: Tensor, log_std: Tensor | None) -> Distribution:
-        return distributions.Independent(distributions.Bernoulli(logits=outputs, validate_args=False), 1)
+        return independent_bits(outputs)
 
 
 def policy_for(space: gym.Space) -> Policy:

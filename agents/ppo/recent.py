@@ -60,7 +60,7 @@ class RecentBatch:
         if self.probe is None:
             raise RuntimeError("there is no recent batch before the first rollout")
         key, batch = self.probe
-        return ppo_loss(self.network, key, batch.tensors(), self.loss)[0].sum()
+        return ppo_loss(self.network, key, batch, self.loss)[0].sum()
 
     def batches(self, count: int | None) -> Iterator[Tensor]:
         """Yield losses on minibatches of the last batch, in evaluation mode.
@@ -78,7 +78,7 @@ class RecentBatch:
                 order = permute(batch.size, self.draws, batch.returns.device).split(size, -1)
             minibatch = batch.take(order[number % in_a_pass])
             with evaluating(self.network):
-                losses = ppo_losses(self.network, key, minibatch.tensors(), self.loss)
+                losses = ppo_losses(self.network, key, minibatch, self.loss)
             yield losses
 
     def another(self) -> tuple[Tensor, str] | None:

@@ -1,7 +1,6 @@
 """The rollout buffer of PPO, and generalised advantage estimation."""
 
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -16,8 +15,7 @@ Integers = NDArray[np.int64]
 Rows = NDArray[Any]  # normalised observations, in the type that the network reads
 
 
-@dataclass(frozen=True)
-class RolloutBatch:
+class RolloutBatch(NamedTuple):
     """The transitions of one rollout, flattened to n = steps × environments rows, of each member of a stack."""
 
     observations: Tensor  # (*stack, n, d)
@@ -32,29 +30,26 @@ class RolloutBatch:
         """The number of rows, n."""
         return self.returns.shape[-1]
 
-    def tensors(self) -> tuple[Tensor, ...]:
-        return (self.observations, self.actions, self.log_probs, self.values, self.advantages, self.returns)
-
     def to(self, device: torch.device) -> "RolloutBatch":
         """Return the batch on a device."""
-        return RolloutBatch(*(tensor.to(device) for tensor in self.tensors()))
+        return RolloutBatch(*(tensor.to(device) for tensor in self))
 
     def take(self, rows: Tensor) -> "RolloutBatch":
         """Return these rows of each member, (*stack, k), in this order."""
         if rows.ndim == 1:
-            return RolloutBatch(*(tensor[rows] for tensor in self.tensors()))
+            return RolloutBatch(*(tensor[rows] for tensor in self))
         members = torch.arange(len(rows), device=rows.device)[:, None]
-        return RolloutBatch(*(tensor[members, rows] for tensor in self.tensors()))
+        return RolloutBatch(*(tensor[members, rows] for tensor in self))
 
     def thin(self, period: int) -> "RolloutBatch":
         """Return every `period`-th row, as views."""
         stack = (slice(None),) * (self.returns.ndim - 1)
-        return RolloutBatch(*(tensor[(*stack, slice(None, None, period))] for tensor in self.tensors()))
+        return RolloutBatch(*(tensor[(*stack, slice(None, None, period))] for tensor in self))
 
     def split(self, size: int) -> list["RolloutBatch"]:
         """Return parts of this number of rows each, as views; the last one may have fewer."""
         axis = self.returns.ndim - 1
-        parts = zip(*(tensor.split(size, axis) for tensor in self.tensors()), strict=True)
+        parts = zip(*(tensor.split(size, axis) for tensor in self), strict=True)
         return [RolloutBatch(*part) for part in parts]
 
 

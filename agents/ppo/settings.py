@@ -9,7 +9,7 @@ import tyro
 from ...engine.settings import Device, Groups, device_here
 from ...registry.errors import UsageError
 from ..games import GameSettings
-from ..limits import compile_problem, in_one_line, negative, not_positive, outside_unit_interval, wrong_adam_betas
+from ..limits import compile_problem, in_one_line, negative, not_positive, outside_unit_interval, wrong_adam
 
 if TYPE_CHECKING:
     from ...envs import Picture
@@ -146,8 +146,7 @@ class PPOSettings(GameSettings):
     def problems(self) -> Iterator[str]:
         yield from super().problems()
         yield from not_positive(
-            self, "rollout_steps", "epochs", "minibatch_size", "learning_rate", "adam_epsilon", "clip", "reward_scale",
-            "eval_friction",
+            self, "rollout_steps", "epochs", "minibatch_size", "clip", "reward_scale", "eval_friction",
         )  # fmt: skip
         if self.minibatch_size > (batch := self.rollout_steps * self.num_envs) > 0:
             yield (
@@ -160,8 +159,8 @@ class PPOSettings(GameSettings):
         if self.restart_episodes and self.plays_games():
             yield "--restart-episodes True cannot interrupt the episodes of Atari games: leave it out"
         yield from outside_unit_interval(self, "gamma", "gae_lambda", "target_lambda")
-        yield from negative(self, "adapter", "weight_decay", "max_grad_norm")
-        yield from wrong_adam_betas(self.adam_betas)
+        yield from negative(self, "adapter", "max_grad_norm")
+        yield from wrong_adam(self)
 
     def resolve(self) -> str | None:
         note = super().resolve()

@@ -12,7 +12,7 @@ from torch.optim.adam import adam
 
 from ...engine.compile import compile_step as compile_step
 from ...networks import StackedAdam
-from ...networks.optimizers import clip_scales, step
+from ...networks.optimizers import clip_scales, match_layout, step
 from ...networks.stacked import fit
 from .network import MultiHead
 
@@ -73,15 +73,7 @@ def _ppo_terms(network: MultiHead, key: str, batch: tuple[Tensor, ...], s: LossS
 
 
 def ppo_losses(network: MultiHead, key: str, batch: tuple[Tensor, ...], s: LossSettings) -> Tensor:
-    """Return the loss of each sample, (*stack, n), whose mean is the loss of `ppo_loss`.
-
-    Args:
-        network: The actor–critic.
-        key: The environment of the batch.
-        batch: Observations (*stack, n, d), actions (*stack, n, *shape), log-probabilities, values, advantages and
-            returns (*stack, n).
-        s: The settings of the loss.
-    """
+    """Return the loss of each sample, (*stack, n), whose mean is the loss of `ppo_loss`, with the same arguments."""
     terms = _ppo_terms(network, key, batch, s)
     return s.value_coefficient * terms.error - terms.gain - s.entropy_coefficient * terms.entropy
 
@@ -241,9 +233,7 @@ class GradientStep:
                 self._adam(gradients)
                 continue
             for parameter, part in zip(self.parameters, gradients, strict=True):
-                parameter.grad = (
-                    part if part.stride() == parameter.stride() else torch.empty_like(parameter).copy_(part)
-                )
+                parameter.grad = match_layout(parameter, part)
             if before:
                 before()
             if self.flat:

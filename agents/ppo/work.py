@@ -2,14 +2,15 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from functools import partial
+
+import gymnasium as gym
 
 from ...engine.storage.run_directory import RunDirectory
-from ...envs import Envs, Picture, Vector, WorkerVector, has_friction, side_by_side
-from ..games import is_game, look_at_game, make_games
+from ...envs import Envs, Picture, Vector, WorkerVector, has_friction
+from ..games import is_game, look_at_game
 from ..spaces import row_space
 from ..stream import EnvTask
-from ..work import AgentWork, World, make_flat
+from ..work import AgentWork, World
 from .agent import PPO
 from .network import PolicySpace
 from .policies import policy_for
@@ -35,13 +36,9 @@ class PPOWork(AgentWork):
     def new_agent(self, settings: PPOSettings, spaces: Mapping[str, PolicySpace]) -> PPO:
         return PPO(settings, spaces)
 
-    @staticmethod
-    def envs(settings: PPOSettings, env: str, worlds: Sequence[World]) -> Envs:
-        if is_game(env):
-            return make_games(settings, env, worlds)
-        clips = {"clip_actions": settings.clip_actions}
-        makes = [partial(make_flat, env, {**world, **clips}, settings.observations) for world in worlds]
-        return side_by_side(makes, **settings.stepping)
+    @classmethod
+    def make(cls, settings: PPOSettings, env: str, world: World) -> gym.Env:
+        return super().make(settings, env, {**world, "clip_actions": settings.clip_actions})
 
     def after_update(self, run: RunDirectory, task: EnvTask, step: int) -> None:
         """Begin new episodes after an update if the settings ask for it (`restart_episodes`)."""
@@ -49,7 +46,7 @@ class PPOWork(AgentWork):
             assert isinstance(self._envs, Vector | WorkerVector)
             observations, episodes = self._envs.restart()
             for episode in episodes:
-                self._log_episode(run, task, step, episode)
+                self.episodes.add(run, task, step, episode)
             self.agent.begin_episodes(observations)
 
     def held_out(self, env: str, worlds: Sequence[World]) -> Envs | None:

@@ -5,7 +5,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ...experiments.history.collect import ComparisonData, load
+from ...experiments.history.collect import load
+from ...experiments.history.data import ComparisonData
 from ...reports.studies.content import Content, Report
 from ...reports.studies.side_by_side import only_path
 from ...reports.tables.differences import variants_of

@@ -2,7 +2,7 @@
 
 from matplotlib.figure import Figure
 
-from ...experiments.history.collect import ComparisonData
+from ...experiments.history.data import ComparisonData
 from ...metrics import Score
 from ...reports.figures.measures import draw_rows
 from ...reports.figures.style import INK, Plot, arm_styles, new_figure

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...engine.forks import FRESH
-from ...experiments.history.collect import ComparisonData, RunData, Segment
+from ...experiments.history.data import ComparisonData, RunData, Segment
 from ...metrics import learning_curve_area, share_of_fresh, share_over_seeds
 from ...reports.tables.cells import MISSING, Form, Interval, Value
 from ...reports.tables.differences import variants_of

@@ -3,8 +3,8 @@
 import numpy as np
 from matplotlib.colors import TwoSlopeNorm
 
-from ...experiments.history.collect import ComparisonData
-from ...reports.figures.style import INK, Plot, arm_styles, new_figure
+from ...experiments.history.data import ComparisonData
+from ...reports.figures.style import INK, WIDTH, Plot, arm_styles, new_panels
 from ...reports.tables.cells import MISSING, with_minus
 from .scores import AgentScores
 from .tables import short_name
@@ -20,10 +20,9 @@ def plot_gaps(data: ComparisonData, scores: AgentScores) -> Plot | None:
     largest = np.nanmax(np.where(np.isfinite(everything), everything, 0.0), axis=(0, 1))
     cycles, envs = everything.shape[1:]
     columns = max(1, min(len(gaps), 8 // envs if envs > 2 else 4))
-    rows = -(-len(gaps) // columns)
-    figure = new_figure(0.3 + rows * (0.75 + 0.42 * cycles), width=min(11.0, 1.0 + columns * (0.8 + 1.05 * envs)))
-    grid = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True).ravel()
-    for (label, gap), axes in zip(gaps.items(), grid, strict=False):
+    width = min(WIDTH, 1.0 + columns * (0.8 + 1.05 * envs))
+    figure, grid = new_panels(len(gaps), 0.3, 0.75 + 0.42 * cycles, width, columns, sharex=True, sharey=True)
+    for (label, gap), axes in zip(gaps.items(), grid, strict=True):
         shares = np.divide(gap, largest, out=np.zeros_like(gap), where=largest > 0)
         shares = np.where(np.isfinite(gap), shares, np.nan)
         axes.imshow(shares, cmap="PuOr_r", norm=TwoSlopeNorm(0, -1.25, 1.25), aspect="auto")
@@ -40,8 +39,6 @@ def plot_gaps(data: ComparisonData, scores: AgentScores) -> Plot | None:
         axes.set_yticks(range(cycles), [_tasks(c, envs) for c in range(cycles)], fontsize=8.5)
         axes.tick_params(length=0, labelbottom=True)
         axes.spines[:].set_visible(False)
-    for axes in grid[len(gaps) :]:
-        axes.set_axis_off()
     over = f"mean over {data.seeds} seeds" if data.seeds > 1 else "1 seed"
     caption = (
         f"Training return minus return with held-out friction at the end of each task, in units of return ({over}; "

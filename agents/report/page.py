@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ...experiments.history.collect import ComparisonData
+from ...experiments.history.data import ComparisonData
 from ...reports.figures.video import Video
 from ...reports.pages.opening import arms_of, in_words, make_opening, range_text
 from ...reports.pages.page import facts_of_arms, limits_text, render_page, settings_of

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from numpy.typing import NDArray
 
-from ...experiments.history.collect import ComparisonData, RunData, Segment
+from ...experiments.history.data import ComparisonData, RunData, Segment
 from ...reports.figures.style import (
     FAINT,
     INK,
@@ -16,8 +16,8 @@ from ...reports.figures.style import (
     SHADE,
     Plot,
     arm_styles,
-    curves_by_style,
     draw_band,
+    draw_curves,
     legend,
     mark_stream,
     new_figure,
@@ -97,7 +97,9 @@ def plot_evaluation_curves(data: ComparisonData, scores: AgentScores) -> Plot | 
     """Plot the returns of evaluations, if a task has more evaluations than the one at its end."""
     if not any(run.series("eval/return", task.index)[0].size > 1 for run in data.runs for task in run.tasks):
         return None
-    figure = _draw_stream(data, scores, _evaluation_curve, marks=[], dots=True)
+    figure = _draw_stream(
+        data, scores, lambda run, task, low, high: run.series("eval/return", task.index, low, high), [], dots=True
+    )
     settings = data.first.config.get("settings", {})
     episodes = f" of {n} episodes" if (n := settings.get("eval_episodes")) else ""
     policy = f"ε = {epsilon:g}" if (epsilon := settings.get("eval_epsilon")) else "no exploration"
@@ -156,9 +158,7 @@ def _draw_task(axes: Axes, data: ComparisonData, task: Segment, divisor: float, 
         start, end = max(low, task.start), min(high, task.end)
         return curve(run, task, start, end) if start < end else (np.empty(0), np.empty(0))
 
-    for style, series in curves_by_style(data, within_task):
-        steps, values = on_common_steps(series)
-        draw_band(axes, steps / divisor, values, style, dots)
+    draw_curves(axes, data, within_task, divisor, dots)
 
 
 def _training_curve(run: RunData, task: Segment, start: float, end: float) -> tuple[Array, Array]:
@@ -175,13 +175,6 @@ def _training_curve(run: RunData, task: Segment, start: float, end: float) -> tu
     since = np.searchsorted(at[order], grid - WINDOW * length, side="right")
     count = upto - since
     return grid[count > 0], (sums[upto] - sums[since])[count > 0] / count[count > 0]
-
-
-def _evaluation_curve(run: RunData, task: Segment, start: float, end: float) -> tuple[Array, Array]:
-    """Return (steps, mean returns of the evaluations)."""
-    steps, values = run.series("eval/return", task.index)
-    inside = (steps > start) & (steps <= end)
-    return steps[inside], values[inside]
 
 
 def _shade(axes: Axes, task: Segment, divisor: float) -> None:

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from ...experiments.history.collect import ComparisonData, RunData, Segment, how_it_ended
+from ...experiments.history.collect import how_it_ended
+from ...experiments.history.data import ComparisonData, RunData, Segment
 from ...metrics import (
     Score,
     final_window_return,

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from ...experiments.history.collect import ComparisonData
+from ...experiments.history.data import ComparisonData
 from ...reports.tables.differences import differences_json
 from ...reports.tables.old_tasks import old_tasks_json
 from ...reports.tables.statistics import mean, strict_json

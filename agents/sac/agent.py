@@ -10,13 +10,9 @@ newer ones take their place or `replay` forgets them. With `--heads environment`
 environments, and each trains the heads of its own; with `--heads one-hot` each is marked with its own (see `inputs`).
 There is one temperature. Continual World (Wołczyk et al. 2021) renews memory and optimizers at each task instead:
 `--hook "replay(keep=0)@task"` does so with the memory.
-
-For several seeds, the agent is a stack of members, each as if alone: all networks and statistics have the members as
-their first axis, and each member draws its own random numbers. The rows of observations and actions are those of the
-members' environments, one member after the other. The shape `stack` is (members,) then, and () for one seed.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -28,7 +24,6 @@ from torch import Tensor, nn
 
 from ...engine.hooks.driver import HookDriver
 from ...engine.storage.learner_state import learner_state, load_learner_state
-from ...engine.work import Numbers
 from ...envs import StepResult
 from ...interventions import (
     EndlessData,
@@ -41,24 +36,16 @@ from ...interventions import (
     Units,
     snapshot,
 )
-from ...networks import StackedAdam, copy_module_, evaluating, set_generators, unit_names
+from ...networks import StackedAdam, copy_module_, evaluating, unit_names
+from ...networks.distributions import independent_normals
 from ..agent import Policy
-from ..draws import (
-    Draws,
-    activation_generators,
-    draw,
-    generators,
-    seed_activations,
-    set_states,
-    sources_of,
-    states_of,
-)
+from ..draws import Draws, draw, generators, set_states, states_of
 from ..encoders import Convolutions
+from ..offpolicy.agent import ReplayAgent
 from ..offpolicy.experience import Experience
 from ..offpolicy.graph import UpdateGraph
 from ..offpolicy.layout import Sample
 from ..rates import initial_rate
-from ..stacks import draw_network, redraw_draws
 from .inputs import Control, Inputs
 from .networks import (
     Actor,
@@ -71,7 +58,6 @@ from .networks import (
     SimBa,
     draw_convolution,
     features_of,
-    gaussian,
     he_normal,
     layers_of,
     orthogonal,
@@ -81,7 +67,7 @@ from .settings import SACSettings
 from .update import STATISTICS, SoftUpdate, Temperature, Transitions
 
 
-class SAC:
+class SAC(ReplayAgent):
     """The SAC agent. The loop calls act → remember → update."""
 
     def __init__(self, settings: SACSettings, spaces: Mapping[str, Control]) -> None:
@@ -95,9 +81,7 @@ class SAC:
             ValueError: The environments differ in sizes or bounds, or there is not enough memory.
         """
         s = self.settings = settings
-        self.device = torch.device(s.device)
-        self.seeds = len(s.members) if s.stacked else 0
-        self.stack = (self.seeds,) if self.seeds else ()
+        super().__init__(s, s.device)
         self.inputs, self.spaces = Inputs(spaces, s.heads, self.stack, self.device), spaces
         self._environments = self.inputs.keys if s.heads == "environment" else ()  # those with heads of their own
         self._width_in = self.inputs.size - bool(self._environments)  # bodies do not read an environment's number
@@ -105,8 +89,6 @@ class SAC:
         self.control = spaces[self.env]
         self.size = len(self.control.low)  # of an action
         self.left: dict[str, int] = {}  # environment, if they have heads → decisions when it was left, for earlier ones
-        self._draws = generators(s, "initial parameters")
-        self.activations = activation_generators(s, self.device)
         self.actor, self.critics = self._new_actor().to(self.device), self._new_critics().to(self.device)
         self.target = self._new_critics().to(self.device).requires_grad_(False).eval()  # see `Learner.followers`
         copy_module_(self.target, self.critics)
@@ -118,10 +100,7 @@ class SAC:
         self.soft_update = SoftUpdate(actor, critic, s.gamma, s.tau, s.target_entropy * self.size, s.compile == "on")
         on_gpu = self.device.type == "cuda"
         self.captured = UpdateGraph(self._learn_from, self.activations) if on_gpu and s.capture else None
-        if self.stack:
-            for module in (self.actor, self.critics):
-                set_generators(module, self.activations)
-            seed_activations(s, self.activations)
+        self.begin_activations(s, self.actor, self.critics)
 
     # -- networks and learners -------------------------------------------------------------------------------
 
@@ -151,7 +130,7 @@ class SAC:
             body, width, draw = self._new_body(self._width_in, s.actor_width, s.actor_blocks, draws, members)
             return Actor(body, width, self.size, draw, s.log_std == "clipped", members, self._environments)
 
-        return draw_network(make, partial(make, torch.Generator()), self._draws, self.activations)
+        return self.draw_network(make, partial(make, torch.Generator()))
 
     def _new_critics(self) -> Critics:
         s, d_in = self.settings, self._width_in + self.size
@@ -161,7 +140,7 @@ class SAC:
             body, width, draw = self._new_body(d_in, s.critic_width, s.critic_blocks, draws, networks)
             return Critics(QNetworks(body, width, networks, draw, self._environments, seeds))
 
-        return draw_network(make, partial(make, torch.Generator()), self._draws, self.activations)
+        return self.draw_network(make, partial(make, torch.Generator()))
 
     def _new_adam(self, module: nn.Module, weight_decay: float, networks: int = 1) -> torch.optim.Optimizer:
         """Return AdamW. networks: those of one seed among the module's."""
@@ -175,17 +154,9 @@ class SAC:
     def _learners(self) -> dict[str, Learner]:
         s, experience = self.settings, self.experience
         draws = {name: generators(s, f"interventions on {name}") for name in ("actor", "critic", "temperature")}
-
-        def common(name: str) -> dict[str, Any]:
-            own = sources_of(draws[name])
-            always = {"generator": own[0], "redraw_draws": redraw_draws(self._draws, self.activations)}
-            if not self.stack:
-                return always
-            return {**always, "generators": own, "seeds": self.seeds, "activation_draws": self.activations}
-
         temperature = Learner(
             "temperature", self.temperature, self._new_adam(self.temperature, 0.0), (), (),
-            probe=lambda: None, loss=lambda: torch.zeros(()), redraw=dict, **common("temperature"),
+            probe=lambda: None, loss=lambda: torch.zeros(()), redraw=dict, **self.randomness(draws["temperature"]),
         )  # fmt: skip
         shared = EndlessData(), ReleasedCode("sac"), EntropyTemperature(temperature)
         actor = Learner(
@@ -194,13 +165,14 @@ class SAC:
             probe=lambda: (recent := experience.recent()) and recent[0][:1], loss=self._actor_probe_loss,
             redraw=lambda: snapshot(self._new_actor()),
             features=features_of(self.actor), batches=experience.batches(self._actor_losses, draws["actor"]),
-            policy=lambda outputs, _: gaussian(*outputs),
+            # before tanh, which is invertible, so that divergences are those of the actions
+            policy=lambda outputs, _: independent_normals(outputs[0], outputs[1].exp()),
             capabilities=(
                 *shared,
                 OtherMinibatch(lambda: (seen := experience.another(draws["actor"])) and seen[0][:1]),
                 LastLoss(lambda: self.soft_update.latest["actor"]),
             ),
-            **common("actor"),
+            **self.randomness(draws["actor"]),
         )  # fmt: skip
         net = self.critics.net
         critic = Learner(
@@ -217,7 +189,7 @@ class SAC:
                 Injectable("net"),
                 experience.window,
             ),
-            **common("critic"),
+            **self.randomness(draws["critic"]),
         )  # fmt: skip
         return {"actor": actor, "critic": critic}
 
@@ -252,9 +224,6 @@ class SAC:
         batch, noise = self.experience.require_recent()
         with evaluating(self.actor):
             return self.soft_update.critic_loss_of(batch, noise[..., 1, :])[0].sum()
-
-    def check_memory(self, runs: int) -> None:
-        self.experience.check_memory(runs)
 
     # -- interaction ---------------------------------------------------------------------------------------
 
@@ -359,18 +328,6 @@ class SAC:
                 batch = tuple(tensor.contiguous() for tensor in batch)
             self.experience.sums += self.soft_update(Transitions(*batch[:-1]), batch[-1], hooks)
 
-    def sound(self) -> Tensor:
-        """Return whether the losses since the last call of `numbers` are finite, () or (members,)."""
-        return self.experience.sound()
-
-    def freeze(self, members: Sequence[int]) -> None:
-        """Let the data of these members of a stack, which have diverged, be finite."""
-        self.experience.freeze(members)
-
-    def numbers(self) -> Numbers:
-        """Return the size of the replay memory, and the means of the statistics since the last call."""
-        return self.experience.numbers()
-
     # -- checkpoints ---------------------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
@@ -399,5 +356,4 @@ class SAC:
         return {**self.learners, "temperature": self.soft_update.temperature}
 
     def _generators(self) -> dict[str, Draws]:
-        own: dict[str, Draws] = {"activations": self.activations} if self.stack else {}
-        return {"exploration": self.exploration, "noise": self.noise, "draws": self._draws, **own}
+        return {"exploration": self.exploration, "noise": self.noise, **super()._generators()}

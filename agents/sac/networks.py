@@ -15,7 +15,6 @@ from dataclasses import replace
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.distributions import Distribution, Independent, Normal
 
 from ...interventions import Layer, StackedLayerNorm, StackedLinear, Units, chain
 from ...networks import Normalization, Role, hidden_linear, hidden_norm
@@ -280,13 +279,6 @@ class Actor(nn.Module):
         u = mean + log_std.exp() * noise
         gaussian = -0.5 * noise.square() - log_std - 0.5 * LOG_2PI
         return torch.tanh(u), (gaussian - 2 * (math.log(2) - u - F.softplus(-2 * u))).sum(-1)
-
-
-def gaussian(mean: Tensor, log_std: Tensor) -> Distribution:
-    """Return the policy before tanh from an actor's outputs, (…, n, actions) each.
-
-    The divergence of two such policies equals that of their actions, because tanh is invertible."""
-    return Independent(Normal(mean, log_std.exp(), validate_args=False), 1)
 
 
 class QNetworks(nn.Module):

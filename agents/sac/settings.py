@@ -6,26 +6,16 @@ from typing import Annotated, ClassVar, Literal
 
 import tyro
 
-from ...engine.settings import Device, Groups, device_here
-from ..image_settings import ImageSettings
-from ..limits import (
-    compile_problem,
-    drawn_by_member,
-    in_one_line,
-    negative,
-    not_positive,
-    outside_unit_interval,
-    wrong_adam_betas,
-    wrong_sampling,
-)
+from ...engine.settings import Groups
+from ..limits import not_positive, outside_unit_interval, wrong_adam
+from ..offpolicy.settings import ReplaySettings
 
-COMPILE_PAYS_AFTER = 20_000  # gradient steps
 HeadsSetting = Literal["one", "environment", "one-hot"]
 WIDEST = 128  # networks that gain on a CPU from a stack: products of wider ones take nearly all the time
 
 
 @dataclass(kw_only=True)
-class SACSettings(ImageSettings):
+class SACSettings(ReplaySettings):
     num_envs: int = 1
     """Number of parallel copies of the environment."""
     action_repeat: int = 2
@@ -34,16 +24,8 @@ class SACSettings(ImageSettings):
     """Gradient steps per decision."""
     batch_size: int = 256
     """Transitions per gradient step."""
-    replay_size: int = 1_000_000
-    """Capacity of the replay memory in decisions."""
-    replay_folder: str | None = None
-    """Keep the observations of the replay memory in a file in this folder instead of in RAM."""
-    replay_sampling: str = "uniform"
-    """Which transitions are learned: uniform, recency(horizon=80000,low=.1), or reservoir, a sample of all so far."""
     learning_starts: int = 5_000
     """Decisions with random actions before learning begins."""
-    priming_updates: int = 0
-    """Gradient steps made at once when learning begins (heavy priming, Nikishin et al. 2022)."""
     network: Annotated[Literal["simba", "mlp"], tyro.conf.arg(metavar="simba|mlp")] = "simba"
     """SimBa's residual networks, or plain MLPs with the widths of --hidden."""
     actor_width: int = 128
@@ -87,12 +69,8 @@ class SACSettings(ImageSettings):
     """Initial temperature (the weight of the entropy), which is then learned."""
     target_entropy: float = -0.5
     """Target entropy per dimension of the action, in nats. Haarnoja et al. use −1."""
-    device: Annotated[Device, tyro.conf.arg(metavar="auto|cpu|cuda")] = "auto"
-    """Device of the networks; auto: a CUDA GPU if there is one."""
     compile: Annotated[Literal["auto", "on", "off"], tyro.conf.arg(metavar="auto|on|off")] = "auto"
     """Compile the update: faster, after about a minute, once. auto: from 20,000 gradient steps on."""
-    capture: bool = True
-    """On a GPU, record the update as a CUDA graph and replay it, which is faster."""
 
     groups: ClassVar[Groups] = {
         "environment": ("action_repeat", "normalize_observations"),
@@ -100,24 +78,9 @@ class SACSettings(ImageSettings):
             "network", "actor_width", "actor_blocks", "critic_width", "critic_blocks", "hidden", "normalization",
             "log_std", "heads", "critics", "activation",
         ),
-        "speed": ("replay_folder", "device", "compile", "capture"),
     }  # fmt: skip
-    stackable = True
-    same_network: ClassVar[tuple[str, ...]] = (
-        *ImageSettings.same_network, "learning_rate", "gamma", "tau", "target_entropy",
-    )  # fmt: skip
-    shrinks: ClassVar[tuple[str, ...]] = (*ImageSettings.shrinks, "learning_starts", "priming_updates", "replay_size")
-
-    def least(self, name: str) -> tuple[int, int]:
-        return (self.batch_size, 1) if name == "replay_size" else super().least(name)
-
-    @property
-    def stride(self) -> int:
-        return self.num_envs * self.action_repeat
-
-    @property
-    def untrained_steps(self) -> int:
-        return self.learning_starts * self.action_repeat
+    same_network: ClassVar[tuple[str, ...]] = (*ReplaySettings.same_network, "tau", "target_entropy")
+    compile_pays_after = 20_000
 
     def readers(self) -> tuple[int | None, ...]:
         actor, critic = (self.actor_width, self.critic_width) if self.network == "simba" else 2 * self.hidden[:1]
@@ -125,37 +88,15 @@ class SACSettings(ImageSettings):
 
     def worth_stacking(self) -> bool:
         widths = (self.actor_width, self.critic_width) if self.network == "simba" else self.hidden
-        if self.device == "cuda" or device_here(self.device) == "cuda":
-            return True
-        return max(widths) <= WIDEST and not self.show_images()
+        return not self.on_cpu or (max(widths) <= WIDEST and not self.find_picture())
 
     def problems(self) -> Iterator[str]:
         yield from super().problems()
         yield from not_positive(
-            self, "action_repeat", "replay_ratio", "batch_size", "replay_size", "actor_width", "actor_blocks",
-            "critic_width", "critic_blocks", "critics", "learning_rate", "adam_epsilon", "temperature", "hidden",
+            self, "actor_width", "actor_blocks", "critic_width", "critic_blocks", "critics", "temperature", "hidden",
         )  # fmt: skip
-        yield from wrong_adam_betas(self.adam_betas)
-        yield from wrong_sampling(self.replay_sampling)
+        yield from wrong_adam(self)
         if self.normalization != "none" and self.network != "mlp":
             reason = "SimBa has its own layer normalisation"
             yield f"--normalization {self.normalization} needs --network mlp: {reason}"
         yield from outside_unit_interval(self, "gamma", "tau")
-        yield from negative(self, "weight_decay", "learning_starts", "priming_updates")
-        decisions = None if self.life is None or self.action_repeat < 1 else self.life // self.action_repeat
-        if decisions is not None and self.learning_starts >= decisions:
-            yield f"--learning-starts is {self.learning_starts}, but the agent has only {decisions} decisions: lower it"
-        if self.replay_size < self.batch_size:
-            yield f"--replay-size is {self.replay_size}, but must be at least --batch-size ({self.batch_size})"
-
-    def resolve(self) -> str | None:
-        note = super().resolve()
-        self.device = device_here(self.device)
-        if self.compile == "auto":
-            _, steps = self.stream()
-            updates = steps * self.cycles / self.action_repeat * self.replay_ratio + self.priming_updates
-            self.compile = "on" if updates >= COMPILE_PAYS_AFTER else "off"
-        if self.compile == "on" and (problem := compile_problem() or drawn_by_member(self)):
-            self.compile = "off"
-            return in_one_line(note, problem)
-        return note

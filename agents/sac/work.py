@@ -1,15 +1,14 @@
 """The environments of SAC, and their sizes and action bounds."""
 
-from collections.abc import Mapping, Sequence
-from functools import partial
+from collections.abc import Mapping
 
 import gymnasium as gym
 import numpy as np
 
-from ...envs import Envs, Repeat, side_by_side
+from ...envs import Repeat
 from ...envs.fault import text_of
 from ..spaces import row_space
-from ..work import AgentWork, World, make_flat
+from ..work import AgentWork, World
 from .agent import SAC
 from .inputs import Control
 from .settings import SACSettings
@@ -38,12 +37,7 @@ class SACWork(AgentWork):
     def new_agent(self, settings: SACSettings, spaces: Mapping[str, Control]) -> SAC:
         return SAC(settings, spaces)
 
-    @staticmethod
-    def envs(settings: SACSettings, env: str, worlds: Sequence[World]) -> Envs:
-        makes = [partial(_make_repeated, settings, env, world) for world in worlds]
-        return side_by_side(makes, **settings.stepping)
-
-
-def _make_repeated(settings: SACSettings, env: str, world: World) -> gym.Env:
-    one = make_flat(env, world, settings.observations)
-    return one if settings.action_repeat == 1 else Repeat(one, settings.action_repeat)
+    @classmethod
+    def make(cls, settings: SACSettings, env: str, world: World) -> gym.Env:
+        one = super().make(settings, env, world)
+        return one if settings.action_repeat == 1 else Repeat(one, settings.action_repeat)

@@ -13,7 +13,7 @@ from stepped import ENDLESS, SteppedAgent
 from supple.agents.dqn import DQNSettings
 from supple.agents.offpolicy.layout import ReplayLayout
 from supple.agents.offpolicy.replay import ReplayMemory
-from supple.envs import make_env
+from supple.envs import StepResult, make_env
 
 Side = tuple[Callable[[], object], int]
 STEPS = {"learning": 400, "playing": 4_000}  # of a turn
@@ -134,7 +134,7 @@ def fill(memory: ReplayMemory) -> None:
         ended = rng.random(ENVS) < 1 / 500
         truncated = ended & (rng.random(ENVS) < 0.1)
         obs = observations[step % 16]
-        memory.add(actions, rewards, ended & ~truncated, truncated, obs, obs)
+        memory.add(actions, rewards, StepResult(obs, rewards, ended & ~truncated, truncated, obs, []))
 
 
 def memory_of_sb3(threads: int, size: str) -> Side:

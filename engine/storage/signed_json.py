@@ -74,13 +74,12 @@ def _is_signed(file: Path) -> bool:
     return False
 
 
-def read_json(path: Path, otherwise: str, signed: bool = True) -> dict[str, Any]:
+def read_json(path: Path, otherwise: str) -> dict[str, Any]:
     """Return the contents of a file written by `write_json`, without the checksums.
 
     Args:
         path: The file.
         otherwise: The beginning of the message if it does not exist or has no checksums.
-        signed: Whether a file without checksums is refused.
 
     Raises:
         UsageError: There is no such file, or it has no checksums.
@@ -89,12 +88,10 @@ def read_json(path: Path, otherwise: str, signed: bool = True) -> dict[str, Any]
     value = _read_object(path, otherwise)
     if SUMS in value:
         return _check_sums(path, value)
-    if signed:
-        raise UsageError(
-            f"{otherwise}: its {path.name} was not written by this version of supple (it has no {SUMS!r}); "
-            f"continue with the version that wrote it"
-        )
-    return value
+    raise UsageError(
+        f"{otherwise}: its {path.name} was not written by this version of supple (it has no {SUMS!r}); continue with "
+        "the version that wrote it"
+    )
 
 
 def _read_object(path: Path, otherwise: str) -> dict[str, Any]:

@@ -27,7 +27,7 @@ class ShiftRows:
         self._observation = [bind_method(part, "observations") for part in parts if part.has("observation")]
         self._action = [bind_method(part, "actions") for part in reversed(parts) if part.has("action")]
         self._reward = [bind_method(part, "rewards") for part in parts if part.has("reward")]
-        self.maps_observations, self.maps_rewards = bool(self._observation), bool(self._reward)
+        self.maps_rewards = bool(self._reward)
 
     def begin(self) -> None:
         """Use the values with which all copies were reset."""

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NotRequired, TypedDict
 
 from ...engine.forks import FRESH, NONE, Variant, fork_step_of, stop_step_of
 from ...engine.kinds import Kind, find_kind
@@ -14,36 +13,17 @@ from ...engine.machine.resources import sharing
 from ...engine.machine.torchrun import require_alone
 from ...engine.runs import keep_working_directory
 from ...engine.settings import RunSettings, Seeds
-from ...engine.spec import Labels, RunSpec, Start, read_settings, settings_to_json
+from ...engine.spec import Labels, RunSpec, Start, settings_to_json
 from ...engine.storage import names
-from ...engine.storage.signed_json import read_json, require_outside, start_folder, write_json
-from ...engine.user_code import plugins
-from ...registry import schema, tell
-from ...registry.errors import RunError, UsageError
+from ...registry import tell
+from ...registry.errors import UsageError
 from ..queue.queue import Queue, QueuedRun
 from .arms import hooks_in, hooks_of, is_fresh, settings_in
 from .checks import Networks
 from .default_fork import find_default_fork
 from .points import FIXED, Point, name_seeds, remove_repeats, sort_points
 
-FILE = "comparison.json"
 AUTO = "auto"
-
-
-class Plan(TypedDict):
-    """The contents of comparison.json. If not every arm is in every variant, `only` has the pairs that are."""
-
-    algorithm: str
-    settings: dict[str, Any]
-    arms: tuple[str, ...]
-    seeds: Seeds
-    stacks: NotRequired[tuple[Seeds, ...]]
-    fork_step: int
-    command: str
-    variants: tuple[dict[str, Any], ...]
-    only: tuple[tuple[str, int], ...]
-    stop_step: int
-    leads: NotRequired[str]
 
 
 @dataclass(frozen=True)
@@ -171,8 +151,8 @@ class Comparison:
             if plan.fork_step is None:
                 plan = plan._fork(networks, begun)
             new = [point for point in plan.points if point not in known]
-            plan._check(new)
-            plan = plan._require_memory(networks, jobs)
+            plan.check(new)
+            plan = plan.require_memory(networks, jobs)
             for point in new:
                 plan._check_point(networks, point)
         return plan
@@ -214,7 +194,7 @@ class Comparison:
                 return 0, "there is no trunk, because variants have other tasks"
         return place.step, place.line
 
-    def _check(self, new: Sequence[Point] = ()) -> None:
+    def check(self, new: Sequence[Point] = ()) -> None:
         """Raise UsageError for everything that can be found to be wrong without building a network.
 
         `new` are the points whose runs have no folder yet.
@@ -236,7 +216,7 @@ class Comparison:
         runs = [*(Point(names.TRUNK, variant) for variant in self.trunks), *self.points]
         names.require_apart([(run.label, run.folder) for run in runs], [point.folder for point in new])
 
-    def _require_memory(self, networks: Networks, jobs: int) -> "Comparison":
+    def require_memory(self, networks: Networks, jobs: int) -> "Comparison":
         """Return the comparison without values such as "auto".
 
         Raises UsageError if `jobs` simultaneous runs need more memory than is free.
@@ -263,15 +243,6 @@ class Comparison:
             problem = str(error).removeprefix("--hook: ").removeprefix("--arm: ")
             several = "; give --arm once for each arm" if "unexpected ','" in problem else ""
             raise UsageError(f"--arm: {problem}{several}") from None
-
-    @keep_working_directory()
-    def require_memory(self, path: Path, jobs: int, warn: Warn) -> None:
-        """Raise UsageError if memory does not suffice for `jobs` runs, RunError if the fork is impossible."""
-        with flushing_denormals(self.settings.torch_threads), Networks(self.kind_row, warn) as networks:
-            self._require_memory(networks, jobs)
-            total = networks.tasks(self.first)[-1].end
-        if not 0 <= (self.fork_step or 0) < total:
-            raise RunError(f"{path / FILE}: runs of {total} steps cannot fork at step {self.fork_step}")
 
     def extend(self, wanted: "Comparison", jobs: int, warn: Warn) -> "Comparison":
         """Return this comparison, which has been started, with the seeds and points of another one added.
@@ -303,7 +274,7 @@ class Comparison:
         seeds, stacks = (*self.seeds, *later), (*self.groups, *(self._group(later, added=True) if later else ()))
         new = [point for point in wanted.points if point not in self.points]
         extended = replace(self, seeds=seeds, stacks=stacks, points=sort_points([*self.points, *new]), note=wanted.note)
-        extended._check(new)
+        extended.check(new)
         return extended
 
     def require_same_lead(self, wanted: "Comparison") -> None:
@@ -312,99 +283,3 @@ class Comparison:
             raise UsageError(
                 f"leads is {wanted.leads!r}, but runs were started with {self.leads!r}: restore that value"
             )
-
-
-# -- its folders ----------------------------------------------------------------------------------------------------
-
-
-def files_of_runs(path: Path, name: str) -> list[Path]:
-    """Return all files with this name in the folders of a comparison's runs, sorted.
-
-    Subfolders of the runs are not searched: checkpoints come and go there, and `Path.glob` fails if one vanishes.
-    """
-    return sorted([*path.glob(f"seed*/*/{name}"), *path.glob(f"seed*/*/*/{name}")])
-
-
-def create(path: Path, comparison: Comparison, jobs: int, warn: Warn = tell) -> Comparison:
-    """Check a comparison, write its comparison.json, and return it.
-
-    Args:
-        path: Its folder, which must be new or empty.
-        comparison: The comparison.
-        jobs: Number of simultaneous runs, for which the memory is checked.
-        warn: Called with lines for the user.
-
-    Raises:
-        UsageError: It cannot be trained; nothing was written.
-    """
-    require_outside(path)
-    comparison = comparison.resolve(jobs, warn)
-    start_folder(path, FILE, _to_json(comparison))
-    if comparison.note:
-        warn(comparison.note)
-    return comparison
-
-
-def rewrite(path: Path, comparison: Comparison) -> None:
-    """Write comparison.json, replacing the present one."""
-    path.mkdir(parents=True, exist_ok=True)
-    write_json(path / FILE, _to_json(comparison))
-
-
-def _to_json(comparison: Comparison) -> dict[str, Any]:
-    arms, variants = comparison.arms, comparison.variants
-    pairs = [(point.arm, variants.index(point.variant)) for point in comparison.points]
-    plan = Plan(
-        algorithm=comparison.kind,
-        settings=settings_to_json(comparison.settings),
-        arms=arms,
-        seeds=comparison.seeds,
-        stacks=comparison.groups,
-        fork_step=comparison.fork_step or 0,
-        command=comparison.command,
-        variants=tuple(map(dict, variants)),
-        only=tuple(pairs) if len(pairs) < len(arms) * len(variants) else (),
-        stop_step=comparison.stop_step,
-        leads=comparison.leads,
-    )
-    return {**plan, **plugins.config_entry()}
-
-
-def open_comparison(path: Path, jobs: int, warn: Warn = tell) -> Comparison:
-    """Return the comparison in a folder, to be continued with `jobs` simultaneous runs.
-
-    Raises UsageError if there is none, if the plug-ins are others, or if the memory does not suffice for so many runs.
-    """
-    comparison = read_comparison(path)
-    comparison.require_memory(path, jobs, warn)
-    return comparison
-
-
-def read_comparison(path: Path) -> Comparison:
-    """Return the comparison in a folder. Raises UsageError if there is none, or the plug-ins are others."""
-    file = path / FILE
-    data = read_json(file, f"{path} is not a comparison")
-    try:
-        named = schema.convert(data.pop("plugins", {}), dict[str, str], "plugins")
-        plan: Plan = schema.convert(data, Plan, "")
-        _, settings = read_settings({**plan, "plugins": named}, file)
-        variants: list[Variant] = []
-        for i, variant in enumerate(plan["variants"]):
-            values = vars(schema.convert(variant, type(settings), f"variants[{i}]"))
-            variants.append({name: values[name] for name in variant})
-        pairs = plan["only"] or [(arm, i) for i in range(len(variants)) for arm in plan["arms"]]
-        points = sort_points([Point(arm, variants[i]) for arm, i in pairs])
-    except UsageError:
-        raise
-    except (ValueError, IndexError) as error:
-        raise RunError(f"{file} was edited or was written by another version of supple: {error}") from error
-    # before agents could be stacked, each of their seeds was a run of its own
-    group = RunSettings.group if "stack" in vars(settings) else type(settings).group
-    stacks = plan.get("stacks") or group(settings, plan["seeds"])
-    comparison = Comparison(
-        plan["algorithm"], settings, points, plan["seeds"],
-        fork_step=plan["fork_step"], stop_step=plan["stop_step"], leads=plan.get("leads", ""),
-        command=plan["command"], stacks=stacks,
-    )  # fmt: skip
-    comparison._check()
-    return comparison

@@ -41,13 +41,12 @@ def vary_of(preset: Preset | None, settings: RunSettings) -> Vary:
     return {name: values for name, values in preset.vary.items() if getattr(settings, name) == getattr(own, name)}
 
 
-def make_points(arms: Sequence[str], vary: Vary | None = None, reference: str | None = None) -> tuple[Point, ...]:
+def make_points(arms: Sequence[str], vary: Vary | None = None) -> tuple[Point, ...]:
     """Return every arm with every combination of values.
 
     Args:
         arms: The texts of the arms.
         vary: The values to vary, by name of the setting.
-        reference: `fresh`, for an additional arm with which the others are compared, or None.
 
     Raises:
         UsageError: An arm or a value is given twice.
@@ -61,7 +60,7 @@ def make_points(arms: Sequence[str], vary: Vary | None = None, reference: str | 
         if len(remove_repeats(values)) < len(values):
             raise UsageError(f"--vary {name}={','.join(map(str, values))}: a value is given twice")
     variants = [dict(zip(vary, values, strict=True)) for values in product(*vary.values())]
-    return add_reference([Point(arm, variant) for variant in variants for arm in arms], reference)
+    return tuple(Point(arm, variant) for variant in variants for arm in arms)
 
 
 def add_reference(points: Sequence[Point], reference: str | None) -> tuple[Point, ...]:

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...registry.errors import UsageError
-from .collect import RunData
+from .data import RunData
 from .logs import Row
 
 Array = NDArray[np.float64]

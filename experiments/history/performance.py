@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from .collect import RunData
+from .data import RunData
 
 LISTS = ("accuracies", "scores", "losses")  # of outcomes: one entry for each task, from the first on
 

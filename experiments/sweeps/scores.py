@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from ...engine.storage import signed_json
-from ..comparisons import comparison as comparisons
+from ..comparisons import folder as comparisons
 from ..comparisons.points import Point
 from ..queue.queue import Queue, QueuedRun
 from .search import WORST, score_runs

@@ -15,7 +15,8 @@ from typing import Any, Literal
 from ...engine.settings import Seeds
 from ...metrics import learning_curve_area
 from ...registry.errors import UsageError
-from ..history.collect import RunData, load_runs
+from ..history.collect import load_runs
+from ..history.data import RunData
 from ..history.parts import mean_by_rollout, rollout_of
 from ..queue.queue import QueuedRun
 from .space import Choice, Random, Range, Values

@@ -20,7 +20,7 @@ from ...engine.machine.torchrun import require_alone
 from ...engine.storage import files, names, signed_json
 from ...registry import tell
 from ...registry.errors import RunError, UsageError
-from ..comparisons import comparison as comparisons
+from ..comparisons import folder as comparisons
 from ..comparisons.comparison import Comparison
 from ..comparisons.points import name_variant
 from ..queue.queue import Queue, QueuedRun
@@ -108,7 +108,8 @@ class Sweep:
         before = _bases(path) if (path / FILE).exists() else {}
         if not before:
             signed_json.require_outside(path)
-        changes = {}
+        changes: dict[str, Change] = {}
+        notes: dict[str, None] = {}
         for study in self.studies:
             if study.name not in before:
                 names.require(study.name, f"[{study.name}]", (*called, *before))
@@ -117,12 +118,14 @@ class Sweep:
                 wanted = study.comparisons(scores)
                 _check_places(path, study.name, wanted)
                 for folder, (comparison, tuning) in wanted.items():
-                    change = _plan_change(path / folder, replace(comparison, command=command), jobs, warn, tuning)
+                    asked = replace(comparison, command=command)
+                    changes[folder] = change = _plan_change(path / folder, asked, jobs, notes.setdefault, tuning)
                     if change.plan.note:
-                        warn(f"[{study.name}] {change.plan.note}")
-                    changes[folder] = change
+                        notes.setdefault(f"[{study.name}] {change.plan.note}")
             except ValueError as error:
                 raise UsageError(f"[{study.name}] {error}") from error
+        for line in notes:  # not before, so that a refusal is one line
+            warn(line)
         return before, changes
 
 
@@ -160,7 +163,7 @@ def open_sweep(path: Path, jobs: int = 1, warn: Warn = tell) -> Queue:
         comparison = comparisons.read_comparison(folder)
         queue = comparison.queue(folder, str(folder.relative_to(path)))
         if queue.left:
-            comparison.require_memory(folder, jobs, warn)
+            comparisons.require_memory(folder, comparison, jobs, warn)
         runs += queue
     return Queue(runs)
 

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
-from ...experiments.history.collect import ComparisonData, Row, RunData, any_logged
+from ...experiments.history.data import ComparisonData, Row, RunData, any_logged
 from ..tables.cells import number
 from ..tables.metrics import IN_FIGURE, TITLES, means_at_events
 from .style import (
@@ -118,13 +118,7 @@ def _is_flat(pieces: Pieces) -> bool:
 
 def _series_by_style(data: ComparisonData, name: str) -> Pieces:
     """Return (style, series per seed) of a metric for the trunks, and for each arm from the fork on."""
-
-    def curve(run: RunData, low: float, high: float) -> tuple[Array, Array]:
-        steps, values = run.series(name)
-        inside = (steps > low) & (steps <= high)
-        return steps[inside], values[inside]
-
-    return curves_by_style(data, curve)
+    return curves_by_style(data, lambda run, low, high: run.series(name, low=low, high=high))
 
 
 def _metric_names(runs: Sequence[RunData]) -> list[str]:

@@ -22,7 +22,7 @@ from matplotlib.ticker import FixedFormatter, FuncFormatter
 from numpy.typing import NDArray
 
 from ...engine.forks import FRESH, NONE
-from ...experiments.history.collect import ComparisonData, RunData
+from ...experiments.history.data import ComparisonData, RunData
 from ...metrics import t_interval
 from ...registry import shown
 
@@ -283,6 +283,15 @@ def draw_band(
         axes.update_datalim([(steps[0], values.min()), (steps[-1], values.max())])
     marker = "o" if dots or len(steps) == 1 else None
     axes.plot(steps, middle, linewidth=2.0, marker=marker, markersize=3.5, clip_on=not dots, **style)
+
+
+def draw_curves(
+    axes: Axes, data: ComparisonData, curve: Curve, divisor: float = 1.0, dots: bool = False, most: float = np.inf
+) -> None:
+    """Draw the curve of the trunks, and of each arm from the fork on, over its steps / divisor (see `draw_band`)."""
+    for style, series in curves_by_style(data, curve):
+        steps, values = on_common_steps(series)
+        draw_band(axes, steps / divisor, values, style, dots, most)
 
 
 def mark_stream(axes: Axes, run: RunData, divisor: float, fork: int | None) -> None:

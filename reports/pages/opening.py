@@ -7,7 +7,7 @@ from operator import attrgetter
 
 from ...engine.forks import FRESH, NONE
 from ...engine.kinds import find_kind
-from ...experiments.history.collect import ComparisonData, RunData
+from ...experiments.history.data import ComparisonData, RunData
 from ..tables.differences import (
     LEVEL,
     Difference,

@@ -10,7 +10,7 @@ from urllib.parse import quote
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 
 from ...engine.forks import FRESH
-from ...experiments.history.collect import ComparisonData, RunData
+from ...experiments.history.data import ComparisonData, RunData
 from ..figures.video import Video
 from ..studies.side_by_side import differing_settings
 from ..tables.cells import first_number, hover, show

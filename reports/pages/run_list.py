@@ -9,8 +9,8 @@ from pathlib import Path
 from ...engine.forks import FRESH, NONE
 from ...engine.kinds import find_kind
 from ...engine.storage.names import LONGEST, shorten
-from ...experiments.comparisons.comparison import files_of_runs
-from ...experiments.history.collect import RunData
+from ...experiments.comparisons.folder import files_of_runs
+from ...experiments.history.data import RunData
 from ...experiments.history.objects import read_object
 from ...experiments.queue.queue import OUTCOME
 from ...registry import quoted

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ...engine.forks import NONE
 from ...engine.kinds import find_kind
-from ...experiments.history.collect import Row, RunData
+from ...experiments.history.data import Row, RunData
 from ...registry import quoted
 from ..figures.sketch import draw_curves, draw_marks
 from ..tables.cells import number

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ...experiments.history.collect import ComparisonData
+from ...experiments.history.data import ComparisonData
 from ..studies.study import ReportedStudy
 from ..tables.differences import Measure
 from ..tables.table import Table

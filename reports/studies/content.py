@@ -10,7 +10,7 @@ from ...engine.kinds import find_kind
 
 if TYPE_CHECKING:
     from ...engine.loop import Warn
-    from ...experiments.history.collect import RunData
+    from ...experiments.history.data import RunData
     from ..figures.style import Plot
     from ..tables.cells import Interval
     from ..tables.differences import Measure

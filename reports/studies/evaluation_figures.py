@@ -7,7 +7,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
-from ...experiments.history.collect import ComparisonData, any_logged
+from ...experiments.history.data import ComparisonData, any_logged
 from ..figures.diagnostics import before_and_after, metrics_over_time
 from ..figures.style import (
     BASELINE,

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...engine.forks import NONE
-from ...experiments.history.collect import RunData, any_logged
+from ...experiments.history.data import RunData, any_logged
 from ..tables.metrics import means_at_events
 from ..tables.statistics import NAN, Spread, spread_json, strict_json
 from .study import Group, ReportedStudy

@@ -6,7 +6,8 @@ from itertools import chain
 from pathlib import Path
 
 from ...engine.storage.versions import describe_mixed
-from ...experiments.history.collect import ComparisonData, Row, RunData, by_seed, load, load_runs, notes_of_seeds
+from ...experiments.history.collect import by_seed, load, load_runs, notes_of_seeds
+from ...experiments.history.data import ComparisonData, Row, RunData
 from ..tables.differences import group_by
 from .content import SideBySide, report_of
 

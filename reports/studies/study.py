@@ -2,14 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from ...experiments.history.collect import (
-    ComparisonData,
-    Row,
-    RunData,
     by_seed,
     load_points,
     load_runs,
@@ -19,6 +15,7 @@ from ...experiments.history.collect import (
     read_plan,
     require_started,
 )
+from ...experiments.history.data import ComparisonData, Row, RunData, RunsByArm
 from ..tables.table import variant_text
 from .side_by_side import gather
 
@@ -39,7 +36,7 @@ class Group:
 
 
 @dataclass(frozen=True, eq=False)
-class ReportedStudy:
+class ReportedStudy(RunsByArm):
     """Runs of one kind, in groups by variant.
 
     `arms` has the runs of each arm in all variants, with steps as logged. `trunks` has the trunks by seed. `notes` are
@@ -52,16 +49,6 @@ class ReportedStudy:
     arms: dict[str, list[RunData]]
     trunks: dict[int, RunData] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
-
-    @property
-    def first(self) -> RunData:
-        """The first run, with steps as logged."""
-        return next(iter(self.arms.values()))[0]
-
-    @property
-    def runs(self) -> list[RunData]:
-        """The runs without the trunks, with steps as logged."""
-        return list(chain.from_iterable(self.arms.values()))
 
     @property
     def seeds(self) -> int:

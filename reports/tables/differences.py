@@ -9,7 +9,7 @@ import numpy as np
 
 from ...engine.forks import FRESH, NONE
 from ...experiments.comparisons.points import Point
-from ...experiments.history.collect import ComparisonData
+from ...experiments.history.data import ComparisonData
 from ...metrics import PairedDifference, holm, paired_difference
 from .cells import P_VALUE, PLAIN, AtMost, BySeed, Form, Heading, Interval, Label, Number, Value, percent
 from .statistics import Spread

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ...engine.forks import FRESH
-from ...experiments.history.collect import ComparisonData, Row, RunData
+from ...experiments.history.data import ComparisonData, Row, RunData
 from ...experiments.history.performance import performance_of
 from ...metrics import intransigence, learning_curve_transfer, share_of_fresh, task_forgetting
 from .cells import Form, Heading, Interval, Value, percent

@@ -204,9 +204,17 @@ def indent_commands(doc: str | None) -> str:
     return re.sub(r"^(?=supple |torchrun )", "  ", (doc or "").strip(), flags=re.MULTILINE)
 
 
-def explain(doc: str | None, prog: str, then: str = "") -> None:
+def explain(doc: str | None, prog: str) -> None:
     """Print the description and the examples of a command without arguments, and what shows all options."""
-    say(*f"{prog}: {indent_commands(doc)}\n\n`{then or prog} --help` lists all options.".split("\n"))
+    say(*f"{prog}: {indent_commands(doc)}\n\n`{prog} --help` lists all options.".split("\n"))
+
+
+def parse_or_explain(options_class: Any, args: Sequence[str], prog: str, doc: str | None, flags: bool = False) -> Any:
+    """Return what `parse` returns or, without arguments, print what `explain` prints and return None."""
+    if args:
+        return parse(options_class, args, prog, doc, flags=flags)
+    explain(doc, prog)
+    return None
 
 
 # A pattern of tyro's message, whose first group is the option, and the line that replaces it.

@@ -1,6 +1,7 @@
 """What `auto` means for observations, and when a line says so."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import gymnasium as gym
 import numpy as np
@@ -9,6 +10,9 @@ from gymnasium import spaces
 
 from supple.agents.dqn import DQNSettings
 from supple.agents.ppo import PPOSettings
+from supple.experiments.comparisons.comparison import Comparison
+from supple.experiments.comparisons.folder import create
+from supple.experiments.comparisons.points import make_points
 from supple.registry.errors import UsageError
 
 CAR = {"env": "CartPole-v1", "steps": 800}
@@ -41,6 +45,25 @@ def test_a_note_on_compilation_does_not_replace_the_line_on_images(seen: str, mo
     said = PPOSettings(env=seen, steps=800, num_envs=1, rollout_steps=64, compile="on").resolve() or ""
     assert said.endswith("; no compiler")
     assert "images of 10 × 10" in said
+
+
+@pytest.mark.parametrize(
+    ("arm", "vary", "refusal"),
+    [
+        ("none", {"gamma": (3.0,)}, "--gamma must lie"),
+        ("later@task", {}, "unknown intervention"),
+        ("none", {}, "holds"),
+    ],
+)
+def test_a_refused_comparison_does_not_say_how_images_are_read(
+    arm: str, vary: dict, refusal: str, seen: str, tmp_path: Path
+) -> None:
+    (tmp_path / "other").touch()
+    said: list[str] = []
+    settings = DQNSettings(env=seen, steps=80, hidden=4, replay_size=40, learning_starts=40, encoder="minatar")
+    with pytest.raises(UsageError, match=refusal):
+        create(tmp_path, Comparison("dqn", settings, make_points((arm,), vary), (0,), 0.0), 1, said.append)
+    assert said == []
 
 
 def test_vectors_need_no_line() -> None:

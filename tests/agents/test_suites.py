@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from supple.engine.kinds import presets_of
-from supple.experiments.comparisons.comparison import Comparison, create
+from supple.experiments.comparisons.comparison import Comparison
+from supple.experiments.comparisons.folder import create
 from supple.scripts import compare
 from supple.scripts.cli.options import parse_request
 

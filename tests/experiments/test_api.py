@@ -14,7 +14,7 @@ from supple.agents.presets import LATER
 from supple.engine.kinds import find_kind
 from supple.engine.storage.claim import claim
 from supple.experiments import Space, Study, Sweep, compare, load, resume, train
-from supple.experiments.comparisons.comparison import read_comparison
+from supple.experiments.comparisons.folder import read_comparison
 from supple.registry.errors import RunError, UsageError
 from supple.reports import compose
 from supple.scripts.main import dispatch

@@ -20,7 +20,7 @@ from supple import experiments
 from supple.engine.loop import Loop
 from supple.engine.runs import open_run
 from supple.engine.storage import checkpoint, files
-from supple.experiments.comparisons.comparison import read_comparison
+from supple.experiments.comparisons.folder import read_comparison
 from supple.experiments.queue import workers
 from supple.experiments.queue.queue import Queue, QueuedRun
 from supple.experiments.sweeps import sweep

@@ -17,7 +17,7 @@ from supple.engine.loop import BEST, KEPT
 from supple.engine.runs import EXPORT
 from supple.engine.storage import names
 from supple.engine.storage.run_directory import CHECKPOINTS
-from supple.experiments.comparisons import comparison as comparisons
+from supple.experiments.comparisons import folder as comparisons
 from supple.experiments.comparisons.points import Point, name_seeds
 from supple.experiments.queue import workers
 from supple.experiments.queue.queue import OUTCOME

@@ -209,8 +209,6 @@ def gpt_learner(
     loss: Callable[[], Tensor],
     generator: torch.Generator,
     batches: Callable[[int | None], Iterator[Tensor]] = no_batches,
-    activation_draws: Sequence[torch.Generator] | None = None,
-    name: str = "model",
 ) -> Learner:
     """Return the learner of a GPT for interventions and metrics. Call it before the first update.
 
@@ -224,12 +222,10 @@ def gpt_learner(
         loss: Returns the loss on recent data, differentiable, ().
         generator: Draws for interventions.
         batches: Yields losses of single sequences, (B,), for as many batches as it is given.
-        activation_draws: The generators of random activations, if there are any.
-        name: The learner's name.
     """
     blocks = [f"h.{i}.mlp" for i in range(len(model.h))]
     return Learner(
-        name,
+        "model",
         model,
         optimizer,
         gpt_layers(model),
@@ -241,6 +237,5 @@ def gpt_learner(
         batches=batches,
         wiring={f"{b}.activation": Wiring((f"{b}.c_fc",), (f"{b}.c_proj",)) for b in blocks},
         features="ln_f",
-        activation_draws=activation_draws,
         capabilities=(FireScope(("hidden", "head")),),  # also the head, which is tied to the embedding
     )

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from ...engine.compile import compile_step as compile_step
 from ...engine.hooks.driver import HookDriver
 from ...networks.activations import RandomActivation
-from ...networks.optimizers import clip_, step
+from ...networks.optimizers import clip_, match_layout, step
 from ...networks.passes import keep_states
 from .model import Model
 
@@ -90,10 +90,3 @@ class Update:
         count = self.model.settings.batch_size  # without those from memory
         numbers = losses.detach()[:, :count].mean(1), hits[:, :count].sum(1)
         return *numbers, [match_layout(p, gradient) for p, gradient in zip(parameters, gradients, strict=True)]
-
-
-def match_layout(parameter: Tensor, gradient: Tensor) -> Tensor:
-    """Return the gradient in the memory format of its parameter, such as channels_last.
-
-    Fused steps go through both entry by entry. In another format, an entry would get the gradient of another one."""
-    return gradient if gradient.stride() == parameter.stride() else torch.empty_like(parameter).copy_(gradient)

@@ -1,9 +1,8 @@
 """REINFORCE (Williams 1992) for discrete actions: one gradient step after every `horizon` decisions."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from math import isfinite
 
 import numpy as np
@@ -14,12 +13,12 @@ from torch import Tensor, nn
 from supple.agents.agent import Policy
 from supple.agents.settings import AgentSettings
 from supple.agents.spaces import RowSpace, only_space, row_space
-from supple.agents.work import AgentWork, World, make_flat
+from supple.agents.work import AgentWork
 from supple.engine.hooks.driver import HookDriver
 from supple.engine.kinds import Kind, add
 from supple.engine.seeding import generator
 from supple.engine.storage.learner_state import learner_state, load_learner_state
-from supple.envs import Envs, StepResult, side_by_side
+from supple.envs import StepResult
 from supple.interventions import learner_for
 from supple.registry.errors import Diverged
 
@@ -142,11 +141,6 @@ class ReinforceWork(AgentWork):
     def new_agent(self, settings: ReinforceSettings, spaces: Mapping[str, RowSpace]) -> Reinforce:
         """Return the agent."""
         return Reinforce(settings, spaces)
-
-    @staticmethod
-    def envs(settings: ReinforceSettings, env: str, worlds: Sequence[World]) -> Envs:
-        """Return one copy of an environment for each of these shifts and limits."""
-        return side_by_side([partial(make_flat, env, world) for world in worlds])
 
 
 add(

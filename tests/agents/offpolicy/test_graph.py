@@ -63,7 +63,7 @@ def filled(layout: ReplayLayout = IMAGES) -> ReplayMemory:
     actions = (3 * rng.random((30, 2, *layout.action))).astype(np.float32 if layout.action else np.int64)
     memory.begin(observations[0])
     for action, obs in zip(actions, observations[1:], strict=True):
-        memory.add(action, rng.normal(size=2), going_on, going_on, obs, obs)
+        memory.add(action, rng.normal(size=2), StepResult(obs, going_on, going_on, going_on, obs, []))
     return memory
 
 

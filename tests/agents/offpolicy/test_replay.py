@@ -13,6 +13,7 @@ from supple.agents.offpolicy import replay
 from supple.agents.offpolicy.layout import ReplayLayout, Sample
 from supple.agents.offpolicy.replay import ReplayMemory
 from supple.engine.storage import checkpoint
+from supple.envs import StepResult
 
 FRAME = (3, 2)
 IMAGES = ReplayLayout(FRAME, np.uint8, stack=4)
@@ -76,7 +77,7 @@ class World:
         actions = self.rng.normal(size=(n, *self.layout.action)) if self.layout.action else self.rng.integers(0, 18, n)
         rewards = self.steps * n + np.arange(float(n))
         for memory in memories:
-            memory.add(actions, rewards, terminated, truncated, final, obs)
+            memory.add(actions, rewards, StepResult(obs, rewards, terminated, truncated, final, []))
         for e in range(n):
             following = final[e].copy()
             following[-1 if stacked else slice(None)] *= not terminated[e]
@@ -96,6 +97,11 @@ def draws(seed: int = 0) -> torch.Generator:
 
 def same(a: Sample, b: Sample) -> bool:
     return all(torch.equal(x, y) for x, y in zip(a, b, strict=True))
+
+
+def part(result: StepResult, rows: slice) -> StepResult:
+    """Return the result of some environments."""
+    return StepResult(*(array[rows] for array in result[:5]), [])  # type: ignore[arg-type]
 
 
 def stream(memory: ReplayMemory, world: World, steps: int, cuts: float = 0.0) -> None:
@@ -147,7 +153,7 @@ def test_float64_observations_and_actions_are_kept_in_float32() -> None:
     memory, no = ReplayMemory(10, 1, VECTORS), np.array([False])
     s, following, action = np.full((1, 5), np.pi), np.full((1, 5), np.e, np.float32), np.full((1, 2), 0.1)
     memory.begin(s)
-    memory.add(action, np.array([0.3]), no, no, following, following)
+    memory.add(action, np.array([0.3]), StepResult(following, no, no, no, following, []))
     sample = memory.sample(1, draws())
     assert [tensor.dtype for tensor in sample] == [torch.float32, torch.float32, torch.float32, torch.bool]
     assert sample.frames[0, :, 0].tolist() == [np.float32(np.pi), np.float32(np.e)]
@@ -159,8 +165,10 @@ def test_truncation_bootstraps_from_the_true_last_observation() -> None:
     images = [np.full((1, 2, *FRAME), i, np.uint8) for i in range(6)]
     memory.begin(images[1])
     no, yes = np.array([False]), np.array([True])
-    memory.add(np.array([0]), np.array([1.0]), no, no, images[2], images[2])
-    memory.add(np.array([0]), np.array([2.0]), no, yes, images[3], images[5])  # 5 opens the next episode
+    memory.add(np.array([0]), np.array([1.0]), StepResult(images[2], no, no, no, images[2], []))
+    memory.add(
+        np.array([0]), np.array([2.0]), StepResult(images[5], no, no, yes, images[3], [])
+    )  # 5 opens the next episode
     sample = memory.sample(20, draws())
     ended = sample.frames[sample.rewards == 2][0]
     assert ended[:, 0, 0].tolist() == [1, 2, 3]
@@ -171,7 +179,7 @@ def test_episodes_cut_by_begin_bootstrap_from_the_last_image_seen() -> None:
     images = [np.full((1, 2, *FRAME), i, np.uint8) for i in range(4)]
     memory.begin(images[1])
     no = np.array([False])
-    memory.add(np.array([0]), np.array([1.0]), no, no, images[2], images[2])
+    memory.add(np.array([0]), np.array([1.0]), StepResult(images[2], no, no, no, images[2], []))
     memory.begin(images[3])
     assert len(memory) == 1
     assert memory.sample(1, draws()).frames[0, :, 0, 0].tolist() == [0, 1, 2]
@@ -308,12 +316,13 @@ def test_a_step_that_does_not_fit_is_refused_before_anything_of_it_is_stored() -
     memory, world = ReplayMemory(10, 2, VECTORS), World(8, 2, VECTORS)
     stream(memory, world, 3)
     before, no, obs = memory.sample(20, draws()), np.zeros(2, bool), world.obs
+    result = StepResult(obs, no, no, no, obs, [])
     with pytest.raises(ValueError, match=r"takes float32 actions of \(2, 2\), got float64 of \(2,\)"):
-        memory.add(np.zeros(2), np.zeros(2), no, no, obs, obs)  # would fit by broadcasting
+        memory.add(np.zeros(2), np.zeros(2), result)  # would fit by broadcasting
     with pytest.raises(ValueError, match=r"takes float32 actions of \(2, 2\), got int64"):
-        memory.add(np.zeros((2, 2), int), np.zeros(2), no, no, obs, obs)
+        memory.add(np.zeros((2, 2), int), np.zeros(2), result)
     for final, following in ((obs[:1], obs), (obs, obs[:, :4]), (obs.astype(int), obs)):
         with pytest.raises(ValueError, match=r"takes float32 observations of \(2, 5\), got"):
-            memory.add(np.zeros((2, 2)), np.zeros(2), no, no, final, following)
+            memory.add(np.zeros((2, 2)), np.zeros(2), result._replace(final_obs=final, obs=following))
     assert len(memory) == 6
     assert same(memory.sample(20, draws()), before)

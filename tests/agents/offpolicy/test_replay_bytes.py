@@ -36,6 +36,7 @@ import numpy as np, os
 from pathlib import Path
 from supple.agents.offpolicy.layout import ReplayLayout
 from supple.agents.offpolicy.replay import ReplayMemory
+from supple.envs import StepResult
 def rss():
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 before = rss()
@@ -43,7 +44,7 @@ memory = ReplayMemory(1_000_000, 8, ReplayLayout((84, 84), np.uint8, stack=4))
 obs, no = np.ones((8, 4, 84, 84), np.uint8), np.zeros(8, bool)
 memory.begin(obs)
 for _ in range(125):
-    memory.add(np.zeros(8, int), np.zeros(8), no, no, obs, obs)
+    memory.add(np.zeros(8, int), np.zeros(8), StepResult(obs, no, no, no, obs, []))
 print(len(memory), rss() - before)
 """
 

@@ -43,6 +43,11 @@ def part(rows: np.ndarray, member: int) -> np.ndarray:
     return rows[member * ENVS : (member + 1) * ENVS]
 
 
+def add(memory: ReplayMemory | Experience, actions: np.ndarray, rewards: np.ndarray, *values: np.ndarray) -> None:
+    terminated, truncated, last, new = values
+    memory.add(actions, rewards, StepResult(new, rewards, terminated, truncated, last, []))
+
+
 def fill(layout: ReplayLayout, steps: int) -> tuple[ReplayMemory, list[ReplayMemory]]:
     """Return the memory of a stack, and those of its members alone."""
     stack = ReplayMemory(CAPACITY, ENVS, layout, members=MEMBERS)
@@ -55,9 +60,9 @@ def fill(layout: ReplayLayout, steps: int) -> tuple[ReplayMemory, list[ReplayMem
             for member, memory in enumerate(alone):
                 memory.begin(part(first, member))
         values = world.step()
-        stack.add(*values)
+        add(stack, *values)
         for member, memory in enumerate(alone):
-            memory.add(*(part(value, member) for value in values))
+            add(memory, *(part(value, member) for value in values))
     return stack, alone
 
 
@@ -120,7 +125,9 @@ def test_a_member_without_transitions_is_not_sampled() -> None:
     memory, no = ReplayMemory(1, 1, VECTORS, members=2), np.zeros(2, bool)
     obs = np.zeros((2, 5))
     memory.begin(obs)
-    memory.add(np.zeros((2, 2)), np.zeros(2), no, np.array([True, False]), obs, obs)  # its last frame is the only row
+    memory.add(
+        np.zeros((2, 2)), np.zeros(2), StepResult(obs, no, no, np.array([True, False]), obs, [])
+    )  # its last frame is the only row
     assert memory.sizes().tolist() == [0, 1]
     with pytest.raises(ValueError, match="the replay memory is empty"):
         memory.sample(4, draws(1, 2))
@@ -150,11 +157,10 @@ def lived(seeds: tuple[int, ...], steps: int) -> tuple[Experience[Any], list[Exp
     for member, one in enumerate(alone):
         one.memory.begin(part(first, member))
     for _ in range(steps):
-        actions, rewards, terminated, truncated, last, new = world.step()
-        stack.add(actions, rewards, StepResult(new, rewards, terminated, truncated, last, []))
+        values = world.step()
+        add(stack, *values)
         for member, one in enumerate(alone):
-            rows = [part(value, member) for value in (new, rewards, terminated, truncated, last)]
-            one.add(part(actions, member), rows[1], StepResult(*rows, []))
+            add(one, *(part(value, member) for value in values))
     return stack, alone
 
 

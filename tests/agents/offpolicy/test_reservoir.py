@@ -11,7 +11,8 @@ from supple.agents.offpolicy.capacity import bytes_needed
 from supple.agents.offpolicy.layout import ReplayLayout
 from supple.agents.offpolicy.reservoir import ReservoirMemory
 from supple.engine.storage import checkpoint
-from tests.agents.offpolicy.test_replay import IMAGES, VECTORS, World, both, draws, same, stream
+from supple.envs import StepResult
+from tests.agents.offpolicy.test_replay import IMAGES, VECTORS, World, both, draws, part, same, stream
 
 
 def rewards_of(memory: ReservoirMemory) -> set[float]:
@@ -49,7 +50,7 @@ def test_every_transition_so_far_is_kept_equally_often() -> None:
         memory = ReservoirMemory(3, 2, layout, draws(seed))
         memory.begin(obs)
         for step in range(6):
-            memory.add(np.zeros(2, int), 2.0 * step + np.arange(2), no, no, obs, obs)
+            memory.add(np.zeros(2, int), 2.0 * step + np.arange(2), StepResult(obs, no, no, no, obs, []))
         row = memory.reward[0, memory.stack - 1 :: memory.each][:3].astype(int)
         assert len(set(row)) == 3
         counts[row] += 1
@@ -83,10 +84,10 @@ def test_a_member_keeps_what_it_keeps_alone(layout: ReplayLayout) -> None:
         memory.begin(world.obs[member : member + 1])
 
     class Both:
-        def add(self, *values: np.ndarray) -> None:
-            stack.add(*values)
-            for member, memory in enumerate(alone):
-                memory.add(*(value[member : member + 1] for value in values))
+        def add(self, actions: np.ndarray, rewards: np.ndarray, result: StepResult) -> None:
+            stack.add(actions, rewards, result)
+            for rows, memory in zip((slice(0, 1), slice(1, 2)), alone, strict=True):
+                memory.add(actions[rows], rewards[rows], part(result, rows))
 
     for number in range(40):
         world.step(Both())  # type: ignore[arg-type]

@@ -12,8 +12,9 @@ from scipy.stats import chisquare
 from supple.agents.dqn import DQNSettings
 from supple.agents.offpolicy.replay import ReplayMemory
 from supple.agents.offpolicy.sampling import Recency, Reservoir, Uniform, parse_sampling
+from supple.envs import StepResult
 from supple.registry.errors import UsageError
-from tests.agents.offpolicy.test_replay import VECTORS, World, draws, stream
+from tests.agents.offpolicy.test_replay import VECTORS, World, draws, part, stream
 
 
 def weights(recency: Recency, rows: int, num_envs: int) -> list[float]:
@@ -65,10 +66,10 @@ def test_a_member_draws_by_age_as_alone() -> None:
     add = stack.add
     for _ in range(50):
 
-        def share(*values: np.ndarray) -> None:
-            add(*values)
-            for member, memory in enumerate(alone):
-                memory.add(*(value[member : member + 1] for value in values))
+        def share(actions: np.ndarray, rewards: np.ndarray, result: StepResult) -> None:
+            add(actions, rewards, result)
+            for rows, memory in zip((slice(0, 1), slice(1, 2)), alone, strict=True):
+                memory.add(actions[rows], rewards[rows], part(result, rows))
 
         stack.add = share  # type: ignore[method-assign]
         world.step(stack)

@@ -161,7 +161,7 @@ def test_a_rollout_that_is_cut_short_yields_its_own_rows_only() -> None:
     whole = filled(np.random.default_rng(2), 7, 2, truncations=True)
     roomy = filled(np.random.default_rng(2), 7, 2, truncations=True, capacity=30)
     following = np.ones((2, 3), np.float32)
-    for a, b in zip(batch_of(whole, following).tensors(), batch_of(roomy, following).tensors(), strict=True):
+    for a, b in zip(batch_of(whole, following), batch_of(roomy, following), strict=True):
         assert len(b) == 14
         assert torch.equal(a, b)
 
@@ -170,12 +170,12 @@ def test_a_batch_does_not_change_when_its_rollout_is_filled_again() -> None:
     rng = np.random.default_rng(3)
     rollout = filled(rng, 5, 2, truncations=False)
     batch = batch_of(rollout, np.zeros((2, 3), np.float32))
-    before = [tensor.clone() for tensor in batch.tensors()]
+    before = [tensor.clone() for tensor in batch]
     rollout.clear()
     rollout.add(
         np.full((2, 3), 9, np.float32), *2 * [np.full((2, 2), 9, np.float32)], np.full(2, 9.0), *2 * [np.ones(2, bool)]
     )
-    assert all(torch.equal(a, b) for a, b in zip(before, batch.tensors(), strict=True))
+    assert all(torch.equal(a, b) for a, b in zip(before, batch, strict=True))
 
 
 @given(seed=st.integers(0, 2**32 - 1), steps=st.integers(1, 8), envs=st.integers(1, 3))
@@ -193,5 +193,5 @@ def test_each_member_of_a_stack_has_the_batch_of_its_rollout_alone(seed: int, st
             stack.add_truncations(*(np.stack([one.get(t, nothing)[i] for one in cuts]) for i in range(2)))
     batch = stack.batch(value(stack.all_observations(following)), torch.zeros(3, steps * envs), GAMMA, LAM)
     for member, rollout in enumerate(alone):
-        for ours, theirs in zip(batch.tensors(), batch_of(rollout, following[member]).tensors(), strict=True):
+        for ours, theirs in zip(batch, batch_of(rollout, following[member]), strict=True):
             torch.testing.assert_close(ours[member], theirs, rtol=1e-6, atol=1e-6)

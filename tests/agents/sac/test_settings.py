@@ -126,7 +126,7 @@ def test_seeds_with_small_networks_are_stacked_on_a_cpu(changes: dict[str, Any],
 
 
 def test_a_stack_that_draws_activations_for_each_seed_is_not_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("supple.agents.sac.settings.compile_problem", lambda: None)
+    monkeypatch.setattr("supple.agents.offpolicy.settings.compile_problem", lambda: None)
 
     def resolved(activation: str, *seeds: int) -> tuple[str, str | None]:
         own: dict[str, Any] = {"env": "Pendulum-v1", "steps": 20_000, "device": "cpu", "compile": "on"}

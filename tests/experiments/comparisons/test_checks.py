@@ -14,7 +14,8 @@ from supple.engine.spec import RunSpec
 from supple.engine.storage.claim import Claimed, claim
 from supple.experiments import Space, Study, Sweep
 from supple.experiments.comparisons import checks
-from supple.experiments.comparisons.comparison import Comparison, create
+from supple.experiments.comparisons.comparison import Comparison
+from supple.experiments.comparisons.folder import create
 from supple.experiments.comparisons.points import make_points
 from supple.experiments.queue.queue import QueuedRun
 from supple.registry.errors import UsageError

@@ -11,7 +11,8 @@ from supple.engine.kinds import presets_of
 from supple.engine.settings import RunSettings
 from supple.engine.storage.names import slug
 from supple.experiments.comparisons.asked import choose_seeds
-from supple.experiments.comparisons.comparison import Comparison, create
+from supple.experiments.comparisons.comparison import Comparison
+from supple.experiments.comparisons.folder import create
 from supple.experiments.comparisons.points import Point, make_points, name_seeds
 from supple.registry.errors import UsageError
 from supple.tracks.linear.settings import LinearSettings

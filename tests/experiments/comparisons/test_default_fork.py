@@ -10,8 +10,9 @@ import pytest
 from supple.engine.kinds import all_kinds, find_kind, preset_of, settings_with
 from supple.engine.work import Task
 from supple.experiments.comparisons.asked import make_comparison
-from supple.experiments.comparisons.comparison import Comparison, read_comparison
+from supple.experiments.comparisons.comparison import Comparison
 from supple.experiments.comparisons.default_fork import find_default_fork
+from supple.experiments.comparisons.folder import read_comparison
 from supple.experiments.comparisons.points import make_points
 from supple.experiments.sweeps.space import Space
 from supple.experiments.sweeps.study import Study

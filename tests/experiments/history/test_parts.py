@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from supple.experiments.history.collect import Episodes, RunData, Segment
+from supple.experiments.history.data import Episodes, RunData, Segment
 from supple.experiments.history.parts import mean_by_rollout, parts_of
 from supple.registry.errors import UsageError
 

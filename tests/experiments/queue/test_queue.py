@@ -12,7 +12,8 @@ import pytest
 
 from supple.engine.machine import resources
 from supple.engine.storage.claim import FILE, Lost, claim
-from supple.experiments.comparisons.comparison import Comparison, create
+from supple.experiments.comparisons.comparison import Comparison
+from supple.experiments.comparisons.folder import create
 from supple.experiments.comparisons.points import make_points
 from supple.experiments.queue import workers
 from supple.experiments.queue.queue import FINISHED, OUTCOME, Queue, QueuedRun

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from supple.experiments.history.collect import Episodes, RunData, Segment
+from supple.experiments.history.data import Episodes, RunData, Segment
 from supple.experiments.queue.queue import QueuedRun
 from supple.experiments.sweeps.file import read_sweep
 from supple.experiments.sweeps.search import WORST, Method, Search, score

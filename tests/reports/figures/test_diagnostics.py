@@ -4,7 +4,8 @@ import json
 from pathlib import Path
 
 from supple.engine.storage.signed_json import write_json
-from supple.experiments.history.collect import ComparisonData, load
+from supple.experiments.history.collect import load
+from supple.experiments.history.data import ComparisonData
 from supple.reports.figures.diagnostics import before_and_after, metrics_over_time
 
 STEPS = (0, 50, 100)

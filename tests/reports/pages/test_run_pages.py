@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from supple.engine.storage.signed_json import write_json
-from supple.experiments.history.collect import RunData, load_runs
+from supple.experiments.history.collect import load_runs
+from supple.experiments.history.data import RunData
 from supple.reports.figures.sketch import POINTS, draw_curves, thin
 from supple.reports.pages.run_list import page_names, run_lines
 from supple.reports.pages.run_pages import render_run

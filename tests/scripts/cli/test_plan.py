@@ -8,7 +8,7 @@ import pytest
 
 from supple.engine import speed
 from supple.engine.storage.run_directory import RunDirectory
-from supple.experiments.comparisons.comparison import read_comparison
+from supple.experiments.comparisons.folder import read_comparison
 from supple.scripts import compare
 from supple.scripts.cli.forecast import Forecast
 from supple.scripts.cli.options import parse_request

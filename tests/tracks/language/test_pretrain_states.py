@@ -8,7 +8,7 @@ import torch
 
 from supple.engine.kinds import find_kind
 from supple.engine.runs import build
-from supple.experiments.comparisons.comparison import create, open_comparison
+from supple.experiments.comparisons.folder import create, open_comparison
 from supple.registry.errors import UsageError
 from supple.scripts import compare
 from supple.scripts.cli.options import parse_request

@@ -13,7 +13,7 @@ from torch import Tensor
 from supple.engine.runs import open_run, prepare
 from supple.engine.spec import RunSpec
 from supple.experiments.api import compare
-from supple.experiments.comparisons.comparison import read_comparison
+from supple.experiments.comparisons.folder import read_comparison
 from supple.experiments.history.collect import load
 from supple.experiments.sweeps.search import WORST, load_finished, score_runs
 from supple.registry.errors import Diverged

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ....experiments.history.collect import RunData
+from ....experiments.history.data import RunData
 from ....metrics import (
     domain_average,
     domain_last,

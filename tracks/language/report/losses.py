@@ -1,6 +1,6 @@
 """The figure of pretraining: losses from each start."""
 
-from ....reports.figures.style import INK, Plot, legend, new_figure, seeds_phrase, step_unit, tidy
+from ....reports.figures.style import INK, Plot, legend, new_panels, seeds_phrase, step_unit, tidy
 from ....reports.studies.evaluation_figures import CUT, cut_losses, draw_arms
 from ....reports.studies.study import ReportedStudy
 
@@ -12,21 +12,16 @@ def draw_validation_loss(study: ReportedStudy, name: str = "val_loss") -> Plot |
     """
     if len(study.groups) < 2:
         return None
-    columns = min(3, len(study.groups))
-    rows = -(-len(study.groups) // columns)
-    figure = new_figure(0.4 + 3.2 * rows)
-    grid = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True).ravel()
+    figure, grid = new_panels(len(study.groups), 0.4, 3.2, sharex=True, sharey=True)
     divisor, label, _ = step_unit(max(group.data.total_steps for group in study.groups), "updates")
     tops, bottoms = zip(
-        *(draw_arms(axes, g.data, name, divisor) for axes, g in zip(grid, study.groups, strict=False)), strict=True
+        *(draw_arms(axes, g.data, name, divisor) for axes, g in zip(grid, study.groups, strict=True)), strict=True
     )
-    for axes, group in zip(grid, study.groups, strict=False):
+    for axes, group in zip(grid, study.groups, strict=True):
         tidy(axes, group.words)
         axes.set_xlim(0, None)
         axes.set_xlabel(label, fontsize=9.5, color=INK)
         axes.tick_params(labelbottom=True)
-    for axes in grid[len(study.groups) :]:
-        axes.set_axis_off()
     cut = cut_losses(grid[0], max(tops), min(bottoms))
     grid[0].set_ylabel("validation loss", fontsize=9.5, color=INK)
     legend(figure, list(study.arms))

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ....experiments.history.collect import RunData, Segment
+from ....experiments.history.data import RunData, Segment
 from ....reports.studies.evaluation_tables import (
     have_interventions,
     interventions_table,

@@ -5,7 +5,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ....experiments.history.collect import ComparisonData, RunData
+from ....experiments.history.data import ComparisonData, RunData
 from ....reports.studies.content import Content, Report, SideBySide
 from ....reports.studies.side_by_side import gather
 from .scores import ClassifierScores, score, to_json

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ....experiments.history.collect import ComparisonData, RunData
+from ....experiments.history.data import ComparisonData, RunData
 from ....reports.pages.opening import make_opening, range_text
 from ....reports.pages.page import facts_of_arms, limits_text, render_page, setting_texts
 from ....reports.studies.side_by_side import differing_settings

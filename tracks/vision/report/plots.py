@@ -8,20 +8,18 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
-from ....experiments.history.collect import ComparisonData, RunData, Segment
+from ....experiments.history.data import ComparisonData, RunData, Segment
 from ....reports.figures.style import (
     FORK,
     INK,
     MOST_SWITCHES,
-    Curve,
     Plot,
     arm_styles,
-    curves_by_style,
     draw_band,
+    draw_curves,
     legend,
     mark_stream,
     new_figure,
-    on_common_steps,
     seeds_phrase,
     step_unit,
     tidy,
@@ -42,7 +40,7 @@ def accuracy_by_task(data: ComparisonData) -> Plot | None:
     last = max(len(run.tasks) for run in data.runs)
     for axes, (name, title) in zip(figure.subplots(1, 2, sharey=True), BY_TASK.items(), strict=True):
         tidy(axes, title)
-        _draw(axes, data, partial(_by_task, name), dots=last <= 20)
+        draw_curves(axes, data, partial(_by_task, name), 1.0, last <= 20, 100.0)
         axes.set_xlabel("task", fontsize=9.5, color=INK)
         axes.set_xlim(min(1, last - 1), last)
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
@@ -109,14 +107,8 @@ def around_shocks(data: ComparisonData) -> Plot | None:
             axes.axvspan(-0.5, 0.5, color="#f1f0ec", zorder=0)
         for label, of_arm in windows.items():
             for axes, curves in zip(column, _mean_windows(list(of_arm.get(gamma, {}).values())), strict=True):
-                draw_band(
-                    axes,
-                    np.arange(-1, curves.shape[1] - 1, dtype=np.float64),
-                    100 * curves,
-                    styles[label],
-                    True,
-                    100.0,
-                )
+                epochs = np.arange(-1, curves.shape[1] - 1, dtype=np.float64)
+                draw_band(axes, epochs, 100 * curves, styles[label], True, 100.0)
     grid[0, 0].set_ylabel("saturated pairs (%)", fontsize=9.5, color=INK)
     grid[1, 0].set_ylabel("test accuracy (%)", fontsize=9.5, color=INK)
     legend(figure, list(data.arms), among=data.labels)
@@ -144,14 +136,7 @@ def _draw_tests(axes: Axes, data: ComparisonData, task: Segment, origin: float, 
         steps, values = np.array(pairs, dtype=np.float64).reshape(-1, 2).T
         return (steps - origin) / divisor, 100 * values
 
-    _draw(axes, data, curve, dots=False)
-
-
-def _draw(axes: Axes, data: ComparisonData, curve: Curve, dots: bool) -> None:
-    """Draw the trunk once, and each arm from the fork on."""
-    for style, series in curves_by_style(data, curve):
-        steps, values = on_common_steps(series)
-        draw_band(axes, steps, values, style, dots, 100.0)
+    draw_curves(axes, data, curve, most=100.0)
 
 
 def _mean_windows(by_seed: Sequence[Sequence[Window]]) -> tuple[Array, Array]:

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ....experiments.history.collect import ComparisonData, Row, RunData, Segment, how_it_ended
+from ....experiments.history.collect import how_it_ended
+from ....experiments.history.data import ComparisonData, Row, RunData, Segment
 from ....metrics import (
     average_accuracy,
     backward_transfer,

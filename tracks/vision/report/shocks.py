@@ -12,7 +12,7 @@ from operator import attrgetter
 import numpy as np
 from numpy.typing import NDArray
 
-from ....experiments.history.collect import Row, RunData, Segment
+from ....experiments.history.data import Row, RunData, Segment
 from ....metrics import (
     accuracy_recovery_time,
     non_recovery_rate,

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from ....experiments.history.collect import ComparisonData
+from ....experiments.history.data import ComparisonData
 from ....reports.tables.cells import PERCENT, Form, Heading, Interval, Number, Value, is_missing, percent
 from ....reports.tables.differences import difference_tables
 from ....reports.tables.metrics import before_and_after, intervention_columns, intervention_words

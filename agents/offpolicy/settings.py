@@ -1,0 +1,96 @@
+"""The settings of agents that learn from a replay memory."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Annotated, ClassVar, Literal
+
+import tyro
+
+from ...engine.settings import Device, Groups, device_here
+from ..image_settings import ImageSettings
+from ..limits import compile_problem, drawn_by_member, in_one_line, negative, not_positive
+
+
+@dataclass(kw_only=True)
+class ReplaySettings(ImageSettings):
+    # Each agent gives those without a help line its own default and help line.
+    replay_ratio: float
+    batch_size: int
+    replay_size: int = 1_000_000
+    """Capacity of the replay memory in decisions."""
+    replay_folder: str | None = None
+    """Keep the observations of the replay memory in a file in this folder instead of in RAM."""
+    replay_sampling: str = "uniform"
+    """Which transitions are learned: uniform, recency(horizon=80000,low=.1), or reservoir, a sample of all so far."""
+    learning_starts: int
+    priming_updates: int = 0
+    """Gradient steps made at once when learning begins (heavy priming, Nikishin et al. 2022)."""
+    device: Annotated[Device, tyro.conf.arg(metavar="auto|cpu|cuda")] = "auto"
+    """Device of the networks; auto: a CUDA GPU if there is one."""
+    compile: Annotated[Literal["auto", "on", "off"], tyro.conf.arg(metavar="auto|on|off")]
+    capture: bool = True
+    """On a GPU, record the update as a CUDA graph and replay it, which is faster."""
+
+    groups: ClassVar[Groups] = {"speed": ("replay_folder", "device", "compile", "capture")}
+    stackable = True
+    same_network: ClassVar[tuple[str, ...]] = (*ImageSettings.same_network, "learning_rate", "gamma")
+    shrinks: ClassVar[tuple[str, ...]] = (*ImageSettings.shrinks, "learning_starts", "priming_updates", "replay_size")
+    compile_pays_after: ClassVar[int]  # gradient steps
+
+    def least(self, name: str) -> tuple[int, int]:
+        return (self.batch_size, 1) if name == "replay_size" else super().least(name)
+
+    @property
+    def action_repeat(self) -> int:
+        """The environment steps for which each action is repeated."""
+        return 1
+
+    @property
+    def on_cpu(self) -> bool:
+        """Whether the networks are trained on a CPU, of this machine as long as the device is "auto"."""
+        return self.device != "cuda" and device_here(self.device) == "cpu"
+
+    @property
+    def stride(self) -> int:
+        return self.num_envs * self.action_repeat
+
+    @property
+    def untrained_steps(self) -> int:
+        return self.learning_starts * self.action_repeat
+
+    def problems(self) -> Iterator[str]:
+        from .sampling import parse_sampling  # PyTorch, which help lines do without
+
+        yield from super().problems()
+        yield from not_positive(self, "action_repeat", "replay_ratio", "batch_size", "replay_size")
+        yield from negative(self, "learning_starts", "priming_updates")
+        try:
+            parse_sampling(self.replay_sampling)
+        except ValueError as error:
+            yield f"--replay-sampling: {error}"
+        repeat = max(1, self.action_repeat)
+        if self.life is not None and self.learning_starts >= (decisions := self.life // repeat):
+            unit = "steps" if repeat == 1 else "decisions"
+            yield f"--learning-starts is {self.learning_starts}, but the agent has only {decisions} {unit}: lower it"
+        if self.replay_size < self.batch_size:
+            yield f"--replay-size is {self.replay_size}, but must be at least --batch-size ({self.batch_size})"
+
+    def resolve(self) -> str | None:
+        self.device = device_here(self.device)
+        note = super().resolve()
+        if self.compile == "auto":
+            self.compile = "on" if self.compile_pays() else "off"
+        if self.compile == "on" and (problem := self.compile_problem()):
+            self.compile = "off"
+            return in_one_line(note, problem)
+        return note
+
+    def compile_pays(self) -> bool:
+        """Return whether the run has so many gradient steps that compiling them saves time."""
+        _, steps = self.stream()
+        updates = steps * self.cycles / self.action_repeat * self.replay_ratio + self.priming_updates
+        return updates >= self.compile_pays_after
+
+    def compile_problem(self) -> str | None:
+        """Return a line for the user if the update cannot be compiled, else None."""
+        return compile_problem() or drawn_by_member(self)

@@ -1,0 +1,202 @@
+"""The histories of runs and comparisons, as reports look at them: arrays, rows and series."""
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import chain
+from math import isfinite
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...engine.forks import FRESH
+from ...engine.kinds import find_kind
+from .logs import Row
+from .stacks import stack_of
+
+Array = NDArray[np.float64]
+NOTHING = (np.empty(0), np.empty(0), np.empty(0))
+
+
+@dataclass(frozen=True)
+class Segment:
+    """One task of the stream, from step `start` (exclusive for ends of episodes) to `end`.
+
+    Tasks of agents have a `cycle` and an `env`. Tasks of classifiers have a `size`, the number of training images.
+    """
+
+    index: int
+    start: int
+    end: int
+    name: str
+    cycle: int = 0
+    env: str = ""
+    size: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class Episodes:
+    """The finished episodes of a run. Each array has one entry per episode."""
+
+    steps: Array  # at the end of the episode
+    tasks: NDArray[np.int64]
+    returns: Array
+    lengths: Array  # in steps; NaN where it was not recorded
+    exploded: NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class RunData:
+    """The history of a run from step 0. For an arm of a fork, it begins with the rows of the trunk.
+
+    Agents have `episodes`. Other kinds have `outcomes`, the results of each finished task. A stack of seeds is read as
+    one history per seed, which has the rows of that seed.
+    """
+
+    path: Path
+    config: Row
+    tasks: tuple[Segment, ...]
+    episodes: Episodes
+    metrics: list[Row]
+    events: list[Row]
+    outcomes: list[Row] = field(default_factory=list)
+
+    @property
+    def seed(self) -> int:
+        return int(self.config.get("seed", 0))
+
+    @property
+    def supple(self) -> str | None:
+        """The version of supple with which the run was trained."""
+        return self.config.get("versions", {}).get("supple")
+
+    @property
+    def command(self) -> str:
+        """The command that started the run."""
+        return str(self.config.get("command", ""))
+
+    @property
+    def kind(self) -> str:
+        """The kind of the run."""
+        return str(self.config.get("algorithm", ""))
+
+    @property
+    def leads(self) -> str:
+        """The measure that leads reports: the one declared before the run, or that of the kind; "" for none."""
+        return str(self.config.get("leads") or find_kind(self.kind).leads)
+
+    @property
+    def stack(self) -> tuple[int, ...]:
+        """The seeds that were trained with this one as a stack; () if it was trained alone."""
+        return stack_of(self.config)
+
+    @property
+    def unfinished(self) -> str:
+        """In words, that a history does not reach the last step: "unfinished", or that it diverged."""
+        if diverged := self.of_kind("diverged"):
+            return f"diverged by step {diverged[0]['step']:,} ({diverged[0].get('reason')})"
+        return "unfinished"
+
+    @property
+    def total_steps(self) -> int:
+        return int(self.config.get("total_steps", self.tasks[-1].end))
+
+    @cached_property
+    def last_step(self) -> int:
+        """The last step in any log."""
+        logged = [int(row["step"]) for row in (*self.metrics, *self.events, *self.outcomes) if "step" in row]
+        return max([*logged, *self.episodes.steps[-1:].astype(int), 0])
+
+    @cached_property
+    def logged(self) -> tuple[str, ...]:
+        """The names in metrics.jsonl, in the order in which they come first."""
+        return tuple(dict.fromkeys(name for row in self.metrics for name in row))
+
+    def of_kind(self, event: str) -> list[Row]:
+        """Return the events of one type: `intervention`, `explosion` or `task`."""
+        return [row for row in self.events if row.get("event") == event]
+
+    def series(
+        self, name: str, task: int | None = None, low: float = -np.inf, high: float = np.inf
+    ) -> tuple[Array, Array]:
+        """Return the steps, low < step ≤ high, and the finite values of a metric, (n,) each, of all tasks or of one."""
+        steps, tasks, values = self._columns.get(name, NOTHING)
+        wanted = (steps > low) & (steps <= high) & (task is None or tasks == task)
+        return steps[wanted], values[wanted]
+
+    @cached_property
+    def _columns(self) -> dict[str, tuple[Array, Array, Array]]:
+        """Return name → (steps, tasks, values) for all finite values."""
+        points: dict[str, list[tuple[int, int, float]]] = defaultdict(list)
+        for row in self.metrics:
+            step, task = row["step"], row.get("task", -1)
+            for name, value in row.items():
+                if _is_number(value):
+                    points[name].append((step, task, value))
+        return {name: tuple(np.array(of_name, dtype=np.float64).T) for name, of_name in points.items()}
+
+
+class RunsByArm:
+    """Runs in lists, by the arm to which they belong."""
+
+    arms: dict[str, list[RunData]]
+
+    @property
+    def first(self) -> RunData:
+        """The first run. The kind, the stream and most settings are the same in all."""
+        return next(iter(self.arms.values()))[0]
+
+    @property
+    def runs(self) -> list[RunData]:
+        """The runs of all arms."""
+        return list(chain.from_iterable(self.arms.values()))
+
+
+@dataclass(frozen=True, eq=False)
+class ComparisonData(RunsByArm):
+    """The arms of a comparison and their runs, one per seed. A single run is a comparison with one arm and no fork.
+
+    `palette` lists all arms of the report, if it has more than these. It determines the colours.
+    """
+
+    path: Path
+    arms: dict[str, list[RunData]]
+    fork_step: int | None = None
+    notes: list[str] = field(default_factory=list)
+    palette: tuple[str, ...] = ()
+
+    @property
+    def methods(self) -> tuple[str, ...]:
+        """The arms without the fresh agent, unless it is alone."""
+        return tuple(arm for arm in self.arms if arm != FRESH) or tuple(self.arms)
+
+    @property
+    def seeds(self) -> int:
+        """The largest number of seeds of an arm."""
+        return max(len(runs) for runs in self.arms.values())
+
+    @property
+    def total_steps(self) -> int:
+        """The planned steps of the longest run."""
+        return max(run.total_steps for run in self.runs)
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The arms that determine the colours."""
+        return self.palette or tuple(self.arms)
+
+    @property
+    def unit(self) -> str:
+        """The unit of steps."""
+        return find_kind(self.first.kind).unit
+
+
+def any_logged(runs: Iterable[RunData], name: str) -> bool:
+    """Return whether a finite value of this name is in the metrics of any of these runs."""
+    return any(run.series(name)[0].size for run in runs)
+
+
+def _is_number(value: object) -> bool:
+    return type(value) in (int, float) and isfinite(value)  # type: ignore[arg-type]
