@@ -40,8 +40,8 @@ LONGEST = ("zoo/test_zoo.py", "vision/test_work.py", "vision/test_update.py")  #
 SLOW_FILE = re.compile(r"^pytestmark = \[?\s*pytest\.mark\.slow\b", re.MULTILINE)
 
 gc.disable()  # until all files are imported: see pytest_collection_finish
-# What a process wrote is lost if the power fails, not if the process is killed as tests do. So only tests/engine/storage
-# waits for the disk, which took up to a sixth of the time of others.
+# What a process wrote is lost if the power fails, not if the process is killed, as tests do. So only tests of storage
+# wait for the disk, which took a sixth of the time of runs with many checkpoints. Others require an open file.
 really_sync, os.fsync = os.fsync, os.fstat
 os.environ["TOKENIZERS_PARALLELISM"] = "false"  # or it warns, on stderr, of processes that are forked
 # A process in the background of a script ignores one of these, one under nohup the other; what tests start would too.
