@@ -143,7 +143,8 @@ class PPO:
             return {name: p.detach() for name, p in self._new_network().named_parameters()}
 
         draws, recent = sources_of(self._intervening), self.recent
-        wiring, unwired = self.network.wiring()
+        units = self.network.units()
+        wiring, unwired = self.network.wiring(units)
         adam = StackedAdam if self.stack else torch.optim.Adam
         return Learner(
             "agent",
@@ -153,7 +154,7 @@ class PPO:
                 weight_decay=s.weight_decay,
             ),
             self.network.layers(),
-            self.network.units(),
+            units,
             probe=lambda: (probe := recent.probe) and (probe[1].observations, probe[0]),
             loss=recent.probe_loss,
             batches=recent.batches,

@@ -27,6 +27,7 @@ NO_HOOKS = HookDriver([], {}, lambda **_: None, 1)
 def agent_with(**changes: Any) -> DQN:
     values: dict[str, Any] = {
         "env": "a", "steps": 1_000, "num_envs": 2, "hidden": 16, "batch_size": 8, "replay_size": 400,
+        "encoder": "nature(channels=[8,8,8])",
         "learning_starts": 0, "exploration_steps": 100, "target_period": 1_000, "device": "cpu", **changes,
     }  # fmt: skip
     return DQN(DQNSettings(**values), {"a": PIXELS})
