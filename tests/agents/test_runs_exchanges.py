@@ -3,6 +3,7 @@
 import json
 import shutil
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from supple.agents.dqn import DQNSettings
 from supple.agents.ppo import PPOSettings
 from supple.agents.ppo.update import GradientStep
 from supple.agents.sac import SACSettings
+from supple.engine.compile import compile_step
 from supple.engine.runs import open_run, prepare
 from supple.engine.settings import RunSettings
 from supple.engine.spec import RunSpec
@@ -131,6 +133,7 @@ def test_compiled_steps_see_new_activations(monkeypatch: pytest.MonkeyPatch) -> 
     """Of the compiler only what decides whether a graph still holds is needed here, not the code it would write."""
     plain = torch.compile
     monkeypatch.setattr(torch, "compile", lambda f, options, **how: plain(f, backend="eager", **how))
+    monkeypatch.setattr("supple.agents.ppo.update._compile", cache(compile_step))  # not for later tests
     compiled, eager = (steps(which, "swap", activation="prelu") for which in (True, False))
     for ours, theirs in zip(compiled, eager, strict=True):
         torch.testing.assert_close(ours, theirs)
@@ -141,6 +144,7 @@ def test_compiled_steps_have_a_penalty_that_remembers(monkeypatch: pytest.Monkey
     """Two steps in one call, twice: the second call must see what the first left behind."""
     plain = torch.compile
     monkeypatch.setattr(torch, "compile", lambda f, options, **how: plain(f, backend="aot_eager", **how))
+    monkeypatch.setattr("supple.agents.ppo.update._compile", cache(compile_step))
     found = []
     for compiled in (True, False):
         learner = learner_for(net := small()[:1], torch.optim.Adam(net.parameters(), lr=1e-2, eps=1e-5))

@@ -23,9 +23,8 @@ SAC = shlex.split(
     "--compile off"
 )
 DQN = shlex.split(
-    "dqn --sequence asterix,beam_rider --steps-per-task 80 --num-envs 2 --learning-starts 40 --replay-size 400 "
-    "--batch-size 4 --hidden 16 --encoder nature(channels=[4,4,4]) "
-    "--exploration-steps 60 --target-period 40 --replay-ratio 0.25 --max-frames 120 "
+    "dqn --sequence CartPole-v1,CartPole-v1 --steps-per-task 80 --num-envs 2 --learning-starts 40 --replay-size 400 "
+    "--batch-size 4 --widths 8 8 --exploration-steps 60 --target-period 40 --replay-ratio 0.25 "
     "--eval-episodes 1 --checkpoint-every 40 --measure-every 80 --activation rand_smooth_leaky --device cpu"
 )
 
@@ -35,8 +34,6 @@ DQN = shlex.split(
 def test_a_fork_at_the_end_of_a_task_equals_the_whole_run_with_the_hook(
     here: Any, same: Any, tmp_path: Path, agent: list[str]
 ) -> None:
-    if agent is DQN:
-        pytest.importorskip("ale_py", reason="ale-py is an extra")
     whole, forked = tmp_path / "whole", tmp_path / "forked"
     train.main([*agent, "--hook", EWC, "--out", str(whole)])
     with here():

@@ -275,9 +275,6 @@ def test_without_normalisation_the_advantages_enter_as_they_are() -> None:
 def test_compiled_training_equals_eager_training_across_an_intervention(
     penalties: Sequence[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if penalties and penalties != PENALTIES:  # of the compiler, only what traces a penalty that draws is new
-        plain = torch.compile
-        monkeypatch.setattr(torch, "compile", lambda f, options, **how: plain(f, backend="aot_eager", **how))
     monkeypatch.setattr("supple.agents.ppo.agent.UNROLL", 2)  # compiles in half the time
     monkeypatch.setattr("torch.distributions.kl._KL_MEMOIZE", {})  # as in a new process
     networks = [trained(mode, penalties) for mode in ("on", "off")][::-1]
