@@ -135,7 +135,7 @@ def test_the_mean_of_ppos_sample_losses_is_its_loss():
 def test_all_interventions_together_act_on_every_agent(build):
     agent = build()
     hooks = driver(agent, *HOOKS)
-    live(agent, hooks, steps=12)
+    live(agent, hooks, steps=11)
     for learner in agent.learners.values():
         assert learner.changes == ["nap"]
         for layer in learner.layers:  # nap is the last to act after an update

@@ -344,7 +344,7 @@ def test_an_agent_continues_from_its_state_bit_for_bit(changes: tuple[str, ...])
     agent = agent_with(activation="rand_smooth_leaky")
     steps = begun(agent)
     torch.manual_seed(3)
-    live(agent, steps, 25)
+    live(agent, steps, 12)
     for intervention in hooks_for(agent, *changes):
         intervention.apply(agent.learner)
         live(agent, steps, 5)
@@ -355,7 +355,7 @@ def test_an_agent_continues_from_its_state_bit_for_bit(changes: tuple[str, ...])
 
     def go_on(one: DQN) -> tuple[list[torch.Tensor], dict[str, float]]:
         torch.set_rng_state(random)
-        live(one, begun(one, seed=9), 30)
+        live(one, begun(one, seed=9), 12)
         for intervention in hooks_for(one, "redo", "reset:toward=fresh"):
             intervention.apply(one.learner)
         live(one, world(seed=10), 5)

@@ -13,8 +13,8 @@ from supple.engine.spec import RunSpec
 
 @pytest.mark.slow
 def test_sac_swings_up_the_pendulum(tmp_path: Path) -> None:
-    """Random torques return −1200 or so. Above −500, the pendulum is mostly within a right angle of its goal: each of 200
-    steps costs at least the square of the angle."""
+    """Random torques return −1200 or so. Above −500, the pendulum is mostly within a right angle of its goal: each of
+    200 steps costs at least the square of the angle."""
     settings = SACSettings(
         env="Pendulum-v1", steps=4_000, action_repeat=4, replay_ratio=2.0, batch_size=64, replay_size=8_000,
         learning_starts=400, actor_width=32, critic_width=32, critic_blocks=1, learning_rate=3e-3, temperature=0.1,
