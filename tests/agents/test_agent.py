@@ -135,7 +135,7 @@ def test_the_mean_of_ppos_sample_losses_is_its_loss():
 def test_all_interventions_together_act_on_every_agent(build):
     agent = build()
     hooks = driver(agent, *HOOKS)
-    live(agent, hooks, steps=11)
+    live(agent, hooks, steps=16)
     for learner in agent.learners.values():
         assert learner.changes == ["nap"]
         for layer in learner.layers:  # nap is the last to act after an update
@@ -143,7 +143,7 @@ def test_all_interventions_together_act_on_every_agent(build):
             norms = [torch.linalg.vector_norm(value) for value in (layer.weight.detach(), start)]
             torch.testing.assert_close(*norms)
     hooks.finish_task()
-    live(agent, hooks, steps=4)
+    live(agent, hooks, steps=8)
     (ewc,) = [hook.intervention for hook in hooks.hooks if hook.intervention.name == "ewc"]
     for learner in agent.learners.values():
         assert ewc.penalty(learner) > 0
