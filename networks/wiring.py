@@ -76,6 +76,8 @@ def trace_wiring(
         units: The names of calls of activations, or of any other modules whose outputs count as units.
         forward: As in `unit_names`.
     """
+    if not units:
+        return {}, {}
     with unchanged(module):  # a parametrized weight computes itself, and changes its buffers, when it is read
         return _trace_wiring(module, units, forward)
 

@@ -117,8 +117,8 @@ class PPO(StackedAgent):
         return optimizer
 
     def _learner(self) -> Learner:
-        s, recent = self.settings, self.recent
-        wiring, unwired = self.network.wiring()
+        s, recent, units = self.settings, self.recent, self.network.units()
+        wiring, unwired = self.network.wiring(units)
         adam = StackedAdam if self.stack else torch.optim.Adam
         return Learner(
             "agent",
@@ -128,7 +128,7 @@ class PPO(StackedAgent):
                 weight_decay=s.weight_decay,
             ),
             self.network.layers(),
-            self.network.units(),
+            units,
             probe=lambda: (probe := recent.probe) and (probe[1].observations, probe[0]),
             loss=recent.probe_loss,
             batches=recent.batches,

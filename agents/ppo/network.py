@@ -249,9 +249,12 @@ class MultiHead(nn.Module):
         called features."""
         return unit_names(self, MultiHead.every_head)
 
-    def wiring(self) -> tuple[dict[str, Wiring], dict[str, str]]:
-        """Return the wiring of activation modules, and the reasons why others have none (see `trace_wiring`)."""
-        return trace_wiring(self, self.units(), MultiHead.every_head)
+    def wiring(self, units: Sequence[str] | None = None) -> tuple[dict[str, Wiring], dict[str, str]]:
+        """Return the wiring of activation modules, and the reasons why others have none (see `trace_wiring`).
+
+        units: What `units` returns, if it is known; to find it takes another trace.
+        """
+        return trace_wiring(self, self.units() if units is None else units, MultiHead.every_head)
 
     def every_head(self, x: Tensor) -> list[Tensor]:
         """Return the outputs of all heads for what an adapter returns, (n, d). It is traced, and never called."""

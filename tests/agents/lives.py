@@ -89,7 +89,7 @@ class Lives:
             count: The number of decisions.
             hooks: The texts of the hooks.
             tolerance: The largest difference between actions.
-            met: The members for which `weight_norm` is measured as 1 from step 16 on. It is 0 for the others.
+            met: The members for which `weight_norm` is measured as 1 from step 8 on. It is 0 for the others.
         """
         driven = [attached(hooks, self.stack, lambda **event: self.events.append(event))]
         driven += [attached(hooks, one) for one in self.alone]
@@ -97,7 +97,7 @@ class Lives:
         def update(one: Any, driver: HookDriver, *members: int) -> bool:
             if complete := one.update(driver, last=False):
                 driver.after_steps(self.fired, self.steps)
-                if met and self.steps >= 16:
+                if met and self.steps >= 8:
                     norms = [float(member in met) for member in members]
                     found = [{f"{name}/weight_norm": norm for name in one.learners} for norm in norms]
                     driver.after_measurement(self.steps, *found)

@@ -37,7 +37,14 @@ def ppo() -> PPO:
 
 
 def dqn() -> DQN:
-    small = {"hidden": 16, "batch_size": 8, "replay_size": 100, "learning_starts": 0, "device": "cpu"}
+    small = {
+        "hidden": 16,
+        "encoder": "nature(channels=[8,8,8])",
+        "batch_size": 8,
+        "replay_size": 100,
+        "learning_starts": 0,
+        "device": "cpu",
+    }
     return DQN(DQNSettings(**SHARED, **small), {"a": Pixels(4, 36, 36, 3)})  # type: ignore[arg-type]
 
 

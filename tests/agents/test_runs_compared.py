@@ -14,7 +14,7 @@ from tests.figures import empty_figures
 pytestmark = pytest.mark.slow
 
 SETTINGS = shlex.split(
-    "--sequence hopper,walker2d --cycles 2 --steps-per-task 512 --num-envs 4 --rollout-steps 32 --minibatch-size 64 "
+    "--sequence hopper,walker2d --cycles 2 --steps-per-task 384 --num-envs 4 --rollout-steps 32 --minibatch-size 64 "
     "--epochs 2 --hidden 16 16 --adapter 16 --checkpoint-every 200 --measure-every 256 --eval-episodes 1 "
     "--activation rand_smooth_leaky"
 )
@@ -45,7 +45,7 @@ def test_arm_none_is_what_the_trunk_would_have_done(nursery: Any, same: Any, fol
 
 
 def test_interventions_change_their_arm_and_say_so(same: Any, whole: Path) -> None:
-    for arm, steps in (("snp", {1024}), ("fire_task", {1024, 1536}), ("none", set())):
+    for arm, steps in (("snp", {768}), ("fire_task", {768, 1152}), ("none", set())):
         events = [json.loads(line) for line in (whole / arm / "events.jsonl").read_text().splitlines()]
         assert {event["step"] for event in events if event["event"] == "intervention"} == steps
         assert (same.last_state(whole / arm) == same.last_state(whole / "none")) == (arm == "none")

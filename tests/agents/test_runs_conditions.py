@@ -14,7 +14,7 @@ from tests.agents.test_runs_stacked import KINDS, SEEDS, require_alike, rows, se
 
 pytestmark = pytest.mark.slow
 
-SMALL: dict[str, Any] = {"cycles": 1, "steps_per_task": 160, "measure_every": 40, "checkpoint_every": 40, "shift": None}
+SMALL: dict[str, Any] = {"cycles": 1, "steps_per_task": 120, "measure_every": 40, "checkpoint_every": 40, "shift": None}
 LEARNER = {"ppo": "agent", "dqn": "q", "sac": "critic"}
 
 

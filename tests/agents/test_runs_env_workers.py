@@ -16,18 +16,18 @@ from supple.registry.errors import RunError, UsageError
 from supple.scripts.main import dispatch
 
 PPO = shlex.split(
-    "train ppo --sequence hopper,walker2d --steps-per-task 512 --num-envs 4 --rollout-steps 64 --epochs 1 "
-    "--hidden 8 --adapter 8 --checkpoint-every 256 --measure-every 512 --eval-episodes 1 --restart-episodes True "
-    '--shift "friction(low=0.5,high=2,over=400) + offset(scale=0.1)"'
+    "train ppo --sequence hopper,walker2d --steps-per-task 256 --num-envs 4 --rollout-steps 32 --epochs 1 "
+    "--hidden 8 --adapter 8 --checkpoint-every 128 --measure-every 256 --eval-episodes 1 --restart-episodes True "
+    '--shift "friction(low=0.5,high=2,over=200) + offset(scale=0.1)"'
 )
 REPLAY = "--learning-starts 40 --replay-size 400 --batch-size 4 --replay-ratio 0.1 --device cpu --eval-episodes 1"
 SAC = shlex.split(
-    "train sac --env Pendulum-v1 --steps 480 --num-envs 3 --checkpoint-every 240 --measure-every 240 "
-    f"--max-episode-steps 50 --actor-width 8 --critic-width 8 --critic-blocks 1 {REPLAY}"
+    "train sac --env Pendulum-v1 --steps 240 --num-envs 3 --checkpoint-every 120 --measure-every 240 "
+    f"--max-episode-steps 30 --actor-width 8 --critic-width 8 --critic-blocks 1 {REPLAY}"
 )
 DQN = shlex.split(
-    "train dqn --env asterix --steps 480 --num-envs 3 --checkpoint-every 240 --measure-every 240 "
-    f"--max-frames 80 --hidden 8 {REPLAY}"
+    "train dqn --env asterix --steps 240 --num-envs 3 --checkpoint-every 120 --measure-every 240 "
+    f"--max-frames 80 --hidden 8 --encoder nature(channels=[4,4,4]) {REPLAY}"
 )
 
 
@@ -40,7 +40,7 @@ def test_runs_are_the_same_in_any_number_of_processes_and_after_kills(
     if arguments is DQN:
         pytest.importorskip("ale_py", reason="ale-py is an extra")
     killed(arguments, tmp_path / "one")
-    workers, deaths = ("2", [512]) if arguments is PPO else ("1", [])  # splitting and resuming are the same for all
+    workers, deaths = ("2", [256]) if arguments is PPO else ("1", [])  # splitting and resuming are the same for all
     killed([*arguments, "--env-workers", workers], tmp_path / "other", *deaths)
     same.assert_runs(tmp_path / "other", tmp_path / "one")
 

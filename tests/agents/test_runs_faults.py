@@ -25,12 +25,12 @@ from supple.scripts.cli.training import finish_run
 pytestmark = pytest.mark.slow
 
 ID = "Wrong-v0"
-FAIL_AT = 75  # steps of each of the two copies: a checkpoint lies behind
+FAIL_AT = 40  # steps of each of the two copies: a checkpoint lies behind
 COMMON: dict[str, Any] = {
-    "env": ID, "steps": 200, "num_envs": 2, "checkpoint_every": 100, "measure_every": 200, "eval_episodes": 0,
+    "env": ID, "steps": 100, "num_envs": 2, "checkpoint_every": 50, "measure_every": 100, "eval_episodes": 0,
 }  # fmt: skip
 REPLAY: dict[str, Any] = {
-    "learning_starts": 90, "replay_size": 200, "batch_size": 8, "replay_ratio": 0.1, "device": "cpu",
+    "learning_starts": 45, "replay_size": 200, "batch_size": 8, "replay_ratio": 0.1, "device": "cpu",
 }  # fmt: skip
 AGENTS: dict[str, Callable[..., AgentSettings]] = {
     "ppo": lambda **own: PPOSettings(
@@ -64,7 +64,7 @@ class Wrong(gym.Env):
 
     def step(self, action):
         self.count += 1
-        right = self.np_random.uniform(-1, 1, 3).astype(np.float32), 1.0, False, self.count % 25 == 0, {}
+        right = self.np_random.uniform(-1, 1, 3).astype(np.float32), 1.0, False, self.count % 5 == 0, {}
         return Wrong.wrong(*right) if Wrong.where == "step" and Wrong.wrong and self.count == FAIL_AT else right
 
     def close(self):
@@ -180,20 +180,20 @@ def test_a_fault_ends_the_run_in_one_line_and_the_run_can_go_on(
     with pytest.raises(RunError) as error:
         go_on(run)
     text = str(error.value)
-    came = 200 if wrong.where == "close" else 2 * FAIL_AT - 2
+    came = 100 if wrong.where == "close" else 2 * FAIL_AT - 2
     assert text.startswith(f"{ID} after {came} steps of the run: ")
     assert message in text
     assert "\n" not in text
     assert text.endswith(message)
     wrong.wrong = None
     go_on(run)
-    assert max(steps_of(run)) == 200
+    assert max(steps_of(run)) == 100
 
 
 def test_the_message_of_a_fault_says_from_which_step_the_run_can_be_resumed(tmp_path: Path, wrong: type[Wrong]) -> None:
     wrong.wrong = raising(OSError("no port"))
     run = begin(tmp_path, "ppo")
-    with pytest.raises(RunError, match=f"no port; .*`supple resume {run}` continues from step 100$"):
+    with pytest.raises(RunError, match=f"no port; .*`supple resume {run}` continues from step 50$"):
         finish_run(run, open_run(run))
 
 
@@ -236,9 +236,9 @@ def test_an_episode_that_never_ends_does_not_hold_up_an_evaluation(
 @pytest.mark.parametrize(
     ("name", "wrong_part", "code", "message"),
     [
-        ("step has no disk", None, 1, f"supple: {ID} after 148 steps of the run: step() raised OSError: [Errno 28]"),
-        ("step leaves", None, 1, f"supple: {ID} after 148 steps of the run: step() raised SystemExit: 3"),
-        (None, giving(reward=np.nan), 0, f"supple: {ID} after 150 steps of the run: the physics exploded"),
+        ("step has no disk", None, 1, f"supple: {ID} after 78 steps of the run: step() raised OSError: [Errno 28]"),
+        ("step leaves", None, 1, f"supple: {ID} after 78 steps of the run: step() raised SystemExit: 3"),
+        (None, giving(reward=np.nan), 0, f"supple: {ID} after 80 steps of the run: the physics exploded"),
     ],
 )
 def test_the_command_line_reports_a_fault_in_one_line_and_resumes_where_it_can(

@@ -12,19 +12,19 @@ from supple.scripts import compare, train
 
 EWC = "ewc(strength=5,samples=16)"
 PPO = shlex.split(
-    "ppo --sequence inverted_pendulum,inverted_double_pendulum --steps-per-task 512 --num-envs 4 --rollout-steps 32 "
-    "--minibatch-size 64 --epochs 2 --hidden 16 16 --adapter 16 --checkpoint-every 200 --measure-every 256 "
+    "ppo --sequence inverted_pendulum,inverted_double_pendulum --steps-per-task 256 --num-envs 4 --rollout-steps 32 "
+    "--minibatch-size 64 --epochs 2 --hidden 16 16 --adapter 16 --checkpoint-every 100 --measure-every 128 "
     "--eval-episodes 1 --activation rand_smooth_leaky"
 )
 SAC = shlex.split(
-    "sac --sequence inverted_pendulum,inverted_pendulum --steps-per-task 160 --num-envs 2 --learning-starts 20 "
+    "sac --sequence inverted_pendulum,inverted_pendulum --steps-per-task 80 --num-envs 2 --learning-starts 20 "
     "--replay-size 400 --batch-size 8 --actor-width 8 --critic-width 8 --critic-blocks 1 --replay-ratio 0.5 "
-    "--eval-episodes 1 --checkpoint-every 120 --measure-every 80 --activation rand_smooth_leaky --device cpu "
+    "--eval-episodes 1 --checkpoint-every 60 --measure-every 80 --activation rand_smooth_leaky --device cpu "
     "--compile off"
 )
 DQN = shlex.split(
-    "dqn --sequence asterix,beam_rider --steps-per-task 80 --num-envs 2 --learning-starts 40 --replay-size 400 "
-    "--batch-size 4 --hidden 16 --exploration-steps 60 --target-period 40 --replay-ratio 0.25 --max-frames 120 "
+    "dqn --sequence CartPole-v1,CartPole-v1 --steps-per-task 80 --num-envs 2 --learning-starts 40 --replay-size 400 "
+    "--batch-size 4 --widths 8 8 --exploration-steps 60 --target-period 40 --replay-ratio 0.25 "
     "--eval-episodes 1 --checkpoint-every 40 --measure-every 80 --activation rand_smooth_leaky --device cpu"
 )
 
@@ -34,8 +34,6 @@ DQN = shlex.split(
 def test_a_fork_at_the_end_of_a_task_equals_the_whole_run_with_the_hook(
     here: Any, same: Any, tmp_path: Path, agent: list[str]
 ) -> None:
-    if agent is DQN:
-        pytest.importorskip("ale_py", reason="ale-py is an extra")
     whole, forked = tmp_path / "whole", tmp_path / "forked"
     train.main([*agent, "--hook", EWC, "--out", str(whole)])
     with here():

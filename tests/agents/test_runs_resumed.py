@@ -59,8 +59,9 @@ def test_same_seed_gives_the_same_run_and_another_seed_another(
 ) -> None:
     assert nursery.run(*RUN, "--out", folder / "again") == 0
     same.assert_runs(folder / "again", reference)
-    assert nursery.run(*RUN, "--seed", 1, "--out", folder / "other") == 0
-    assert (folder / "other/episodes.jsonl").read_bytes() != (reference / "episodes.jsonl").read_bytes()
+    assert nursery.run(*RUN, "--seed", 1, "--cycles", 1, "--out", folder / "other") == 0
+    begun = [same.log(run, "episodes").splitlines()[:4] for run in (folder / "other", reference)]
+    assert begun[0] != begun[1]
 
 
 def test_a_run_killed_before_changes_of_files_resumes_to_the_same_bytes(
@@ -71,7 +72,7 @@ def test_a_run_killed_before_changes_of_files_resumes_to_the_same_bytes(
     while True:
         known = (run / "config.json").exists()
         args = ["resume", run] if known else [*RUN, "--out", run]
-        at += moments.randint(1, 4)
+        at += moments.randint(6, 11)
         code = nursery.run(*args, die_at=at)
         if code == 0:
             break
@@ -81,13 +82,12 @@ def test_a_run_killed_before_changes_of_files_resumes_to_the_same_bytes(
     same.assert_runs(run, reference)
 
 
-@pytest.mark.parametrize("seed", [0, 1])
 def test_a_run_killed_at_random_moments_resumes_to_the_same_bytes(
-    nursery: Any, same: Any, reference: Path, folder: Path, seed: int
+    nursery: Any, same: Any, reference: Path, folder: Path
 ) -> None:
-    moments, run, kills = random.Random(seed), folder / f"random-{seed}", 0
+    moments, run, kills = random.Random(0), folder / "random", 0
     assert nursery.run(*RUN, "--out", run, first=partial(die_when, (run / "config.json").exists)) == -signal.SIGKILL
-    while code := nursery.run("resume", run, first=partial(die_after, 1.5**kills * moments.uniform(0.1, 0.2))):
+    while code := nursery.run("resume", run, first=partial(die_after, 2**kills * moments.uniform(0.1, 0.2))):
         assert code == -signal.SIGVTALRM, nursery.stderr()
         kills += 1
     assert kills
@@ -139,7 +139,7 @@ def test_full_disk_is_one_line_and_training_goes_on_when_there_is_room(
         pytest.skip("a small file system can only be mounted by root")
     try:
         run, ballast, refused = disk / "run", disk / "ballast", 0
-        for pages in (0, 1, 3, 8, 16, 24, 1000):
+        for pages in (0, 1, 8, 24, 1000):
             leave_pages(disk, ballast, pages)
             code = nursery.run(*(["resume", run] if run.exists() else [*RUN, "--out", run]))
             if code == 0:

@@ -17,17 +17,17 @@ from supple.experiments.api import compare
 from supple.registry.errors import UsageError
 
 SEEDS = (3, 8, 5)
-COMMON: dict[str, Any] = {"num_envs": 2, "measure_every": 60, "eval_episodes": 2, "checkpoint_every": 120, "cycles": 2}
+COMMON: dict[str, Any] = {"num_envs": 2, "measure_every": 60, "eval_episodes": 2, "checkpoint_every": 60, "cycles": 2}
 KINDS = ("ppo", "dqn", "sac")
 
 
 def settings(name: str, **own: Any) -> AgentSettings:
-    made: dict[str, Any] = {**COMMON, "steps_per_task": 240, **own}
+    made: dict[str, Any] = {**COMMON, "steps_per_task": 120, **own}
     shifted = made["cycles"] > 1
     if name == "ppo":
         small = {"env": "CartPole-v1", "rollout_steps": 20, "minibatch_size": 10, "epochs": 2, "hidden": (16, 16)}
         return PPOSettings(
-            **{"shift": "offset(scale=2,over=100)" if shifted else None, "compile": "off", **small, **made}
+            **{"shift": "offset(scale=2,over=50)" if shifted else None, "compile": "off", **small, **made}
         )
     if name == "dqn":
         small = {
@@ -37,7 +37,7 @@ def settings(name: str, **own: Any) -> AgentSettings:
         return DQNSettings(**{"shift": "offset(scale=2)", "device": "cpu", **small, **made})
     small = {
         "env": "Pendulum-v1", "learning_starts": 40, "replay_size": 300, "batch_size": 8, "network": "mlp",
-        "hidden": (16, 16), "replay_ratio": 0.5,
+        "hidden": (16, 16), "replay_ratio": 0.5, "max_episode_steps": 30,
     }  # fmt: skip
     return SACSettings(**{"shift": "offset(scale=0.5)", "device": "cpu", "compile": "off", **small, **made})
 
@@ -73,7 +73,7 @@ def test_each_member_of_a_stack_trains_as_its_run_alone(name: str, tmp_path: Pat
 
 
 def test_a_stack_and_a_run_alone_measure_the_same_costly_metrics(tmp_path: Path) -> None:
-    own = {"cycles": 1, "curvature": True, "measure_every": 240}
+    own = {"cycles": 1, "curvature": True, "measure_every": 120}
     stack, alone = (train("ppo", tmp_path / str(len(seeds)), seeds, **own) for seeds in (SEEDS[:2], SEEDS[:1]))
     assert "agent/lambda_max" in rows(alone, "metrics")[0]
     require_alike(rows(stack, "metrics", SEEDS[0])[:1], rows(alone, "metrics")[:1], 2e-2)
@@ -89,7 +89,7 @@ def test_members_draw_random_activations_as_if_alone(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", KINDS)
 def test_a_resumed_stack_is_the_uninterrupted_one(name: str, same: Any, tmp_path: Path) -> None:
-    hooks = ("fire@task", "redo(tau=0.5)@every:100", "snp@0.6")
+    hooks = ("fire@task", "redo(tau=0.5)@every:50", "snp@0.6")
     run = train(name, tmp_path / "run", SEEDS, hook=hooks)
     again = tmp_path / "again"
     shutil.copytree(run, again)
@@ -103,7 +103,7 @@ def test_a_resumed_stack_is_the_uninterrupted_one(name: str, same: Any, tmp_path
 @pytest.mark.parametrize("name", KINDS)
 def test_arms_of_stacks_begin_at_the_identical_state(name: str, tmp_path: Path) -> None:
     folder = tmp_path / "c" / "seeds-3-8-5"
-    compare(name, settings(name, stack=3), ["none", "fire@240"], out=tmp_path / "c", seeds=SEEDS, fork_at=0.5)
+    compare(name, settings(name, stack=3), ["none", "fire@120"], out=tmp_path / "c", seeds=SEEDS, fork_at=0.5)
     whole = train(name, tmp_path / "whole", SEEDS)
     for seed in SEEDS:
         arm, trunk = (rows(folder / part, "episodes", seed) for part in ("none", "trunk"))

@@ -14,8 +14,8 @@ from supple.scripts.cli.options import parse_request
 pytestmark = pytest.mark.slow
 
 SETTINGS = shlex.split(
-    "ppo --sequence inverted_pendulum,inverted_double_pendulum --steps-per-task 512 --num-envs 4 --rollout-steps 32 "
-    "--minibatch-size 64 --epochs 2 --hidden 16 16 --adapter 16 --measure-every 256 --eval-episodes 0"
+    "ppo --sequence inverted_pendulum,inverted_double_pendulum --steps-per-task 256 --num-envs 4 --rollout-steps 32 "
+    "--minibatch-size 64 --epochs 2 --hidden 16 16 --adapter 16 --measure-every 128 --eval-episodes 0"
 )
 RATES = {"1e-4": "0.0001", "1e-3": "0.001"}  # as typed, and as folders and arms are named
 
@@ -45,8 +45,8 @@ def test_each_variant_has_a_trunk_and_is_what_a_run_with_its_settings_is(
         assert [config["settings"]["learning_rate"] for config in configs.values()] == [float(typed)] * 3
         assert [config["variant"] for config in configs.values()] == [{"learning_rate": float(typed)}] * 3
         assert (configs["trunk"]["stop_step"], configs["fire"]["start_step"], configs["fire"]["arm"]) == (
-            512,
-            512,
+            256,
+            256,
             "fire",
         )
         ends += [same.last_state(folder / name) for name in ("none", "fire")]
@@ -60,7 +60,7 @@ def test_its_report_names_every_arm_after_its_variant(varied: Path, tmp_path: Pa
     assert data.notes == []
     for name, [run] in data.arms.items():
         assert run.config["settings"]["learning_rate"] == float(name.split("=")[1].split(" ")[0])
-        assert {row["step"] for row in run.metrics} == {256, 512, 768, 1024}  # of its trunk, and its own
+        assert {row["step"] for row in run.metrics} == {128, 256, 384, 512}  # of its trunk, and its own
     paths = build_report(varied, out=tmp_path)
     page, scores = paths.html.read_text(), json.loads(paths.scores.read_text())
     assert list(scores["arms"]) == names

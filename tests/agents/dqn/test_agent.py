@@ -27,6 +27,7 @@ NO_HOOKS = HookDriver([], {}, lambda **_: None, 1)
 def agent_with(**changes: Any) -> DQN:
     values: dict[str, Any] = {
         "env": "a", "steps": 1_000, "num_envs": 2, "hidden": 16, "batch_size": 8, "replay_size": 400,
+        "encoder": "nature(channels=[8,8,8])",
         "learning_starts": 0, "exploration_steps": 100, "target_period": 1_000, "device": "cpu", **changes,
     }  # fmt: skip
     return DQN(DQNSettings(**values), {"a": PIXELS})
@@ -191,7 +192,7 @@ def test_a_gradient_step_is_that_of_stable_baselines3(monkeypatch: pytest.Monkey
         observation_space = gym.spaces.Box(0, 255, (4, 36, 36), np.uint8)
         action_space = gym.spaces.Discrete(3)
 
-    agent = agent_with(hidden=512, batch_size=32, replay_size=400, learning_rate=1e-3)
+    agent = agent_with(encoder="nature", hidden=512, batch_size=32, replay_size=400, learning_rate=1e-3)
     steps = begun(agent)
     live(agent, steps, 20)
     for p in agent.target.parameters():
@@ -343,7 +344,7 @@ def test_an_agent_continues_from_its_state_bit_for_bit(changes: tuple[str, ...])
     agent = agent_with(activation="rand_smooth_leaky")
     steps = begun(agent)
     torch.manual_seed(3)
-    live(agent, steps, 25)
+    live(agent, steps, 12)
     for intervention in hooks_for(agent, *changes):
         intervention.apply(agent.learner)
         live(agent, steps, 5)
@@ -354,7 +355,7 @@ def test_an_agent_continues_from_its_state_bit_for_bit(changes: tuple[str, ...])
 
     def go_on(one: DQN) -> tuple[list[torch.Tensor], dict[str, float]]:
         torch.set_rng_state(random)
-        live(one, begun(one, seed=9), 30)
+        live(one, begun(one, seed=9), 12)
         for intervention in hooks_for(one, "redo", "reset:toward=fresh"):
             intervention.apply(one.learner)
         live(one, world(seed=10), 5)

@@ -32,7 +32,7 @@ KINDS: dict[str, tuple[Any, dict[str, Any]]] = {
     "spectral": (VECTORS, {"normalization": "spectral", "max_grad_norm": 0.1, "initialization": "pytorch"}),
     "random": (VECTORS, {"activation": "rand_smooth_leaky", "double_q": True, "softmax_values": True}),
     "slopes": (VECTORS, {"activation": "prelu(granularity=global)", "target_period": 10, "replay_ratio": 1.5}),
-    "images": (IMAGES, {"hidden": 8, "normalization": "layer", "batch_size": 2}),
+    "images": (IMAGES, {"hidden": 8, "encoder": "nature(channels=[8,8,8])", "normalization": "layer", "batch_size": 2}),
     "minatar": (ROWS_OF_IMAGES, {"hidden": 8, "encoder": "minatar(channels=[4])", "normalization": "layer"}),
     "rmsprop": (VECTORS, {"optimizer": "rmsprop", "weight_decay": 0.01, "max_grad_norm": 0.1, "double_q": True}),
 }
@@ -126,11 +126,8 @@ def test_first_updates_are_those_alone(kind: str) -> None:
 @pytest.mark.parametrize(
     ("kind", "hooks"),
     [
-        ("random", ("fire@0.4",)),
         ("images", ("fire@0.4", "redo(tau=0.9)@every:12")),
         ("random", ("snp(noise=0.01)@0.4", "l2_init(strength=0.01)")),
-        ("random", ("redo(tau=0.9)@every:12",)),
-        ("random", ("cbp(replacement_rate=0.05,maturity=2)",)),
         ("images", ("cbp(replacement_rate=0.05,maturity=2)",)),
         ("minatar", ("fire@0.4", "redo(tau=0.9)@every:12", "l2_init(strength=0.01)")),
         ("minatar", ("cbp(replacement_rate=0.05,maturity=2)", "snp(noise=0.01)@0.4")),
@@ -152,7 +149,7 @@ def test_a_stack_continues_from_its_state_bit_for_bit(kind: str, tmp_path: Path)
     whole, resumed = agent(kind, *SEEDS), agent(kind, *SEEDS)
     drivers, world = [attached(hooks, one) for one in (whole, resumed)], steps(kind)
     whole.begin_episodes(next(world).obs)
-    for _ in range(12):
+    for _ in range(8):
         live_once(whole, next(world), drivers[0])
     whole.numbers()
     live_once(whole, next(world), drivers[0])
@@ -163,7 +160,7 @@ def test_a_stack_continues_from_its_state_bit_for_bit(kind: str, tmp_path: Path)
     first = next(world)
     whole.begin_episodes(first.obs)
     resumed.begin_episodes(first.obs)
-    for _ in range(8):
+    for _ in range(5):
         result = next(world)
         for one, driver in zip((whole, resumed), drivers, strict=True):
             live_once(one, result, driver)

@@ -23,7 +23,8 @@ pytest.importorskip("ale_py", reason="ale-py is an extra")
 
 GAME = shlex.split(
     "dqn --env asterix --steps 240 --num-envs 2 --learning-starts 60 --replay-size 150 --batch-size 4 --hidden 16 "
-    "--exploration-steps 60 --target-period 40 --replay-ratio 0.25 --max-frames 120 --eval-episodes 0 "
+    "--encoder nature(channels=[4,4,4]) --exploration-steps 60 "
+    "--target-period 40 --replay-ratio 0.25 --max-frames 120 --eval-episodes 0 "
     "--measure-every 120 --checkpoint-every 80 --activation rand_smooth_leaky --device cpu"
 )
 HOOKS = [word for hook in ("injection@0.4", "redo(tau=0.1)@every:90", "snp@0.7") for word in ("--hook", hook)]
@@ -42,6 +43,26 @@ def reference(nursery: Any, folder: Path) -> Path:
     """Return a run that is neither killed nor forked."""
     assert nursery.run(*RUN, "--out", folder / "reference") == 0, nursery.stderr()
     return folder / "reference"
+
+
+@pytest.fixture(scope="module")
+def evaluated(nursery: Any, folder: Path) -> Path:
+    """Return the same run with evaluations, and with its frames in a file."""
+    (folder / "frames").mkdir()
+    more = ["--eval-every", 120, "--eval-episodes", 2, "--replay-folder", folder / "frames"]
+    assert nursery.run(*RUN, *more, "--out", folder / "evaluated") == 0, nursery.stderr()
+    return folder / "evaluated"
+
+
+@pytest.fixture(scope="module")
+def ratios(nursery: Any, folder: Path) -> dict[float, Path]:
+    """Return runs by replay ratio: the first has two threads, the second another seed."""
+    runs = {0.25: ["--threads", 2], 4: ["--seed", 1]}
+    sizes = ["--steps", 80, "--measure-every", 40]
+    for ratio, own in runs.items():
+        words = ["train", *GAME, *sizes, "--replay-ratio", ratio, *own, "--out", folder / str(ratio)]
+        assert nursery.run(*words) == 0, nursery.stderr()
+    return {ratio: folder / str(ratio) for ratio in runs}
 
 
 def lines(run: Path, log: str) -> list[dict[str, Any]]:
@@ -70,7 +91,7 @@ def test_a_run_killed_before_changes_of_files_resumes_to_the_same_bytes(
     run, moments, kills = folder / "file-by-file", random.Random(0), 0
     while True:
         args = ["resume", run] if (run / "config.json").exists() else [*RUN, "--out", run]
-        code = nursery.run(*args, die_at=1 + 45 * kills + moments.randrange(45))
+        code = nursery.run(*args, die_at=1 + 70 * kills + moments.randrange(70))
         if code == 0:
             break
         assert code == -signal.SIGKILL, nursery.stderr()
@@ -84,32 +105,32 @@ def test_a_run_killed_at_random_moments_resumes_to_the_same_bytes(
 ) -> None:
     run, moments, kills = folder / "random", random.Random(0), 0
     assert nursery.run(*RUN, "--out", run, first=partial(die_when, (run / "config.json").exists)) == -signal.SIGKILL
-    while code := nursery.run("resume", run, first=partial(die_after, 2**kills * moments.uniform(0.3, 0.6))):
+    while code := nursery.run("resume", run, first=partial(die_after, 3**kills * moments.uniform(0.4, 0.8))):
         assert code == -signal.SIGVTALRM, nursery.stderr()
         kills += 1
     assert kills
     same.assert_runs(run, reference)
 
 
-def test_same_seed_gives_the_same_run_also_with_frames_in_a_file(
-    nursery: Any, same: Any, reference: Path, folder: Path
+def test_same_seed_gives_the_same_run_also_evaluated_and_with_frames_in_a_file(
+    same: Any, reference: Path, evaluated: Path, folder: Path
 ) -> None:
-    frames = folder / "frames"
-    frames.mkdir()
-    assert nursery.run(*RUN, "--replay-folder", frames, "--out", folder / "again") == 0, nursery.stderr()
-    same.assert_runs(folder / "again", reference)
-    assert list(frames.iterdir()) == []
+    same.assert_states(evaluated, reference)
+    for log in ("episodes", "events"):
+        assert same.log(evaluated, log) == same.log(reference, log)
+    measured = [row for row in same.log(evaluated, "metrics").splitlines() if b"eval/" not in row]
+    assert measured == same.log(reference, "metrics").splitlines()
+    assert list((folder / "frames").iterdir()) == []
 
 
 def test_the_number_of_threads_leaves_the_games_alone_and_another_seed_does_not(
-    nursery: Any, same: Any, reference: Path, folder: Path
+    same: Any, reference: Path, ratios: dict[float, Path]
 ) -> None:
     """Up to the first gradient step: PyTorch's threads, which --threads sets too, may add up in another order."""
-    for name, options in {"threads": ["--threads", 2], "seed": ["--seed", 1]}.items():
-        assert nursery.run("train", *GAME, "--steps", 64, *options, "--out", folder / name) == 0
     begun = same.log(reference, "episodes").splitlines()[:2]
-    assert same.log(folder / "threads", "episodes").splitlines() == begun
-    assert same.log(folder / "seed", "episodes").splitlines() != begun
+    threads, seed = (same.log(ratios[ratio], "episodes").splitlines()[:2] for ratio in (0.25, 4))
+    assert threads == begun
+    assert seed != begun
 
 
 # -- comparisons -------------------------------------------------------------------------------------------
@@ -118,7 +139,7 @@ def test_the_number_of_threads_leaves_the_games_alone_and_another_seed_does_not(
 @pytest.fixture(scope="module")
 def whole(here: Any, folder: Path) -> Path:
     """Return a comparison that is not killed, in this process."""
-    arms = [word for arm in ("none", "fire", "injection") for word in ("--arm", arm)]
+    arms = [word for arm in ("none", "injection") for word in ("--arm", arm)]
     with here():
         dispatch([*COMPARE, *arms, "--jobs", "1", "--out", str(folder / "whole")])
     return folder / "whole/seed-0"
@@ -140,7 +161,7 @@ def test_arms_share_the_files_of_their_trunks_memory(whole: Path) -> None:
     at_fork = whole / "trunk/checkpoints/000000000080"
     inodes = {file.stat().st_ino for file in at_fork.glob("rows-*")}
     assert len(inodes) == 4  # two environments, two checkpoints
-    for arm in ("none", "fire", "injection"):
+    for arm in ("none", "injection"):
         files = list((whole / arm / "checkpoints/000000000160").glob("rows-*"))
         assert inodes < {file.stat().st_ino for file in files}
         assert len(files) == 8
@@ -165,19 +186,13 @@ def test_a_killed_comparison_resumes_to_the_same_end(
 # -- what is logged ----------------------------------------------------------------------------------------
 
 
-def test_evaluations_leave_the_run_as_it_was_and_are_normalised_by_the_scores_of_the_table(
-    nursery: Any, same: Any, reference: Path, folder: Path
-) -> None:
+def test_evaluations_are_normalised_by_the_scores_of_the_table(evaluated: Path) -> None:
     """At every multiple of --eval-every and at the end. Asterix: random play 210.0, a human 8503.3."""
-    run = folder / "evaluated"
-    assert nursery.run(*RUN, "--eval-every", 160, "--eval-episodes", 2, "--out", run) == 0
-    rows = [row for row in lines(run, "metrics") if "eval/return" in row]
-    assert [row["step"] for row in rows] == [160, 240]
+    rows = [row for row in lines(evaluated, "metrics") if "eval/return" in row]
+    assert [row["step"] for row in rows] == [120, 240]
     for row in rows:
         assert row["eval/return"] % 25 == 0  # the mean of two
         assert row["eval/human_normalized"] == pytest.approx((row["eval/return"] - 210.0) / (8503.3 - 210.0))
-    same.assert_states(run, reference)
-    assert same.log(run, "episodes") == same.log(reference, "episodes")
 
 
 def test_returns_are_the_games_own_while_rewards_are_clipped(reference: Path) -> None:
@@ -188,15 +203,13 @@ def test_returns_are_the_games_own_while_rewards_are_clipped(reference: Path) ->
     assert json.loads((reference / "config.json").read_text())["settings"]["clip_rewards"]
 
 
-@pytest.mark.parametrize(("ratio", "updates"), [(0.25, 10), (4, 160)])
+@pytest.mark.parametrize(("ratio", "updates"), [(0.25, 5), (4, 80)])
 def test_replay_ratio_is_gradient_steps_per_environment_step(
-    nursery: Any, tmp_path: Path, ratio: float, updates: int
+    ratios: dict[float, Path], ratio: float, updates: int
 ) -> None:
-    sizes = ["--steps", 80, "--learning-starts", 40, "--measure-every", 50]
-    assert nursery.run("train", *GAME, *sizes, "--replay-ratio", ratio, "--out", tmp_path / "run") == 0
-    rows = lines(tmp_path / "run", "metrics")
-    assert [row["step"] for row in rows] == [50, 80]
-    assert sum(row["updates"] for row in rows) == updates
+    rows = lines(ratios[ratio], "metrics")
+    assert [row["step"] for row in rows] == [40, 80]
+    assert sum(row["updates"] for row in rows[1:]) == updates
 
 
 def test_games_with_equal_actions_make_a_stream(nursery: Any, tmp_path: Path) -> None:

@@ -14,9 +14,9 @@ from supple.engine.runs import prepare
 from supple.engine.spec import RunSpec
 
 RUN = shlex.split(
-    "train dqn --env CartPole-v1 --steps 800 --num-envs 2 --learning-starts 60 --replay-size 150 --batch-size 4 "
-    "--widths 16 8 --exploration-steps 60 --target-period 40 --replay-ratio 0.5 --eval-episodes 1 --measure-every 300 "
-    "--checkpoint-every 200 --double-q True --normalization spectral --device cpu --hook injection@0.4 --hook fire@0.7"
+    "train dqn --env CartPole-v1 --steps 400 --num-envs 2 --learning-starts 60 --replay-size 100 --batch-size 4 "
+    "--widths 16 8 --exploration-steps 60 --target-period 40 --replay-ratio 0.5 --eval-episodes 1 --measure-every 150 "
+    "--checkpoint-every 100 --double-q True --normalization spectral --device cpu --hook injection@0.4 --hook fire@0.7"
 )
 
 
@@ -61,5 +61,5 @@ def test_dqn_learns_from_one_hot_observations(normalization: str, tmp_path: Path
 def test_a_killed_run_resumes_to_the_same_bytes(killed: Any, same: Any, tmp_path: Path, more: str) -> None:
     words = [*RUN, *shlex.split(more)]
     killed(words, tmp_path / "reference")
-    killed(words, tmp_path / "killed", 200, 400)
+    killed(words, tmp_path / "killed", 100, 200)
     same.assert_runs(tmp_path / "killed", tmp_path / "reference")

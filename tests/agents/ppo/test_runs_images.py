@@ -46,8 +46,9 @@ def trained(folder: Path, chosen: PPOSettings) -> Path:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("env", ["Column-v0", "ColumnAndTime-v0"])
-@pytest.mark.parametrize("seeds", [(), ("--seeds", "0", "1")], ids=["alone", "stack"])
+@pytest.mark.parametrize(
+    ("env", "seeds"), [("Column-v0", ()), ("ColumnAndTime-v0", ("--seeds", "0", "1"))], ids=["alone", "stack"]
+)
 def test_a_killed_run_resumes_to_the_same_bytes(
     killed: Any, same: Any, tmp_path: Path, env: str, seeds: tuple[str, ...]
 ) -> None:

@@ -89,7 +89,7 @@ def changed(before: dict[str, Tensor], after: dict[str, Tensor]) -> list[str]:
 def trained(**changes: Any) -> tuple[SAC, Iterator[StepResult]]:
     agent = agent_with(**changes)
     steps = begun(agent)
-    live(agent, steps, 30)
+    live(agent, steps, 15)
     return agent, steps
 
 

@@ -49,7 +49,7 @@ def test_random_actions_fill_the_whole_box(small: Any) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(bounds=st.lists(st.tuples(*[st.floats(-1e4, 1e4, width=32)] * 2).map(sorted), min_size=1, max_size=4))
 def test_actions_stay_in_the_box_to_the_last_bit(small: Any, bounds: list[tuple[float, float]]) -> None:
     """A saturated tanh is ±1: that is a bound of the box, which rounding must not pass."""
@@ -156,7 +156,7 @@ def test_truncated_transitions_bootstrap_from_the_true_last_observation_terminat
 def test_replay_ratio_is_gradient_steps_per_decision(small: Any, ratio: float, num_envs: int) -> None:
     agent = small.agent_with(num_envs=num_envs, replay_ratio=ratio, learning_starts=6)
     steps = small.begun(agent)
-    for decided in range(num_envs, 46, num_envs):
+    for decided in range(num_envs, 28, num_envs):
         small.live(agent, steps, 1)
         assert agent.experience.taken == int(round(ratio * max(0, decided - 6), 6))
     for learner in agent._all_learners().values():
