@@ -36,7 +36,7 @@ NEEDED = (  # imported late, by each process anew unless they are here before it
     *("sympy", "scipy.stats", "torch._dynamo", "mujoco", "gymnasium.envs.mujoco", "tensorboard.compat.proto.event_pb2"),
     *("supple.agents.ppo.work", "supple.agents.dqn.work", "supple.agents.sac.work", "supple.agents.report.scores"),
 )
-LONGEST = ("zoo/test_zoo.py", "test_launchers.py", "test_conformance.py", "vision/test_work.py")  # half a minute and more
+LONGEST = ("test_zoo.py", "test_launchers.py", "test_conformance.py", "vision/test_work.py")  # half a minute and more
 SLOW_FILE = re.compile(r"^pytestmark = \[?\s*pytest\.mark\.slow\b", re.MULTILINE)
 
 gc.disable()  # until all files are imported: see pytest_collection_finish
