@@ -5,7 +5,7 @@ Python's lock and therefore on several threads. Then observations, rewards and t
 at once.
 
 MuJoCo's own `rollout` is not used. It returns states without the constraint solver's warm start, which the next step
-needs for equal bits, and without quantities that some rewards read (docs/reference/benchmarks.md).
+needs for equal bits, and without quantities that some rewards read.
 """
 
 from collections.abc import Mapping, Sequence
