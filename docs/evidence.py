@@ -49,7 +49,7 @@ AT_SIZE = ("reproduced", "not reproduced")  # of runs at the paper's size, or of
 VERDICTS = ("reproduced", "reproduced in part", "not reproduced", "not reproduced at this size", "not tried")
 
 
-class Rows(list[Any]):
+class ScoreRows(list[Any]):
     """Rows of a scores file. A step that names an entry is applied to each of them."""
 
 
@@ -92,7 +92,7 @@ class Measured:
 
 
 @dataclass(frozen=True)
-class Claim:
+class PaperClaim:
     """A claim of a paper, and what supple measured of it.
 
     where: Table, figure or section of the paper.
@@ -138,7 +138,7 @@ def groups(source: str) -> dict[str, Measured]:
     """Return what a source finds, by group."""
     file, way = source.split(": ", 1)
     text = (RESULTS / file).read_text(encoding="utf-8")
-    whole = Rows(map(json.loads, text.splitlines())) if file.endswith(".jsonl") else json.loads(text)
+    whole = ScoreRows(map(json.loads, text.splitlines())) if file.endswith(".jsonl") else json.loads(text)
     return {
         group: Measured(found if isinstance(found, list) else [found])
         for group, found in _walk(whole, way.split(" / "))
@@ -155,8 +155,10 @@ def _walk(node: Any, steps: Sequence[str], group: str = "") -> Iterator[tuple[st
     elif step.startswith("{"):
         parts = {}
         for row in node:
-            parts.setdefault(", ".join(str(_field(row, name)) for name in step[1:-1].split(", ")), Rows()).append(row)
-        if not isinstance(node, Rows):
+            parts.setdefault(", ".join(str(_field(row, name)) for name in step[1:-1].split(", ")), ScoreRows()).append(
+                row
+            )
+        if not isinstance(node, ScoreRows):
             parts = {name: found[0] if len(found) == 1 else found for name, found in parts.items()}
     else:
         parts = {"": _take(node, step)}
@@ -167,17 +169,17 @@ def _walk(node: Any, steps: Sequence[str], group: str = "") -> Iterator[tuple[st
 def _take(node: Any, step: str) -> Any:
     if step.startswith("["):
         wanted = [condition.split("=", 1) for condition in step[1:-1].split(", ")]
-        found = Rows(row for row in node if all(str(_field(row, name)) == value for name, value in wanted))
+        found = ScoreRows(row for row in node if all(str(_field(row, name)) == value for name, value in wanted))
         if not found:
             raise ValueError(f"{step}: no row has these values")
-        return found if isinstance(node, Rows) else found[0]
+        return found if isinstance(node, ScoreRows) else found[0]
     if step.startswith("welch "):
         name, *conditions = step.removeprefix("welch ").split(" [")
         return _welch(*(_take(_take(node, f"[{each}"), name) for each in conditions))
     if step == "median":
         return statistics.median(Measured(node).runs)
-    if isinstance(node, Rows):
-        return Rows(_take(row, step) for row in node)
+    if isinstance(node, ScoreRows):
+        return ScoreRows(_take(row, step) for row in node)
     if step.startswith("<="):
         return [_take(entry, step) for entry in node] if isinstance(node, list) else node <= float(step[2:])
     if "|" in step:
@@ -206,14 +208,14 @@ def _leaves(node: Any) -> Iterator[Any]:
         yield node
 
 
-def read() -> tuple[dict[str, dict[str, str]], list[Claim]]:
+def read() -> tuple[dict[str, dict[str, str]], list[PaperClaim]]:
     """Return the arXiv ids of papers, by section and paper, and the claims."""
     found = tomllib.loads(CLAIMS.read_text(encoding="utf-8"))
     sections = {paper: {paper: arxiv} for paper, arxiv in found["papers"].items()} | {"Other papers": found["field"]}
-    return sections, [Claim(**entry) for entry in found["claim"]]
+    return sections, [PaperClaim(**entry) for entry in found["claim"]]
 
 
-def counts(sections: dict[str, dict[str, str]], claims: Sequence[Claim]) -> str:
+def counts(sections: dict[str, dict[str, str]], claims: Sequence[PaperClaim]) -> str:
     """Return the number of claims by section and verdict, as a table of Markdown."""
     lines = [_row("", *VERDICTS), _row(*["---"] * (1 + len(VERDICTS)))]
     for name, ids in [*sections.items(), ("all", {claim.paper: "" for claim in claims})]:
@@ -222,13 +224,13 @@ def counts(sections: dict[str, dict[str, str]], claims: Sequence[Claim]) -> str:
     return "\n".join(lines)
 
 
-def refuted(claims: Sequence[Claim]) -> str:
+def refuted(claims: Sequence[PaperClaim]) -> str:
     """Return the claims that were not reproduced at the size of the paper, as a table of Markdown."""
     rows = [(claim.paper, f"[{claim.claim}]({claim.page})") for claim in claims if claim.verdict == AT_SIZE[1]]
     return "\n".join(_row(*cells) for cells in [("paper", f"claims that are {AT_SIZE[1]}"), ("---", "---"), *rows])
 
 
-def table(sections: dict[str, dict[str, str]], claims: Sequence[Claim]) -> str:
+def table(sections: dict[str, dict[str, str]], claims: Sequence[PaperClaim]) -> str:
     """Return all that is known of every claim, as CSV."""
     arxiv = {paper: number for ids in sections.values() for paper, number in ids.items()}
     text = io.StringIO()

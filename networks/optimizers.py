@@ -2,6 +2,7 @@
 
 import functools
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, cast, overload
 
@@ -22,12 +23,12 @@ WRAPPERS = {
 PLAIN = {"fused": True, "capturable": False, "amsgrad": False, "maximize": False, "differentiable": False}
 
 
-class OwnOptimizer(torch.optim.Optimizer):
+class OwnOptimizer(torch.optim.Optimizer, ABC):
     """An optimizer of this package, whose arithmetic is a method of its own."""
 
+    @abstractmethod
     def arithmetic(self) -> None:
         """Make a step along the `.grad` of each parameter that has one, without PyTorch's bookkeeping (see `step`)."""
-        raise NotImplementedError
 
     @overload
     def step(self, closure: None = None) -> None: ...

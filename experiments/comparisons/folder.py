@@ -96,12 +96,12 @@ def open_comparison(path: Path, jobs: int, warn: Warn = tell) -> Comparison:
     Raises UsageError if there is none, if the plug-ins are others, or if the memory does not suffice for so many runs.
     """
     comparison = read_comparison(path)
-    require_memory(path, comparison, jobs, warn)
+    require_continuable(path, comparison, jobs, warn)
     return comparison
 
 
 @keep_working_directory()
-def require_memory(path: Path, comparison: Comparison, jobs: int, warn: Warn) -> None:
+def require_continuable(path: Path, comparison: Comparison, jobs: int, warn: Warn) -> None:
     """Raise UsageError if memory does not suffice for `jobs` runs, RunError if the fork is impossible."""
     kind, settings = comparison.kind_row, comparison.settings
     with flushing_denormals(settings.torch_threads), Networks(kind, warn) as networks:

@@ -163,7 +163,7 @@ def open_sweep(path: Path, jobs: int = 1, warn: Warn = tell) -> Queue:
         comparison = comparisons.read_comparison(folder)
         queue = comparison.queue(folder, str(folder.relative_to(path)))
         if queue.left:
-            comparisons.require_memory(folder, comparison, jobs, warn)
+            comparisons.require_continuable(folder, comparison, jobs, warn)
         runs += queue
     return Queue(runs)
 
