@@ -1,7 +1,7 @@
 """The returns of an agent, or of random actions, on several tasks of a run."""
 
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from typing import Any, Protocol
 
 import numpy as np
@@ -31,8 +31,6 @@ class TestedWork(Protocol):
 
     def evaluation_seeds(self, seed: int, task: EnvTask, episodes: int) -> list[int]: ...
 
-    def naming_faults(self) -> AbstractContextManager[None]: ...
-
 
 def returns_on(
     work: TestedWork, tasks: Sequence[EnvTask], known: Mapping[int, list[float]] | None = None, random: bool = False
@@ -49,7 +47,7 @@ def returns_on(
         random: Whether actions are random, instead of those of the agent's evaluation policy.
 
     Raises:
-        EnvironmentFailed: An environment fails.
+        EnvironmentFault: An environment fails.
     """
     same = _first_alike(work.tasks)
     found = {same[index]: returns for index, returns in (known or {}).items()}
@@ -74,8 +72,7 @@ def _returns_together(work: TestedWork, env: str, tasks: Sequence[EnvTask], rand
     of_tasks = [work.worlds(task, episodes) for task in tasks]
     members = [slice(i * episodes, (i + 1) * episodes) for i in range(len(work.settings.members))]
     worlds = [world for own in members for worlds in of_tasks for world in worlds[own]]
-    with work.naming_faults():
-        return mean_returns(work, tasks, work.envs(work.settings, env, worlds), tasks[0].steps, random)
+    return mean_returns(work, tasks, work.envs(work.settings, env, worlds), tasks[0].steps, random)
 
 
 def mean_returns(

@@ -12,7 +12,6 @@ from ..engine.states import load_states, steps_of
 from ..envs import Flat, Padded, flatten, make_env
 from ..envs.fault import text_of
 from ..envs.guard import find_fault
-from ..registry import tell
 from ..registry.errors import RunError, UsageError
 from .evaluate import Member, evaluate
 from .games import is_game
@@ -44,7 +43,7 @@ class Trained:
     """
 
     def __init__(
-        self, path: str | Path, step: int | None = None, warn: Warn = tell, *, seed: int | None = None
+        self, path: str | Path, step: int | None = None, warn: Warn = print, *, seed: int | None = None
     ) -> None:
         folders = steps_of(Path(path))
         self.step = max(folders) if step is None else step

@@ -11,9 +11,9 @@ from gymnasium.error import DependencyNotInstalled
 from ..engine.loop import Warn
 from ..engine.states import load_states, steps_of
 from ..envs import EnvironmentFault, Envs
-from ..envs.fault import BLAMED, describe_error
 from ..envs.vector import Vector
 from ..experiments.history.data import ComparisonData, RunData
+from ..registry import one_line
 from ..registry.errors import RunError, UsageError
 from ..reports.figures.video import Pictures, Video, data_uri
 from ..reports.tables.cells import number
@@ -49,7 +49,7 @@ def _record_run(run: RunData, arm: str, note: Warn) -> list[Video]:
                 with _render_offscreen():
                     try:
                         recorded.append(_record_task(work, task, step, arm, run.seed))
-                    except BLAMED as error:  # environments and graphics drivers raise all kinds of exceptions
+                    except Exception as error:  # environments and graphics drivers raise all kinds of exceptions
                         note(f"{task.env}: no video, because {_explain(error)}")
     except (RunError, UsageError) as error:
         note(f"{run.path}: no video, because {error}")
@@ -105,7 +105,7 @@ def _explain(error: BaseException) -> str:
         return error.what
     if isinstance(error, ImportError | ValueError):
         return str(error)
-    return describe_error("rendering it", error)
+    return f"rendering it raised {one_line(error)}"
 
 
 @contextmanager

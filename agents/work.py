@@ -2,8 +2,7 @@
 
 import gc
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -21,7 +20,7 @@ from ..engine.work import Numbers, Work, crossed
 from ..envs import EnvironmentFault, Envs, EnvWorkers, WorkerVector, flatten, make_env, side_by_side
 from ..interventions import Learner
 from ..metrics import human_normalized
-from ..registry.errors import Diverged, EnvironmentFailed, RunError
+from ..registry.errors import Diverged, RunError
 from .agent import Agent
 from .episode_log import EpisodeLog
 from .games import is_game, make_games
@@ -152,14 +151,13 @@ class AgentWork(Work):
 
     def begin_segment(self, number: int, step: int) -> None:
         self.now = step
-        with self.naming_faults():
-            if self._envs is None:
-                self._envs = self._new_envs()
-            self._envs.progress(self._steps_of_task)
-            s = self.settings
-            seeds = [derive(seed, "episodes", number, i) for seed in s.members for i in range(s.num_envs)]
-            self.agent.begin_episodes(self._envs.reset([seed % 2**31 for seed in seeds]))
-            self._freeze_envs()
+        if self._envs is None:
+            self._envs = self._new_envs()
+        self._envs.progress(self._steps_of_task)
+        s = self.settings
+        seeds = [derive(seed, "episodes", number, i) for seed in s.members for i in range(s.num_envs)]
+        self.agent.begin_episodes(self._envs.reset([seed % 2**31 for seed in seeds]))
+        self._freeze_envs()
 
     def _new_envs(self) -> Envs:
         s, env = self.settings, self.task.env
@@ -174,14 +172,6 @@ class AgentWork(Work):
     def _steps_of_task(self) -> int:
         """The steps of the current task so far."""
         return self.now - self.task.start
-
-    @contextmanager
-    def naming_faults(self) -> Iterator[None]:
-        """Turn a fault of an environment into EnvironmentFailed, with the step of the run."""
-        try:
-            yield
-        except EnvironmentFault as fault:
-            raise EnvironmentFailed(f"{fault.environment} after {self.now} steps of the run: {fault.what}") from fault
 
     def advance(self, task: EnvTask, step: int, until: int, hooks: HookDriver, run: RunDirectory) -> int:
         """Let the agent act and learn for one decision or, with PPO, for one rollout and its update.
@@ -205,31 +195,30 @@ class AgentWork(Work):
         if self.settings.schedule != "constant":
             scale_rates(self.learners.values(), rate_at(self.settings, task, self.tasks[-1].end, step))
         gradual = self.shifts is not None and self.shifts.is_gradual
-        with self.naming_faults():
-            while True:
-                actions = agent.act()
-                if not self._acted:
-                    self._require_shape(actions)
-                    self._acted = True
-                result = self._envs.step(actions)
-                agent.remember(result)
-                self.now += stride
-                if gradual:
-                    self._envs.progress(self._steps_of_task)
-                for episode in result.episodes:
-                    self.episodes.add(run, task, self.now, episode)
-                with self.products:
-                    complete = agent.update(hooks, last=self.now >= until)
-                if complete:
-                    self.after_update(run, task, self.now)
-                    if self._steps_of_task >= self.settings.untrained_steps:
-                        self.episodes.end_untrained(run, task, self.now)
-                    return self.now - step
-                if self.now >= until:
-                    raise RunError(
-                        f"update of {type(agent).__name__} returned {complete!r} at the last step of a task: it must "
-                        "complete its updates there and return True"
-                    )
+        while True:
+            actions = agent.act()
+            if not self._acted:
+                self._require_shape(actions)
+                self._acted = True
+            result = self._envs.step(actions)
+            agent.remember(result)
+            self.now += stride
+            if gradual:
+                self._envs.progress(self._steps_of_task)
+            for episode in result.episodes:
+                self.episodes.add(run, task, self.now, episode)
+            with self.products:
+                complete = agent.update(hooks, last=self.now >= until)
+            if complete:
+                self.after_update(run, task, self.now)
+                if self._steps_of_task >= self.settings.untrained_steps:
+                    self.episodes.end_untrained(run, task, self.now)
+                return self.now - step
+            if self.now >= until:
+                raise RunError(
+                    f"update of {type(agent).__name__} returned {complete!r} at the last step of a task: it must "
+                    "complete its updates there and return True"
+                )
 
     def _require_shape(self, actions: Any) -> None:
         """Raise RunError unless there is one action for each environment."""
@@ -279,8 +268,7 @@ class AgentWork(Work):
         if self.frozen and self._envs is not None:
             copies = self.settings.num_envs
             rows = [member * copies + i for member in sorted(self.frozen) for i in range(copies)]
-            with self.naming_faults():
-                self._envs.freeze(rows)
+            self._envs.freeze(rows)
 
     # -- logging and evaluation ---------------------------------------------------------------------------------------
 
@@ -298,19 +286,18 @@ class AgentWork(Work):
         settings name (`eval_tasks`)."""
         s = self.settings
         worlds = self.worlds(task, s.eval_episodes)
-        with self.naming_faults():
-            envs = self.envs(s, task.env, worlds)
-            values: Numbers = {"eval/return": mean_returns(self, [task], envs, self._steps_of_task)[task.index]}
-            scores = [human_normalized(task.env, value) for value in values["eval/return"]]
-            if None not in scores:
-                values["eval/human_normalized"] = scores
-            if (held_out := self.held_out(task.env, worlds)) is not None:
-                returns = mean_returns(self, [task], held_out, self._steps_of_task)
-                values["eval/return_friction"] = returns[task.index]
-            if self.now >= task.end and s.eval_tasks != "current":
-                wanted = self.tasks if s.eval_tasks == "all" else self.tasks[: task.index + 1]
-                returns = returns_on(self, wanted, {task.index: values["eval/return"]})
-                values |= {_return_on(each): returns[each.index] for each in wanted}
+        envs = self.envs(s, task.env, worlds)
+        values: Numbers = {"eval/return": mean_returns(self, [task], envs, self._steps_of_task)[task.index]}
+        scores = [human_normalized(task.env, value) for value in values["eval/return"]]
+        if None not in scores:
+            values["eval/human_normalized"] = scores
+        if (held_out := self.held_out(task.env, worlds)) is not None:
+            returns = mean_returns(self, [task], held_out, self._steps_of_task)
+            values["eval/return_friction"] = returns[task.index]
+        if self.now >= task.end and s.eval_tasks != "current":
+            wanted = self.tasks if s.eval_tasks == "all" else self.tasks[: task.index + 1]
+            returns = returns_on(self, wanted, {task.index: values["eval/return"]})
+            values |= {_return_on(each): returns[each.index] for each in wanted}
         return values if self.seeds else {name: value for name, (value,) in values.items()}
 
     def performance(self, numbers: Numbers) -> dict[int, Any]:
@@ -345,8 +332,7 @@ class AgentWork(Work):
         """Close the environments of the current task."""
         if self._envs is not None:
             envs, self._envs, self._acted = self._envs, None, False
-            with self.naming_faults():
-                envs.close()
+            envs.close()
 
     def close(self) -> None:
         try:

@@ -6,7 +6,7 @@ from typing import ParamSpec, TypeVar
 
 import torch
 
-from ..registry import first_line
+from ..registry import one_line
 from ..registry.errors import RunError
 from .user_code import plugins
 
@@ -36,7 +36,7 @@ def compile_step(function: Callable[P, R]) -> Callable[P, R]:
         except Unsupported as error:
             one_of = f": perhaps one of plug-in {plugins.describe_all()}" if plugins.loaded() else ""
             raise RunError(
-                f"torch.compile cannot trace the loss ({first_line(error)}): use --compile off, or set "
+                f"torch.compile cannot trace the loss ({one_line(error)}): use --compile off, or set "
                 f"`traceable = False` in the intervention whose penalty it is{one_of}"
             ) from error
 

@@ -3,7 +3,7 @@
 import os
 import shutil
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import asdict, fields, replace
 from pathlib import Path
@@ -11,8 +11,8 @@ from typing import Any
 
 import torch
 
-from ..registry import quoted, tell
-from ..registry.errors import DiskError, Diverged, RunError, UsageError
+from ..registry import quoted
+from ..registry.errors import DiskError, Diverged, RunError, UsageError, is_of_user
 from .divergence import Divergence, first_not_finite, in_words
 from .forks import fork
 from .hooks.driver import HookDriver
@@ -33,13 +33,12 @@ from .storage.run_directory import RunDirectory, open_directory
 from .threads import fastest
 from .trackers import tracking
 from .user_code import plugins
-from .user_code.blame import TRACEBACK, blaming
 from .work import Work
 
 EXPORT = "model"  # folder for the exported model of a finished run, if its kind exports one
 
 
-def build(kind: Kind, settings: RunSettings, warn: Warn = tell) -> Work:
+def build(kind: Kind, settings: RunSettings, warn: Warn = print) -> Work:
     """Return the work for these settings. In its own settings, values such as "auto" are replaced by definite ones.
 
     Raises:
@@ -99,7 +98,7 @@ def attach_hooks(work: Work, hooks: Sequence[str], start: int = 0, planned: int 
 
 
 def prepare(
-    spec: RunSpec, path: Path, warn: Warn = tell, held: Claim | None = None, trunk: Path | None = None
+    spec: RunSpec, path: Path, warn: Warn = print, held: Claim | None = None, trunk: Path | None = None
 ) -> "Run":
     """Check everything that can be checked before training, make the folder of the run, and return the run.
 
@@ -120,7 +119,7 @@ def prepare(
     if held is None:  # it is not one of a queue
         signed_json.require_outside(path)
         settings.check_single()
-    with blaming(), flushing_denormals(settings.torch_threads), ExitStack() as trunks:
+    with flushing_denormals(settings.torch_threads), ExitStack() as trunks:
         if trunk:
             parent = trunks.enter_context(RunDirectory.open(trunk))
             settings, step, source = kind.forks().choose_start(settings, parent, start.step)
@@ -146,7 +145,7 @@ def prepare(
     return Run(path, spec, warn, work, hooks)
 
 
-def open_run(path: Path, warn: Warn = tell) -> "Run":
+def open_run(path: Path, warn: Warn = print) -> "Run":
     """Return the run in a folder.
 
     Raises:
@@ -176,24 +175,6 @@ def keep_working_directory() -> Iterator[None]:
     finally:
         with suppress(OSError):
             os.chdir(here)
-
-
-class _CallerFailed(Exception):
-    def __init__(self, reason: OSError) -> None:
-        super().__init__(str(reason))
-        self.reason = reason
-
-
-def _tell_apart(call: Callable[..., None]) -> Callable[..., None]:
-    """Return a function of the caller, such as a display, whose OSError is not taken for one of the run's disk."""
-
-    def called(*values: Any) -> None:
-        try:
-            call(*values)
-        except OSError as error:
-            raise _CallerFailed(error) from error
-
-    return called
 
 
 class Run:
@@ -240,7 +221,7 @@ class Run:
             held: This process's claim on the run, if it has one already.
 
         Raises:
-            RunError: The run cannot continue. It is PluginFailed if a plug-in is to blame.
+            RunError: The run cannot continue.
             Claimed: Another process is training this run.
         """
         path, settings = self.path, self.spec.settings
@@ -259,22 +240,19 @@ class Run:
                 stack.enter_context(distributed.join_processes(getattr(settings, "device", "cpu")))
                 folder = stack.enter_context(open_directory(path))
                 folder.claim = held
-                stack.enter_context(blaming(folder=path, writing=folder.writing))
                 with folder.writing():
-                    (path / TRACEBACK).unlink(missing_ok=True)
                     if distributed.is_first() and newest_step(folder.checkpoints) < folder.end:
                         versions.note_later(path, folder.config)
-                warn = _tell_apart(self.warn)
-                work, hooks = self._take_over(folder, warn)
+                work, hooks = self._take_over(folder, self.warn)
                 stack.callback(work.close)
-                _train_work(folder, work, hooks, _tell_apart(progress), warn, self.divergences)
+                _train_work(folder, work, hooks, progress, self.warn, self.divergences)
                 if folder.end == work.tasks[-1].end and distributed.is_first():
                     _export(folder, work)
-        except _CallerFailed as error:
-            raise error.reason from None
-        except files.NotPlain:
+        except (files.NotPlain, BrokenPipeError):  # the reader of the output has gone
             raise
         except OSError as error:  # such as a full disk
+            if is_of_user(error):
+                raise
             where = error.filename or path
             raise DiskError(
                 f"{where}: {error.strerror or error}; `supple resume {quoted(path)}` continues from the last checkpoint"
@@ -314,8 +292,7 @@ def _train_work(
     try:
         with tracking(run, work.settings.log_to, warn) as covered:
             loop = Loop(run, work, hooks, start, run.end, warn, covered, diverged=divergences)
-            with blaming(lambda: loop.step, run.path, run.writing):
-                loop.train(progress)
+            loop.train(progress)
     except Diverged as error:
         arm = f", arm {config['arm']}" if config["arm"] else ""
         before = "".join(f"; seed {seed} by step {how['step']:,}" for seed, how in loop.diverged.items())
@@ -326,6 +303,10 @@ def _train_work(
             f"{first_not_finite(work.learners)}{hooks.suspects or others}; a smaller --learning-rate may help; "
             f"the last checkpoint is kept"
         ) from None
+    except Exception as error:
+        if is_of_user(error) or not isinstance(error, (RunError, OSError)):
+            error.add_note(f"at step {loop.step:,}")
+        raise
 
 
 def _export(run: RunDirectory, work: Work) -> None:

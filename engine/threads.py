@@ -8,7 +8,7 @@ from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
 
-from ..registry import signals, streams
+from ..registry import signals
 from ..registry.errors import RunError, UsageError, describe_error
 from ..registry.interruption import at_interruption
 from .kinds import Kind, find_kind
@@ -70,7 +70,6 @@ def _measure_speed(kind: Kind, settings: RunSettings, train: Train) -> float:
 def _run_trial(way: Connection, kind: str, settings: RunSettings, train: Train, sources: dict[str, str]) -> None:
     """Run in a process of its own: send the speed of a trial, or the reason why it failed."""
     signals.ignore()
-    streams.protect_streams()
     plugins.load_all(sources)
     try:
         with tempfile.TemporaryDirectory() as folder:

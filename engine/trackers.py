@@ -23,7 +23,6 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Protocol
 
-from ..registry import shown
 from ..registry.errors import describe_error
 from .loop import Warn
 from .storage import files, signed_json, tensorboard
@@ -270,20 +269,14 @@ def _describe_run(run: RunDirectory) -> TrackedRun:
             signed_json.write_json(file, {"id": uuid.uuid4().hex[:12]})
     identity = signed_json.read_json(file, str(file))["id"]
     config = {key: _without_surrogates(value) for key, value in run.config.items() if key != "tasks"}
-    return TrackedRun(identity, shown(name), None if group is None else shown(group), folder, config, run.writing)
+    return TrackedRun(identity, name, None if group is None else group, folder, config, run.writing)
 
 
 def _without_surrogates(value: Any) -> Any:
     """Return a value of config.json whose texts have no lone surrogates, which no tracker can store."""
     if isinstance(value, dict):
-        return {shown(key): _without_surrogates(item) for key, item in value.items()}
-    return (
-        [*map(_without_surrogates, value)]
-        if isinstance(value, list)
-        else shown(value)
-        if isinstance(value, str)
-        else value
-    )
+        return {key: _without_surrogates(item) for key, item in value.items()}
+    return [*map(_without_surrogates, value)] if isinstance(value, list) else value if isinstance(value, str) else value
 
 
 def _find_above(path: Path, file: str) -> Path | None:

@@ -9,7 +9,7 @@ from typing import Any
 import gymnasium as gym
 from gymnasium.envs.registration import load_env_creator
 
-from ..registry import bind, brief, did_you_mean
+from ..registry import bind, did_you_mean
 from .fault import EnvironmentFault
 from .make import resolve_env
 
@@ -29,13 +29,13 @@ def describe_refusal(name: str, kwargs: Mapping[str, Any], fault: EnvironmentFau
         unknown = [key for key in kwargs if key not in known]
         if unknown and (not takes_any or f"'{unknown[0]}'" in fault.what):
             has = f"it has {', '.join(sorted(known))}" if known else "it has none"
-            return f"{env_id} has no argument {brief(unknown[0])!r}{did_you_mean(unknown[0], known)} ({has})"
+            return f"{env_id} has no argument {unknown[0]!r}{did_you_mean(unknown[0], known)} ({has})"
         try:
             bind(entry, {**spec.kwargs, **kwargs}, env_id)
         except ValueError as error:
             if any(f"{env_id}: {key}" in str(error) for key in kwargs):
                 return str(error)
-    return f"{env_id} fails with {brief(json.dumps(dict(kwargs)))}: {fault.what}"
+    return f"{env_id} fails with {json.dumps(dict(kwargs))}: {fault.what}"
 
 
 def _parameters(entry: Any) -> tuple[set[str], bool]:

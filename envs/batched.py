@@ -15,7 +15,7 @@ import numpy as np
 from gymnasium.wrappers import OrderEnforcing, TimeLimit
 from numpy.typing import NDArray
 
-from .fault import BLAMED, EnvironmentFault, describe_error
+from .fault import fault_of
 from .flat import Flat
 from .guard import ClipActions, Guard, json_reward
 from .shifts.base import Shift, name_of, wrappers_of
@@ -105,8 +105,8 @@ class BatchedVector(Vector):
             actions = shifts.act(actions)
         try:
             obs, reward, terminated = self.advance(actions)
-        except BLAMED as error:
-            raise EnvironmentFault(self._name, describe_error("step()", error)) from error
+        except Exception as error:
+            raise fault_of(self._name, "step()", error) from error
         self._lengths += 1
         truncated: NDArray[np.bool_] = self._lengths >= self._limit
         exploded = self._find_explosions(obs, reward)

@@ -1,19 +1,17 @@
 """What is said of environments that misbehave: an exception with a message of one line, the mark of an explosion."""
 
-import reprlib
 from textwrap import shorten
-from traceback import extract_tb
 from typing import Any
 
 import numpy as np
 
-from ..registry import one_line, shown
+from ..registry import one_line
+from ..registry.errors import RunError
 
-BLAMED = (Exception, SystemExit)  # for which the environment is to blame; Ctrl-C is not its fault
 LONGEST = 300  # characters of the original error message
 
 
-class EnvironmentFault(RuntimeError):
+class EnvironmentFault(RunError):
     """An environment raised an exception or violated Gymnasium's interface.
 
     Attributes:
@@ -44,20 +42,16 @@ class ExplosionInfo(dict[Any, Any]):
         self.reward, self.cause = reward, cause
 
 
-def describe_error(call: str, error: BaseException) -> str:
-    """Return a description of a call that raised an error, such as `step() raised OSError: …`.
+def fault_of(environment: str, call: str, error: Exception) -> EnvironmentFault:
+    """Return the fault to raise from an exception, which gets a note, so that its traceback is shown.
 
-    An `assert` without a message is shown itself."""
-    if isinstance(error, AssertionError) and not str(error) and (frames := extract_tb(error.__traceback__)):
-        return f"{call} raised AssertionError by `{shown(frames[-1].line or 'assert')}`"
-    return f"{call} raised {one_line(error)}"
-
-
-def describe_value(value: Any) -> str:
-    """Return a short description of a value."""
-    if isinstance(value, np.ndarray) and value.dtype.kind in "biuf":
-        return f"an array of shape {value.shape}"
-    return " ".join(reprlib.repr(value).split())
+    Args:
+        environment: The environment's name.
+        call: What was called, such as "step()".
+        error: What it raised.
+    """
+    error.add_note(f"{environment}: {call}")
+    return EnvironmentFault(environment, f"{call} raised {one_line(error)}")
 
 
 def text_of(space: Any) -> str:

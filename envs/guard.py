@@ -14,12 +14,11 @@ import gymnasium as gym
 import numpy as np
 from numpy import ndarray, vdot
 
+from ..registry import summary
 from .fault import (
-    BLAMED,
     EnvironmentFault,
     ExplosionInfo,
-    describe_error,
-    describe_value,
+    fault_of,
     find_unfit,
     is_numbers,
     read_attribute,
@@ -86,7 +85,7 @@ class Guard(gym.Wrapper):
         self.name = name_of(env)
         for what in ("observation_space", "action_space"):
             if not isinstance(space := getattr(env, what, None), gym.Space):
-                raise EnvironmentFault(self.name, f"{what} is {describe_value(space)}, not a gymnasium.Space")
+                raise EnvironmentFault(self.name, f"{what} is {summary(space)}, not a gymnasium.Space")
         space = self._space = env.observation_space
         self._single = not isinstance(space, COMPOSITE)  # not a Dict or Tuple, which may have parts of real numbers
         self._real_valued = _is_real(space) or not self._single
@@ -113,8 +112,8 @@ class Guard(gym.Wrapper):
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         try:
             result = self.env.reset(seed=seed, options=options)
-        except BLAMED as error:
-            raise EnvironmentFault(self.name, describe_error("reset()", error)) from error
+        except Exception as error:
+            raise fault_of(self.name, "reset()", error) from error
         if not (isinstance(result, tuple) and len(result) == 2):
             raise self._wrong_result("reset()", result, "(observation, info)")
         observation, info = result
@@ -130,8 +129,8 @@ class Guard(gym.Wrapper):
     def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
         try:
             result = self.env.step(action)
-        except BLAMED as error:
-            raise EnvironmentFault(self.name, describe_error("step()", error)) from error
+        except Exception as error:
+            raise fault_of(self.name, "step()", error) from error
         try:
             observation, reward, terminated, truncated, info = result
         except (TypeError, ValueError):
@@ -182,9 +181,9 @@ class Guard(gym.Wrapper):
         under_way = sys.exception()  # takes precedence over errors of close()
         try:
             self.env.close()
-        except BLAMED as error:
+        except Exception as error:
             if under_way is None:
-                raise EnvironmentFault(self.name, describe_error("close()", error)) from error
+                raise fault_of(self.name, "close()", error) from error
 
     def _require_sound(self, call: str, observation: Any, info: Any) -> None:
         if (what := find_fault(self._space, observation)) is not None:
@@ -200,10 +199,10 @@ class Guard(gym.Wrapper):
                 raise self._wrong_part("step()", value, what, "True or False")
 
     def _wrong_part(self, call: str, value: Any, part: str, wanted: str) -> EnvironmentFault:
-        return EnvironmentFault(self.name, f"{call} returned {describe_value(value)} as {part}, not {wanted}")
+        return EnvironmentFault(self.name, f"{call} returned {summary(value)} as {part}, not {wanted}")
 
     def _wrong_result(self, call: str, result: Any, wanted: str) -> EnvironmentFault:
-        description = f"{len(result)} values" if isinstance(result, tuple) else describe_value(result)
+        description = f"{len(result)} values" if isinstance(result, tuple) else summary(result)
         return EnvironmentFault(self.name, f"{call} returned {description}, not {wanted}")
 
 
@@ -226,7 +225,7 @@ def find_fault(space: gym.Space, observation: Any) -> str | None:
             if sound and not isinstance(part_space, COMPOSITE):
                 continue
             wanted = f"one of {text_of(part_space)}"  # which takes ten times as long as all of the above
-        return f"{describe_value(value)} as {part}, not {wanted}"
+        return f"{summary(value)} as {part}, not {wanted}"
     return None
 
 

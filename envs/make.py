@@ -23,7 +23,7 @@ from gymnasium.envs.registration import load_env_creator
 
 from ..registry import near_names
 from .elsewhere import package_hint, successor
-from .fault import BLAMED, EnvironmentFault, describe_error
+from .fault import fault_of
 from .guard import ClipActions, Guard
 from .h1 import H1_TASKS
 from .minigrid import WithoutMission, shows_mission
@@ -230,9 +230,10 @@ def _make_registered(
         if newer:
             raise ValueError(f"{env_id} can no longer be made: its successor is {newer!r}") from error
         raise  # its message already says what to install
-    except BLAMED as error:
+    except Exception as error:
         original = error.__cause__ if CREATOR in str(error) else None  # without the text that Gymnasium appends
-        raise EnvironmentFault(env_id, describe_error("making it", original or error)) from error
+        cause = original if isinstance(original, Exception) else error
+        raise fault_of(env_id, "making it", cause) from cause
     if shows_mission(env):
         env = WithoutMission(env)
     if newer:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from itertools import pairwise
 from multiprocessing import connection, get_context
+from multiprocessing.pool import ExceptionWithTraceback  # type: ignore[attr-defined]
 from multiprocessing.reduction import ForkingPickler
 from multiprocessing.shared_memory import SharedMemory
 from os import _exit
@@ -19,8 +20,8 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from ..registry import signals, streams
-from .fault import BLAMED, EnvironmentFault
+from ..registry import signals
+from .fault import EnvironmentFault
 from .frozen import require_rows
 from .vector import Envs, Episode, StepResult, join_episodes, require_one_each
 
@@ -67,6 +68,8 @@ class EnvWorkers:
             raise
         for _, error in answers:
             if error is not None:
+                if error.__cause__ is not None:
+                    error.__cause__.add_note(f"{env}, in a worker process")
                 raise error
         return [answer for answer, _ in answers]
 
@@ -247,11 +250,10 @@ def _serve(pipe: connection.Connection, alive: connection.Connection, begin: Cal
     """Execute commands until the other side closes the pipe or dies."""
     signals.ignore()
     threading.Thread(target=_exit_after, args=(alive,), daemon=True).start()
-    streams.protect_streams()
     warnings.simplefilter("ignore")  # the main process has already shown them when it inspected the environment
     begin()
     share = _Share()
-    answer: tuple[Any, BaseException | None]
+    answer: tuple[Any, ExceptionWithTraceback | None]
     with suppress(EOFError, ConnectionError):  # of the pipe; those of environments have become EnvironmentFault
         while True:
             try:
@@ -259,8 +261,8 @@ def _serve(pipe: connection.Connection, alive: connection.Connection, begin: Cal
                 answer = getattr(share, order)(*arguments), None
             except (EOFError, ConnectionError):
                 raise
-            except BLAMED as error:
-                answer = None, error
+            except Exception as error:
+                answer = None, ExceptionWithTraceback(error, error.__traceback__)
             pipe.send(answer)
 
 

@@ -15,8 +15,6 @@ from ..engine.loop import Warn
 from ..engine.runs import open_run, other_versions, prepare
 from ..engine.settings import RunSettings, Seeds
 from ..engine.spec import Labels, RunSpec
-from ..engine.user_code.blame import blaming
-from ..registry import tell
 from ..registry.errors import RunError, UsageError
 from .comparisons import folder as comparisons
 from .comparisons.asked import choose_seeds, make_comparison
@@ -39,7 +37,7 @@ def train(
     out: str | Path,
     preset: str | None = None,
     progress: Step = lambda step: None,
-    warn: Warn = tell,
+    warn: Warn = print,
 ) -> Results:
     """Train one run in this process, and return its results.
 
@@ -58,15 +56,15 @@ def train(
 
     Raises:
         UsageError: The run cannot work; nothing was written.
-        RunError: Training cannot continue. It is PluginFailed if a plug-in is to blame. `resume` continues the run from
-            its last checkpoint.
+        RunError: Training cannot continue. `resume` continues the run from its last checkpoint.
+        Exception: What a plug-in or an environment raised, with notes of what was called and at which step.
     """
     with _naming_arguments():
         row, given, made = _read_settings(kind, preset, settings)
         if texts := _read_texts(hooks, "hooks", "fire@0.5"):
             made = replace(made, hook=texts)
         path = _read_path(out)
-    with _naming_arguments(), blaming(), _keep_threads():
+    with _naming_arguments(), _keep_threads():
         labels = Labels(leads=given.leads if given else "")
         spec = RunSpec(row.name, made, labels, command=f"supple.experiments.train({kind!r}, …)")
         prepare(spec, path, warn).train(progress)
@@ -87,7 +85,7 @@ def compare(
     fork_at_task: int | None = None,
     leads: str | None = None,
     jobs: int = 1,
-    warn: Warn = tell,
+    warn: Warn = print,
 ) -> Results:
     """Train every arm with every seed, from a common trunk per seed if arms are forked, and return the results.
 
@@ -125,7 +123,7 @@ def compare(
         varied = {name: _read_values(row, name, values) for name, values in (vary or {}).items()}
         texts = _read_texts(arms, "arms", "fire@0.5") or (given.arms if given else None) or row.arms
         path = _read_path(out)
-    with _naming_arguments(), blaming(), _keep_threads():
+    with _naming_arguments(), _keep_threads():
         points = make_points(texts, varied or vary_of(given, made))
         comparison = make_comparison(
             row,
@@ -144,14 +142,14 @@ def compare(
     return load(path)
 
 
-def resume(path: str | Path, *, jobs: int = 1, progress: Step = lambda step: None, warn: Warn = tell) -> Results:
+def resume(path: str | Path, *, jobs: int = 1, progress: Step = lambda step: None, warn: Warn = print) -> Results:
     """Continue a run, a comparison or a sweep from its newest checkpoints to its end, and return its results.
 
     In a comparison or a sweep, runs that have failed are not tried again. Arguments and exceptions are as in `train`
     and `compare`.
     """
     path = _read_path(path)
-    with _naming_arguments(), blaming(), _keep_threads():
+    with _naming_arguments(), _keep_threads():
         if (path / sweep.FILE).is_file() or (path / comparisons.FILE).is_file():
             queue = sweep.open_queue(path, jobs, warn)
             _warn_if(queue.other_versions(path), warn)

@@ -22,8 +22,8 @@ from torch import Tensor
 from ..engine.hooks.members import acting_on
 from ..engine.storage import checkpoint
 from ..engine.storage.learner_state import learner_state, load_learner_state
-from ..interventions import Hook, Intervention, Learner, interventions, make, parse_call, parse_hook_text
-from ..registry import PluginFault, calling, message_of, one_line, summary
+from ..interventions import Hook, Intervention, Learner, make, parse_call, parse_hook_text
+from ..registry import one_line, summary
 from .conformance_networks import NETWORKS, SEEDS, STACKS, Network, Stack, network
 
 UPDATES, TASK = 8, 3  # updates of a trial, updates of a task
@@ -63,7 +63,7 @@ def attach(call: str, learner: Learner) -> Intervention:
     try:
         intervention.attach(learner)
     except ValueError as error:
-        if not str(error) or str(error) != message_of(error):
+        if len(str(error).splitlines()) != 1:
             raise Broken(f"attach refuses without a reason in one line: {summary(str(error))}") from error
         raise Refused(str(error)) from error
     if not intervention.concerns(learner):
@@ -385,16 +385,12 @@ def conform(call: str, networks: Mapping[str, Network] | None = None) -> list[Fi
 
 
 def _check_promise(text: str, check: Check, call: str, name: str, new: Network | Stack) -> Finding:
-    entry = interventions.get(parse_call(call).name)
     try:
-        with calling(entry, "intervention", call, "it", refusals=(Broken, Refused)):
-            check(call, new)
+        check(call, new)
     except Broken as error:
         return Finding(text, name, "broken", str(error))
     except Refused as error:
         return Finding(text, name, "refused", str(error))
-    except PluginFault as fault:
-        return Finding(text, name, "broken", fault.what)
-    except Exception as error:  # raised by supple's own
+    except Exception as error:
         return Finding(text, name, "broken", one_line(error))
     return Finding(text, name, "kept")

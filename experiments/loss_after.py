@@ -6,7 +6,7 @@ from ..interventions import EntropyTemperature, Intervention, Learner
 from ..metrics import View, trainability
 from ..metrics.trainability import LEARNING_RATE, UPDATES
 from ..networks.passes import keep_states
-from ..registry import calling
+from ..registry import naming
 
 
 def loss_after(
@@ -31,7 +31,6 @@ def loss_after(
 
     Raises:
         ValueError: The intervention cannot be applied to this network, or does more than rewrite weights once.
-        PluginFault: The intervention is not supple's, and raised another exception.
     """
     seeds = learner.seeds if isinstance(learner, View) else None
     learner = learner.learner if isinstance(learner, View) else learner
@@ -44,8 +43,7 @@ def loss_after(
     try:
         with keep_states(learner.draws):
             for moment in ("attach", "apply"):
-                where = f"{moment} on '{learner.name}'"
-                with calling(intervention, "intervention", str(intervention), where, refusals=(ValueError,)):
+                with naming(f"{intervention}: {moment} on '{learner.name}'", intervention):
                     getattr(intervention, moment)(learner)
             fit = trainability(View(learner, seeds=seeds), updates, learning_rate, after_each=after_each)
     finally:

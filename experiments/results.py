@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 from ..engine.kinds import find_kind
 from ..engine.storage.names import TRUNK
-from ..registry import shown
 from .comparisons.folder import files_of_runs
 from .comparisons.points import Point
 from .history.collect import load as collect
@@ -48,11 +47,11 @@ class Results:
     studies: Mapping[str, ComparisonData]
 
     def __repr__(self) -> str:
-        lines = [f"Results of {shown(str(self.path))}"]
+        lines = [f"Results of {self.path!s}"]
         for name, data in list(self.studies.items())[:MOST_STUDIES]:
             seeds = sorted({run.seed for run in data.runs})
             lines.append(
-                f"{f'{shown(name)}: ' if name else ''}{data.first.kind}, {_list_some('arm', list(data.arms))}, "
+                f"{f'{name}: ' if name else ''}{data.first.kind}, {_list_some('arm', list(data.arms))}, "
                 f"{_list_some('seed', seeds)}, {_steps_text(data.runs)} {data.unit}"
             )
         if len(self.studies) > MOST_STUDIES:
@@ -64,11 +63,11 @@ class Results:
         rows = list(self._rows())
         header = dict.fromkeys(name for row in rows for name in row)
         body = [[row.get(name, "") for name in header] for row in rows[:MOST_ROWS]]
-        lines = ["".join(f"<td>{escape(shown(text))}</td>" for text in texts) for texts in body]
+        lines = ["".join(f"<td>{escape(text)}</td>" for text in texts) for texts in body]
         more = f"<p>and {len(rows) - MOST_ROWS:,} more arms</p>" if len(rows) > MOST_ROWS else ""
         return (
-            f"<p>{escape(shown(str(self.path)))}</p><table><thead><tr>"
-            f"{''.join(f'<th>{escape(shown(name))}</th>' for name in header)}</tr></thead><tbody>"
+            f"<p>{escape(str(self.path))}</p><table><thead><tr>"
+            f"{''.join(f'<th>{escape(name)}</th>' for name in header)}</tr></thead><tbody>"
             f"{''.join(f'<tr>{line}</tr>' for line in lines)}</tbody></table>{more}"
         )
 
@@ -160,7 +159,7 @@ class Results:
 
 def _list_some(noun: str, names: Sequence[object]) -> str:
     """Return a count with the first names: `2 arms (none, fire)`."""
-    some = [shown(str(name)) for name in names[:MOST_NAMES]]
+    some = [str(name) for name in names[:MOST_NAMES]]
     some = [name if len(name) <= 40 else f"{name[:39]}…" for name in some]
     return f"{len(names)} {noun}{'' if len(names) == 1 else 's'} ({', '.join(some)}{', …' * (len(names) > MOST_NAMES)})"
 

@@ -14,7 +14,6 @@ from ..engine.hooks.driver import HookDriver
 from ..engine.storage.restoring import require_like
 from ..interventions import AtTask, Hook, Learner, When, parse_hook, parse_hook_text
 from ..networks.state_dicts import list_names
-from ..registry import tell
 
 
 def parse_hooks(hooks: Sequence[str]) -> list[Hook]:
@@ -148,4 +147,4 @@ class Events(list[dict[str, Any]]):
             with self.file.open("ab") as file:
                 file.write(json.dumps(event).encode() + b"\n")
         if self.verbose:
-            tell(f"supple: {event['hook']} on {event['learner']} at step {event['step']}")
+            print(f"supple: {event['hook']} on {event['learner']} at step {event['step']}")

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from ..networks.layers import Scope
 from ..networks.learner import Learner
 from ..networks.parameters import restore_
-from ..registry import Call, Registry, bind, calling, parse_call, require_callable
+from ..registry import Call, Registry, bind, naming, parse_call
 from .contract import Preset, check_contract, contract_for, settle
 
 # For interventions whose released code differs from the paper.
@@ -193,7 +193,6 @@ def make(name: str, **params: Any) -> Intervention:
 
     Raises:
         ValueError: The name is unknown or a parameter is wrong. The message is one line and suggests similar names.
-        PluginFault: Making it raised another exception, and its class is not supple's.
 
     Examples:
         >>> from supple.interventions import make
@@ -204,23 +203,12 @@ def make(name: str, **params: Any) -> Intervention:
         ValueError: snp: lam must lie in [0, 1], got 2.0
     """
     factory = interventions.get(name)
-    with calling(factory, "intervention", name, "making it", refusals=(ValueError,)) as call:
+    with naming(f"making {name}", factory):
         intervention = factory(**bind(factory, params, name))
-        call.require(isinstance(intervention, Intervention), "an Intervention", intervention)
-        if call.owner:
-            _check_methods(intervention, name)
-        intervention.name, intervention.params = name, dict(params)
-    return intervention
-
-
-def _check_methods(intervention: Intervention, name: str) -> None:
-    """Raise ValueError if an intervention does nothing, or has a method that would not run."""
-    try:
-        require_callable(intervention, Intervention)
-    except ValueError as error:
-        raise ValueError(f"{name}: {error}") from error
+    intervention.name, intervention.params = name, dict(params)
     if not any(map(intervention.has, ("attach", *MOMENTS))):
         raise ValueError(f"{name} overrides none of attach, {', '.join(MOMENTS)}: it would do nothing")
+    return intervention
 
 
 def restructure(learner: Learner, changes: Sequence[str]) -> None:
@@ -239,5 +227,5 @@ def restructure(learner: Learner, changes: Sequence[str]) -> None:
     for text in changes[done:]:
         parsed = parse_call(text)
         intervention = make(parsed.name, **parsed.params)
-        with calling(intervention, "intervention", text, f"restructure on '{learner.name}'", refusals=(ValueError,)):
+        with naming(f"{text}: restructure on '{learner.name}'", intervention):
             intervention.restructure(learner)

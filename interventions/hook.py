@@ -5,7 +5,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ..networks.learner import Learner
-from ..registry import calling
 from .base import Intervention, make
 from .grammar import parse_hook_text
 from .schedule import AtStart, Memory, Moment, Schedule, When
@@ -81,7 +80,6 @@ def parse_hook(text: str, default: Schedule | None = None) -> Hook | None:
     Raises:
         ValueError: In one line. CallSyntaxError names the position of the character. For unknown names and parameters
             the message suggests similar ones.
-        PluginFault: The intervention is not supple's, and making it raised another exception.
 
     Examples:
         >>> from supple.interventions import parse_hook
@@ -97,9 +95,8 @@ def parse_hook(text: str, default: Schedule | None = None) -> Hook | None:
         return None
     intervention = make(parsed.call.name, **parsed.call.params)
     schedule = parsed.schedule
-    with calling(intervention, "intervention", parsed.call.name, "looking at its methods"):
-        continuous = intervention.has("penalty") or intervention.has("after_update")
-        applied, at_start = intervention.has("apply"), bool(intervention.at_start)
+    continuous = intervention.has("penalty") or intervention.has("after_update")
+    applied, at_start = intervention.has("apply"), bool(intervention.at_start)
     if schedule is None and applied and (at_start or not continuous):
         schedule = AtStart() if default is None and at_start else default
     if schedule is None and applied:

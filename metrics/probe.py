@@ -16,7 +16,7 @@ from ..networks.gradients import scalar_loss
 from ..networks.learner import Learner
 from ..networks.linear_pairs import LinearPair
 from ..networks.passes import measuring, unchanged
-from ..registry import Registry, calling
+from ..registry import Registry, naming, summary
 from .balance import deviation_of, nearest_lambda
 from .churn import policy_churn, update_ratio, value_churn
 from .curvature import hessian_eigenvalues
@@ -295,7 +295,6 @@ def measure(
 
     Raises:
         ValueError: There is no such member (see `View`).
-        PluginFault: A metric that is not supple's raises an exception or returns something else than its numbers.
 
     Examples:
         >>> import torch
@@ -327,7 +326,6 @@ def measure_members(learner: Learner | View, per_layer: bool = False, costly: bo
 
     Raises:
         ValueError: The learner is not a stack.
-        PluginFault: As `measure` does.
     """
     view = learner if isinstance(learner, View) else View(learner)
     if view.members is None:
@@ -358,13 +356,9 @@ def _compute(view: View, per_layer: bool, costly: bool) -> dict[str, tuple[Tenso
 
 
 def _compute_one(name: str, metric: Metric, view: View) -> Tensor:
-    """Return the value of a metric, (networks,), which is checked if the metric is not supple's own."""
-    with calling(metric.value, "metric", name, "its function") as call:
-        values = metric.value(view)
-        if call.owner:
-            shapes = [(view.networks,), *([()] if view.networks == 1 else [])]
-            right = isinstance(values, Tensor) and values.shape in shapes and not values.is_complex()
-            call.require(right, f"a tensor of real numbers, one for each network, ({view.networks},)", values)
-            values = values.detach()
-            values.double().tolist()  # of a type and on a device from which numbers can be read
+    """Return the value of a metric, (networks,)."""
+    with naming(f"metric {name}", metric.value):
+        values = metric.value(view).detach()
+        if values.shape != (view.networks,) and (view.networks > 1 or values.numel() > 1):
+            raise ValueError(f"it must return one number for each network, ({view.networks},), not {summary(values)}")
     return values

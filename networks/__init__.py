@@ -1,6 +1,5 @@
 """Building blocks of networks and tools to inspect them, used by interventions and metrics."""
 
-from . import process  # noqa: F401  (completes what `calling` compares)
 from .activations import Units, activation, derivative, initial_gain, parse_activation, properties, set_generators
 from .activations import activations as activation_registry
 from .adam import StackedAdam

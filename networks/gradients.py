@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from ..registry import first_line
+from ..registry import one_line
 from .learner import Learner
 from .passes import measuring, unchanged
 
@@ -59,7 +59,7 @@ def differentiate(number: Tensor, parameters: Sequence[Tensor], what: str) -> tu
     try:
         gradients = torch.autograd.grad(number, parameters, allow_unused=True)
     except RuntimeError as error:
-        why = first_line(error).partition(". ")[0]
+        why = one_line(error).partition(". ")[0]
         raise ValueError(f"{what} cannot be differentiated: {why[:200]}") from error
     # those of Embedding(sparse=True), with which Adam and most metrics cannot do anything
     return tuple(g if g is None or g.layout is torch.strided else g.to_dense() for g in gradients)

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ..registry import first_line
+from ..registry import one_line
 from .calls import parse_call_name
 from .forward import Forward, check_inputs, has_forward, methods, runner
 from .layers import Layer, chain, find_stack
@@ -170,7 +170,7 @@ def _run_in_one_line(module: nn.Module) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        why = f"{type(error).__name__}: {first_line(error)}"
+        why = f"{type(error).__name__}: {one_line(error)}"
         raise ValueError(f"{type(module).__name__} cannot be run on the probe's inputs: {why}") from error
 
 

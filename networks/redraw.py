@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from ..registry import first_line
+from ..registry import one_line
 from .passes import keep_generators
 
 UNIFORM = (
@@ -36,7 +36,7 @@ def redraw(module: nn.Module, generator: torch.Generator | None = None) -> dict[
     try:
         fresh = copy.deepcopy(module, _leaves(module)).cpu()
     except Exception as error:  # its __deepcopy__ may be anybody's
-        why = first_line(error)
+        why = one_line(error)
         raise ValueError(
             f"{type(module).__name__} cannot be copied ({why}), so nothing can be redrawn: give a function that "
             f"makes it (learner_for(…, fresh=…))"

@@ -6,8 +6,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ..registry import brief
-
 WRAPPERS = ("module", "_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module")  # parts of names that they add
 COUNTER = "num_batches_tracked"  # of BatchNorm, which files from before PyTorch 0.4.1 lack
 
@@ -71,7 +69,7 @@ def fit_state(values: Any, module: nn.Module, what: str) -> dict[str, Tensor]:
 
 def list_names(names: Collection[str], count: int = 3) -> str:
     """Return the first of these names in words, and the number of the others."""
-    shown = ", ".join(f"'{brief(name)}'" for name in list(names)[:count])
+    shown = ", ".join(f"'{name}'" for name in list(names)[:count])
     return shown + (f" and {len(names) - count} more" if len(names) > count else "")
 
 

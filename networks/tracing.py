@@ -8,7 +8,7 @@ from typing import Any
 
 from torch import fx, nn
 
-from ..registry import first_line
+from ..registry import one_line
 from .calls import ActivationCall, function_name, parse_call_name
 from .forward import RUN, Forward, unwrap, with_forward
 from .modules import CONV, LINEAR, NORMS, OPAQUE, is_activation, is_transparent
@@ -91,7 +91,7 @@ def trace(module: nn.Module, forward: Forward = "forward") -> tuple[fx.Graph, di
             if node in kept
         }
     except Exception as error:  # a forward pass may do anything with inputs that are not tensors
-        why = first_line(error).partition(". ")[0].rstrip(".")[:120]
+        why = one_line(error).partition(". ")[0].rstrip(".")[:120]
         raise Untraceable(f"cannot be traced ({why})") from error
 
 

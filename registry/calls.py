@@ -16,8 +16,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NoReturn, TypeVar
 
-from .messages import brief
-
 Scalar = bool | int | float | str | None
 Value = Scalar | tuple[Scalar, ...]
 T = TypeVar("T")
@@ -56,7 +54,7 @@ class CallSyntaxError(ValueError):
 
     def __init__(self, problem: str, text: str, position: int, expected: str = "") -> None:
         tail = f": expected {expected}" if expected else ""
-        super().__init__(f"{problem} at character {position + 1} of {brief(text, position)!r}{tail}")
+        super().__init__(f"{problem} at character {position + 1} of {text!r}{tail}")
         self.text = text
         self.position = position
 
@@ -125,11 +123,11 @@ class Parser:
 
     def unexpected(self, expected: str) -> NoReturn:
         token = self.next
-        problem = "unexpected end" if token.kind == "end" else f"unexpected {brief(token.text)!r}"
+        problem = "unexpected end" if token.kind == "end" else f"unexpected {token.text!r}"
         if token.kind == "bad" and token.text in ("'", '"'):
             problem = "unclosed quote"
         elif token.kind == "bad" and any(map(str.isdigit, token.text)):
-            problem = f"malformed number {brief(token.text)!r}"
+            problem = f"malformed number {token.text!r}"
         raise CallSyntaxError(problem, self.text, token.position, expected)
 
     def take(self, kind: str, expected: str) -> Token:
@@ -168,7 +166,7 @@ class Parser:
     def param(self, params: dict[str, Value]) -> None:
         key = self.take("word", "a parameter name")
         if key.text in params:
-            self.fail(f"parameter {brief(key.text)!r} given twice", key)
+            self.fail(f"parameter {key.text!r} given twice", key)
         self.require("=")
         params[key.text] = self.value()
 

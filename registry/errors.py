@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from . import message_of, one_line
+from . import notes_of, one_line
 
 
 class UsageError(ValueError):
@@ -29,14 +29,6 @@ class Diverged(RunError):
         self.members = tuple(members)
 
 
-class EnvironmentFailed(RunError):
-    """An environment failed. The run can be resumed when the environment is fixed."""
-
-
-class PluginFailed(RunError):
-    """Code of a plug-in failed. The run can be resumed with a plug-in that does better."""
-
-
 class DiskError(RunError):
     """The disk failed, for example because it is full. Every other run would fail too."""
 
@@ -52,14 +44,20 @@ OUT_OF_MEMORY = (
 
 
 def describe_error(error: BaseException) -> str:
-    """Return a one-line description of an exception."""
+    """Return a one-line description of an exception, after its notes."""
     if isinstance(error, (RunError, UsageError)):
-        return " ".join(str(error).split())
-    text = message_of(error)
-    if is_out_of_memory(error):
-        return f"out of memory ({text or 'an allocation failed'}): use a smaller network, batch or replay memory"
-    return one_line(error)
+        text = " ".join(str(error).split())
+    elif is_out_of_memory(error):
+        text = f"out of memory ({one_line(error)}): use a smaller network, batch or replay memory"
+    else:
+        text = one_line(error)
+    return notes_of(error) + text
+
+
+def is_of_user(error: BaseException) -> bool:
+    """Return whether a user's own code raised an exception or its cause, so that the traceback says most."""
+    return any(each is not None and notes_of(each) for each in (error, error.__cause__))
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    return isinstance(error, MemoryError) or any(words in message_of(error).lower() for words in OUT_OF_MEMORY)
+    return isinstance(error, MemoryError) or any(words in str(error).lower() for words in OUT_OF_MEMORY)

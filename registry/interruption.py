@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
 
-from . import shown, signals
+from . import signals
 
 Action = Callable[[], str | None]
 
@@ -55,7 +55,7 @@ def undo() -> str:
 
 def _leave(number: int, frame: FrameType | None) -> None:
     text = undo()
-    line = f"supple: {VERBS.get(number, 'interrupted')}{text and f'; {shown(text)}'}\n"
+    line = f"supple: {VERBS.get(number, 'interrupted')}{text and f'; {text}'}\n"
     with suppress(Exception):  # a closed stream, a terminal that is gone
         if sys.stderr and sys.stderr.isatty():
             line = f"{SHOW_CURSOR}\n{line}"

@@ -1,45 +1,28 @@
-"""The messages of exceptions of other people's code, which may have none, many lines, or a text that cannot be made."""
+"""An exception or a value in one line, for messages."""
 
-from .shown import shown
-from .signals import is_interruption
+import reprlib
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
 
-LETTERS = 300  # of another program's message that are shown
-SHOWN = 160  # characters of a text of the user
-
-
-def brief(text: str, around: int = 0) -> str:
-    """Return a text of the user for a message. Of a long one it is the part around this character."""
-    if len(text) <= SHOWN:
-        return text
-    start = max(0, min(around - SHOWN // 2, len(text) - SHOWN))
-    end = start + SHOWN
-    return f"{'… ' if start else ''}{text[start:end]}{' …' if end < len(text) else ''}"
-
-
-def message_of(error: BaseException) -> str:
-    """Return the beginning of an exception's message in one line, with control characters spelled out.
-
-    Messages are made by the exception's own code, which may fail too.
-    """
-    try:
-        text = str(error)
-    except BaseException as failed:
-        if is_interruption(failed):
-            raise
-        return f"a message that cannot be shown, because that raises {type(failed).__name__}"
-    line = " ".join(text[: 10 * LETTERS].split())
-    return shown(f"{line[:LETTERS]} …" if len(line) > LETTERS else line)
+LETTERS = 300  # of an exception's message that are shown
 
 
 def one_line(error: BaseException) -> str:
-    """Return an exception in one line: its type, and the beginning of its message."""
-    return f"{shown(type(error).__name__)}: {message_of(error)}".removesuffix(": ")
+    """Return an exception in one line: its type, and the first line of its message."""
+    text = str(error).strip()
+    return f"{type(error).__name__}: {text.splitlines()[0][:LETTERS]}" if text else type(error).__name__
 
 
-def first_line(error: BaseException) -> str:
-    """Return the first line of an exception's message, or its type if it has none."""
-    try:
-        lines = str(error).strip().splitlines()
-    except BaseException:  # as above
-        lines = []
-    return shown(lines[0][:LETTERS]) if lines else type(error).__name__
+def summary(value: object) -> str:
+    """Return a short description of a value in one line."""
+    if (shape := getattr(value, "shape", None)) is not None and getattr(value, "dtype", None) is not None:
+        return f"a {type(value).__name__} of {value.dtype} with the shape {tuple(shape)}"  # type: ignore[attr-defined]
+    if value is None or isinstance(value, Mapping | str | bytes | list | tuple | set | int | float | complex):
+        return " ".join(reprlib.repr(value).split())
+    return f"the class {value.__name__}" if isinstance(value, type) else f"a value of type {type(value).__name__}"
+
+
+def quoted(word: str | Path) -> str:
+    """Return a word as a shell reads it."""
+    return shlex.quote(str(word))

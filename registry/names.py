@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Generic, TypeVar
 
 from .installed import load_group
-from .messages import brief
 
 T = TypeVar("T")
 
@@ -53,7 +52,7 @@ class Registry(Generic[T]):
         """Return the entry called `name`; raises UnknownName."""
         if name not in (known := self.loaded()):
             hint = did_you_mean(name, known)
-            raise UnknownName(f"unknown {self.kind} {brief(name)!r}{hint} (known: {', '.join(self.names())})")
+            raise UnknownName(f"unknown {self.kind} {name!r}{hint} (known: {', '.join(self.names())})")
         return known[name]
 
     def loaded(self) -> dict[str, T]:

@@ -13,8 +13,7 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints, is_typeddict
 
-from .faults import summary
-from .messages import brief
+from .messages import summary
 from .names import did_you_mean
 
 LEVELS = 64  # of nested lists and objects; many more would exhaust the stack of recursive functions
@@ -153,7 +152,7 @@ def bind(factory: Callable[..., Any], params: Mapping[str, Any], where: str) -> 
                     raise ValueError(_describe_mismatch(value, wanted, f"{where}: {name}", null="none")) from None
         elif not takes_any:
             listed = f"parameters: {', '.join(named)}" if named else "it takes no parameters"
-            raise ValueError(f"{where} has no parameter {brief(name)!r}{did_you_mean(name, named)} ({listed})")
+            raise ValueError(f"{where} has no parameter {name!r}{did_you_mean(name, named)} ({listed})")
     missing = [p.name for p in named.values() if p.default is p.empty and p.name not in params]
     if missing:
         raise ValueError(f"{where} needs a value for {', '.join(map(repr, missing))}")

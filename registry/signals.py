@@ -1,7 +1,6 @@
 """The signals that interrupt a program, on every system, and processes that leave them to their parent."""
 
 import signal
-import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
@@ -47,12 +46,3 @@ def signal_name(status: int) -> str:
         return signal.Signals(-status).name
     except ValueError:  # most of the real-time signals have no name
         return f"signal {-status}"
-
-
-def is_interruption(error: BaseException | None) -> bool:
-    """Return whether this may be the user's Ctrl-C: where another handler of SIGINT is set, it raises nothing."""
-    return (
-        isinstance(error, KeyboardInterrupt)
-        and threading.current_thread() is threading.main_thread()
-        and signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    )

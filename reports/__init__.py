@@ -12,7 +12,6 @@ from ..engine.storage import files, signed_json
 from ..experiments.history.collect import kind_of, load
 from ..experiments.history.data import ComparisonData, RunData
 from ..experiments.history.logs import read_jsonl
-from ..registry import shown
 from ..registry.errors import UsageError
 from .pages import exports
 from .studies.content import Content, report_of
@@ -186,7 +185,7 @@ def summary(report: Content, title: str | None = None) -> "Group":
 
     first, *others = report.tables
     tables = [replace(first, title=title) if title else first, *others]
-    return Group(*tables, *(Text(shown(line)) for line in report.lines))
+    return Group(*tables, *(Text(line) for line in report.lines))
 
 
 def compose(*directories: Path) -> Content:

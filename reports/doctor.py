@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from ..engine.storage import files
 from ..metrics import Condition, Diagnosis
 from ..metrics.diagnosis import State
-from ..registry import shown
 from .figures.style import Plot, legend_text, new_figure, tidy
 from .pages import exports
 from .pages.page import template
@@ -86,7 +85,7 @@ class Findings:
         from rich.console import Group
         from rich.text import Text
 
-        return Group(*self.tables, *(Text(shown(line)) for line in (*self.verdict, *self.remarks)))
+        return Group(*self.tables, *(Text(line) for line in (*self.verdict, *self.remarks)))
 
     def to_json(self) -> dict[str, object]:
         """Return everything that was measured. Values that were not measured are None."""

@@ -19,7 +19,7 @@ import tyro
 
 from supple.engine.settings import positive
 from supple.engine.storage.signed_json import require_outside
-from supple.registry import brief
+from supple.registry import naming
 from supple.registry.errors import RunError, UsageError
 from supple.scripts.cli.console import parse_or_explain, run, say, screen, warn
 from supple.scripts.cli.options import Plugins, load_plugins
@@ -87,7 +87,6 @@ def examine(options: Options) -> None:
     """Diagnose every network at every saved step, and print and write the findings."""
     import torch
 
-    from supple.engine.user_code.one_line import delaying_warnings, in_one_line
     from supple.experiments.loss_after import loss_after
     from supple.metrics import diagnose
     from supple.reports.doctor import Findings, Stage, write
@@ -96,21 +95,22 @@ def examine(options: Options) -> None:
     for text in options.attempts:
         _parse_attempt(text)
     findings = Findings(options.what)
-    with delaying_warnings(), in_one_line(f"{brief(options.what)} cannot be examined", RunError):
-        for step, learners in find_source(options)(options, findings.remarks):
-            if options.learner and options.learner not in learners:
-                raise UsageError(f"--learner {options.learner}: {options.what} has only {', '.join(learners)}")
-            for name, learner in learners.items():
-                if options.learner not in ("", name):
-                    continue
-                where = name if step is None else f"{name}, step {step:,}"
-                with show_progress_bar(screen, where, 2 * options.updates * (1 + len(options.attempts))) as advance:
-                    diagnosis, losses = diagnose(learner, options.updates, after_each=advance), {}
-                    for text in options.attempts:
-                        with in_one_line(f"--try {brief(text)}", RunError):
-                            intervention = _parse_attempt(text)
-                            losses[text] = loss_after(learner, intervention, options.updates, after_each=advance)
-                findings.stages.append(Stage(step, diagnosis, losses))
+    for step, learners in find_source(options)(options, findings.remarks):
+        if options.learner and options.learner not in learners:
+            raise UsageError(f"--learner {options.learner}: {options.what} has only {', '.join(learners)}")
+        for name, learner in learners.items():
+            if options.learner not in ("", name):
+                continue
+            where = name if step is None else f"{name}, step {step:,}"
+            with show_progress_bar(screen, where, 2 * options.updates * (1 + len(options.attempts))) as advance:
+                diagnosis, losses = diagnose(learner, options.updates, after_each=advance), {}
+                for text in options.attempts:
+                    intervention = _parse_attempt(text)
+                    try:
+                        losses[text] = loss_after(learner, intervention, options.updates, after_each=advance)
+                    except ValueError as error:
+                        raise RunError(f"--try {text}: {error}") from error
+            findings.stages.append(Stage(step, diagnosis, losses))
     screen.print(findings.printable())
     if options.out:
         write(findings, options.out)
@@ -118,21 +118,21 @@ def examine(options: Options) -> None:
 
 
 def _parse_attempt(text: str) -> Any:
-    """Return the intervention that --try names. Raises UsageError, whatever the intervention raises."""
-    from supple.engine.user_code.one_line import in_one_line
+    """Return the intervention that --try names. Raises UsageError if there is none, or its parameters are wrong."""
     from supple.interventions import make, parse_hook_text
 
-    with in_one_line(f"--try {brief(text)}"):
+    try:
         parsed = parse_hook_text(text)
-        if parsed.schedule is not None:
-            raise UsageError(f"--try {text}: it is applied at once: leave out the schedule after @")
-        if parsed.learner is not None:
-            raise UsageError(
-                f"--try {text}: it is tried on every network: leave out {parsed.learner}/, or use --learner"
-            )
-        if parsed.call is None:
-            raise UsageError(f"--try {text}: there is nothing to try: leave it out")
-        return make(parsed.call.name, **parsed.call.params)
+        made = make(parsed.call.name, **parsed.call.params) if parsed.call else None
+    except ValueError as error:
+        raise UsageError(f"--try {text}: {error}") from error
+    if parsed.schedule is not None:
+        raise UsageError(f"--try {text}: it is applied at once: leave out the schedule after @")
+    if parsed.learner is not None:
+        raise UsageError(f"--try {text}: it is tried on every network: leave out {parsed.learner}/, or use --learner")
+    if made is None:
+        raise UsageError(f"--try {text}: there is nothing to try: leave it out")
+    return made
 
 
 # -- sources of networks ----------------------------------------------------------------------------------------------
@@ -207,14 +207,13 @@ def read_sb3(options: Options, remarks: list[str]) -> Stages:
 
 def _read_policy_kwargs(options: Options) -> dict[str, Any]:
     from supple.engine.user_code.networks import load_named
-    from supple.engine.user_code.one_line import in_one_line
 
     widths = {"net_arch": list(options.net_arch)} if options.net_arch else {}
     if not options.policy_kwargs:
         return widths
     what = f"--policy-kwargs {options.policy_kwargs}"
     value = load_named(options.policy_kwargs, what)
-    with in_one_line(what):
+    with naming(what):
         kwargs = value() if callable(value) else value
     if not isinstance(kwargs, Mapping):
         raise UsageError(f"{what} must be a dictionary, or a function that returns one, but is {type(kwargs).__name__}")
@@ -242,7 +241,7 @@ def read_language_model(options: Options, remarks: list[str]) -> Stages:
 
     if options.text is None:
         raise UsageError(
-            f"{brief(options.what)} is not a run directory, a .zip or FILE.py:FUNCTION; if it is a language model, add "
+            f"{options.what} is not a run directory, a .zip or FILE.py:FUNCTION; if it is a language model, add "
             f"--text FILE"
         )
     if not options.text.is_file():

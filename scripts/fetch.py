@@ -36,7 +36,7 @@ from supple.envs.humanoid_assets import NAME, manifest
 from supple.registry import did_you_mean, quoted
 from supple.registry.cache import cache_folder
 from supple.registry.errors import RunError, UsageError
-from supple.scripts.cli.console import explain, ignore_output_failures, parse, run, say, screen
+from supple.scripts.cli.console import explain, parse, run, say, screen
 from supple.scripts.cli.progress import make_bars
 from supple.tracks.language.corpora import published as english
 from supple.tracks.vision.data.published import PUBLISHED
@@ -282,7 +282,6 @@ def main(args: Sequence[str]) -> None:
             f"(known: {', '.join(COLLECTIONS)})"
         )
     cache = options.cache or cache_folder()
-    ignore_output_failures()
     folder, fetched = fetch(options.name, cache, options.source)
     say(f"done: {folder} ({fetched} files fetched)")
     if cache.expanduser().resolve() != cache_folder().resolve():

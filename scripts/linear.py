@@ -17,7 +17,7 @@ from supple.engine.storage import files
 from supple.engine.storage.versions import versions
 from supple.registry import did_you_mean
 from supple.registry.errors import UsageError
-from supple.scripts.cli.console import ignore_output_failures, indent_commands, join_command, parse, run, say
+from supple.scripts.cli.console import indent_commands, join_command, parse, run, say
 
 # Figures of Dominé et al. (2025), "From lazy to rich".
 FIGURES = {
@@ -55,7 +55,6 @@ def main(args: Sequence[str]) -> None:
     if options.out.exists() and not options.out.is_dir():
         raise UsageError(f"--out {options.out} is a file, not a folder")
     options.out.mkdir(parents=True, exist_ok=True)
-    ignore_output_failures()
     for name in FIGURES if args[0] == "figures" else args[:1]:
         started = time.monotonic()
         numbers = make_figure(name, options.seed, options.out, join_command("supple linear", args))

@@ -208,7 +208,7 @@ def _print_overview() -> None:
         names = [entry.name for entry in entries() if entry.name != "…"]
         screen.print(Text.assemble((topic, "bold"), f"  {len(names)}  ({where})"), soft_wrap=True)
         lines = textwrap.wrap(
-            screen.spelt(", ".join(names)), WIDTH, initial_indent="  ", subsequent_indent="  ", max_lines=LINES,
+            ", ".join(names), WIDTH, initial_indent="  ", subsequent_indent="  ", max_lines=LINES,
             placeholder=" …", break_on_hyphens=False, break_long_words=False,
         )  # fmt: skip
         for line in lines:
@@ -223,8 +223,8 @@ def _is_wanted(entry: Entry, options: Options) -> bool:
 
 def _show(entries: Sequence[Entry]) -> None:
     """Print names with parameters, and descriptions: in two columns in a terminal, in one line each elsewhere."""
-    names = [screen.spelt(entry.name + entry.parameters) for entry in entries]
-    abouts = [screen.spelt(entry.about) for entry in entries]
+    names = [entry.name + entry.parameters for entry in entries]
+    abouts = [entry.about for entry in entries]
     if not screen.is_terminal:
         for name, about in zip(names, abouts, strict=True):
             screen.print(Text.assemble("  ", (name, "cyan"), "  ", about), soft_wrap=True)

@@ -21,7 +21,7 @@ import tyro
 from supple.engine.user_code import plugins
 from supple.registry import quoted
 from supple.registry.errors import UsageError
-from supple.scripts.cli.console import ignore_output_failures, parse_or_explain, run, say
+from supple.scripts.cli.console import parse_or_explain, run, say
 
 USE = {
     "intervention": "--steps 16_384 --hook {name}@0.5",
@@ -59,7 +59,6 @@ def main(args: Sequence[str]) -> None:
     options.out.mkdir(parents=True, exist_ok=True)
     write_new(dict(zip(paths, (Template(text).substitute(fields) for text in texts), strict=True)))
     file, test = paths
-    ignore_output_failures()
     say(f"wrote {file} and {test}; next:", f"  pytest {quoted(test)}")
     if what == "intervention":
         say(f"  supple check {quoted(file)}")

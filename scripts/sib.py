@@ -15,7 +15,7 @@ from rich.table import Table
 
 from supple.engine.settings import Device, device_here, positive
 from supple.registry.errors import UsageError
-from supple.scripts.cli.console import ignore_output_failures, parse_or_explain, run, say, screen
+from supple.scripts.cli.console import parse_or_explain, run, say, screen
 from supple.tracks.language.balance import balance, write_balance
 from supple.tracks.language.chat import collate, encode
 from supple.tracks.language.examples import load_task
@@ -84,7 +84,6 @@ def main(args: Sequence[str]) -> None:
         )
     except ValueError as error:
         raise UsageError(str(error)) from error
-    ignore_output_failures()
     options.out.mkdir(parents=True, exist_ok=True)
     save_model(model, options.out / "model")
     write_balance({options.model: {**report, "source": model.source, "retain": task.description}}, options.out)

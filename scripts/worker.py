@@ -19,7 +19,7 @@ from supple.registry import quoted
 from supple.registry.errors import RunError, UsageError
 from supple.registry.interruption import at_interruption
 from supple.scripts.cli import training
-from supple.scripts.cli.console import ignore_output_failures, parse_or_explain, run, say, screen, warn
+from supple.scripts.cli.console import parse_or_explain, run, say, screen, warn
 from supple.scripts.cli.options import Plugins, load_plugins
 from supple.scripts.cli.plan import plan_of_queue
 from supple.scripts.cli.progress import display
@@ -59,7 +59,6 @@ def work(path: Path) -> None:
     """
     from supple.experiments.sweeps.sweep import open_queue
 
-    ignore_output_failures()
     queue = open_queue(path, 1, warn)
 
     def explain_continuing() -> str:

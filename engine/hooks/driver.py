@@ -8,9 +8,9 @@ from torch import Tensor
 
 from ...interventions import Every, Hook, Learner, Memory, Moment, UnknownName, When, did_you_mean
 from ...metrics import METRICS, TRAINABILITY, cheap_metrics
-from ...registry import calling, owner_of, schema
+from ...registry import owner_of, schema
 from ..storage.restoring import require_like
-from .calls import calling_of, contract_of, numbers_of, penalty_of, state_of, text_of
+from .calls import calling
 from .event import NO_EXTRAS, ExtraMeasurements, Recorder
 
 LogEvent = Callable[..., None]
@@ -65,8 +65,6 @@ class HookDriver:
         Raises:
             ValueError: A hook names no learner of the run, is refused by its intervention, has a condition on a metric
                 that does not exist, or one on a stack of seeds although it changes the structure of networks.
-            PluginFault: Here and in all other methods, an intervention that is not supple's raised another exception,
-                returned something else than its class says, or changed what it must leave as it was.
         """
         self.hooks, self.learners, self.log = list(hooks), learners, log
         self.fresh = self.hooks  # the hooks that are not in the checkpoint that was loaded
@@ -81,7 +79,7 @@ class HookDriver:
         self._at = {moment: [hook for hook in hooks if hook.intervention.has(moment)] for moment in MOMENTS}
         for hook in self.hooks:
             named = self._learners_of(hook)
-            for learner in [learner for learner in named if self._concerns(hook, learner)] or named:
+            for learner in [learner for learner in named if hook.concerns(learner)] or named:
                 self._attach(hook, learner)
             if isinstance(hook.schedule, When):
                 self._check_condition(hook, hook.schedule)
@@ -134,7 +132,11 @@ class HookDriver:
 
     def drawn_penalty(self, learner: Learner) -> Tensor:
         """Return `penalty`, without the draws of `before_loss`, which comes first. So it can be compiled."""
-        terms = [penalty_of(hook, learner) for hook in self._at["penalty"] if self._concerns(hook, learner)]
+        terms = []
+        for hook in self._at["penalty"]:
+            if hook.concerns(learner):
+                with calling(hook, "penalty", learner):
+                    terms.append(hook.intervention.penalty(learner))
         return torch.stack(terms).sum() if terms else next(learner.module.parameters()).new_zeros(())
 
     def before_update(self, learner: Learner) -> None:
@@ -153,8 +155,10 @@ class HookDriver:
         lines: list[dict[str, float]] = [{} for _ in self.seeds or (0,)]
         for hook in self.hooks:
             for learner in self.learners.values():
-                for name, value in numbers_of(hook, learner).items() if self._concerns(hook, learner) else ():
-                    value = value.double()
+                with calling(hook, "numbers", learner):
+                    numbers = hook.intervention.numbers(learner) if hook.concerns(learner) else {}
+                for name, value in numbers.items():
+                    value = value.detach().double()
                     if not learner.seeds:
                         value = value.mean()
                     elif value.ndim and len(value) == learner.members:
@@ -191,29 +195,18 @@ class HookDriver:
     def _call(self, hooks: Sequence[Hook], moment: str, learner: Learner) -> None:
         """Call a method of the interventions of those of these hooks that act on this learner."""
         for hook in hooks:
-            if self._concerns(hook, learner):
-                with calling_of(hook, moment, learner):
+            if hook.concerns(learner):
+                with calling(hook, moment, learner):
                     getattr(hook.intervention, moment)(learner)
 
     def _attach(self, hook: Hook, learner: Learner) -> None:
-        """Attach a hook, and try what is only asked for later: a refusal belongs at the start of a run."""
+        """Attach a hook to a learner."""
         try:
-            with calling_of(hook, "attach", learner, ValueError) as call:
+            with calling(hook, "attach", learner):
                 hook.intervention.attach(learner)
         except ValueError as error:
             reason = str(error).removeprefix(f"{hook.intervention.name}: ")
             raise ValueError(f"{hook.text}: {reason}") from error
-        if call.owner:
-            text_of(hook)
-            contract_of(hook, learner)
-            numbers_of(hook, learner)
-            state_of(hook)
-
-    def _concerns(self, hook: Hook, learner: Learner) -> bool:
-        if torch.compiler.is_compiling() or not hook.intervention.has("concerns"):
-            return hook.concerns(learner)
-        with calling_of(hook, "concerns", learner):
-            return bool(hook.concerns(learner))
 
     def _check_condition(self, hook: Hook, when: When) -> None:
         """Raise ValueError for a condition on a metric that is not measured, or that cannot hold for some seeds."""
@@ -249,7 +242,7 @@ class HookDriver:
             ]
             names += TRAINABILITY if self.extras.trainability else ()
             full += [f"{learner.name}/{metric}" for metric in names]
-            if self._concerns(hook, learner):
+            if hook.concerns(learner):
                 bare += names
         return [*bare, *full, *self.extras.learning]
 
@@ -267,7 +260,7 @@ class HookDriver:
             if over and isinstance(hook.schedule, Every | When):
                 continue
             for learner in self.learners.values():
-                if not self._concerns(hook, learner):
+                if not hook.concerns(learner):
                     continue
                 if not learner.seeds:
                     if hook.due(moments[0], learner):
@@ -284,7 +277,7 @@ class HookDriver:
         return [seed for seed in living if hook.due(each[seed], learner, seed)]
 
     def state_dict(self) -> dict[str, Any]:
-        return {hook.text: state_of(hook) for hook in self.hooks}
+        return {hook.text: hook.state_dict() for hook in self.hooks}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore the state of the hooks. Hooks that are not in the checkpoint, such as an arm's own, begin fresh.
@@ -301,8 +294,7 @@ class HookDriver:
         for hook in self.hooks:
             if hook.text in state:
                 own_state = _move_to_devices(dict(schema.convert(state[hook.text], HookState, hook.text)), devices)
-                with calling(hook.intervention, "hook", hook.text, "load_state_dict"):
-                    hook.load_state_dict(own_state)
+                hook.load_state_dict(own_state)
 
 
 def _move_to_devices(state: Any, devices: Mapping[str, torch.device | None], device: torch.device | None = None) -> Any:

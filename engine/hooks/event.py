@@ -13,7 +13,7 @@ from ...interventions import Hook, KeepNewest, Learner, ReplayWindow
 from ...metrics import View, feature_covariance_distance, measure, measure_members, sfe, trainability
 from ...registry import owner_of
 from ...registry.errors import RunError
-from .calls import apply, contract_of, text_of
+from .calls import apply, calling
 from .members import acting_on
 
 
@@ -71,15 +71,17 @@ class Recorder:
                     fmean(turned[i : i + each]) for i in range(0, len(turned), each)
                 ]
             change = self._for_event(changes)
+        with calling(hook, "contract", learner):
+            contract = hook.intervention.contract(learner)
         return {
             "event": "intervention",
             "step": step,
             **({"seeds": [self.seeds[seed] for seed in seeds]} if seeds and len(self.seeds) > 1 else {}),
             "hook": hook.text,
-            "intervention": text_of(hook),
+            "intervention": str(hook.intervention),
             "learner": learner.name,
             "written": len(written),
-            "contract": contract_of(hook, learner),
+            "contract": contract,
             "before": before,
             "after": self._measure(now) | self._memory(hook, learner, seeds),
             "change": change,

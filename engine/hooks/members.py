@@ -12,7 +12,6 @@ from ...interventions.base import copy_state
 from ...interventions.contract import reached_by
 from ...networks.members import only
 from ...registry.errors import RunError
-from .calls import load_state, state_of
 
 
 @contextmanager
@@ -29,7 +28,7 @@ def acting_on(hook: Hook, learner: Learner, seeds: Sequence[int]) -> Iterator[No
     if not others:
         yield
         return
-    before = copy_state(state_of(hook)["intervention"])
+    before = copy_state(hook.intervention.state_dict())
     window = learner.offers(ReplayWindow)
     marks = window.marks[others] if window else None
     with ExitStack() as stack:
@@ -38,7 +37,7 @@ def acting_on(hook: Hook, learner: Learner, seeds: Sequence[int]) -> Iterator[No
         yield
     if window and marks is not None:
         window.marks[others] = marks
-    after = copy_state(state_of(hook)["intervention"])
+    after = copy_state(hook.intervention.state_dict())
     try:
         changed = _put_back(before, after, learner, others)
     except _Common as error:
@@ -47,7 +46,7 @@ def acting_on(hook: Hook, learner: Learner, seeds: Sequence[int]) -> Iterator[No
             f"stack, so it cannot act on some of them: keep tensors with an entry for each member, made in attach"
         ) from error
     if changed:
-        load_state(hook, after)
+        hook.intervention.load_state_dict(after)
 
 
 class _Common(Exception):

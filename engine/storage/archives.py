@@ -18,7 +18,7 @@ from typing import cast
 
 import numpy as np
 
-from ...registry import first_line
+from ...registry import one_line
 from . import files
 
 TIMES, FLOOR = 20, 2**24  # what unpacks to more than 20 times its size, and to more than 16 MiB, is refused
@@ -86,7 +86,7 @@ def _open_zip(file: Path | bytes) -> Iterator[tuple[zipfile.ZipFile, int]]:
         except (BadArchive, MemoryError):
             raise
         except Exception as error:  # zipfile raises many
-            raise BadArchive(f"damaged ({first_line(error)})") from error
+            raise BadArchive(f"damaged ({one_line(error)})") from error
 
 
 def _check(members: list[zipfile.ZipInfo], most: int) -> None:
@@ -121,7 +121,7 @@ def parse_array(content: bytes) -> np.ndarray:
     except BadArchive:
         raise
     except Exception as error:  # its header is Python's text, of which anything may be wrong
-        raise BadArchive(f"damaged header ({first_line(error)})") from error
+        raise BadArchive(f"damaged header ({one_line(error)})") from error
     if dtype.hasobject:
         raise BadArchive("an array of objects, which cannot be read without pickle")
     start, wanted = stream.tell(), math.prod(shape) * dtype.itemsize

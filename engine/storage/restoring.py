@@ -8,7 +8,6 @@ from typing import Any, TypeVar
 import numpy as np
 from torch import Tensor
 
-from ...registry import PluginFault
 from ...registry.errors import CheckpointError, RunError
 from ...registry.schema import convert, describe_value
 from .append_only import Rows
@@ -25,7 +24,7 @@ def restoring(checkpoints: Path) -> Iterator[None]:
     """
     try:
         yield
-    except (RunError, OSError, PluginFault):
+    except (RunError, OSError):
         raise
     except Exception as error:
         raise CheckpointError(f"{checkpoints}: not a state of this run ({type(error).__name__}: {error})") from error

@@ -13,8 +13,6 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from ...registry import shown
-
 FILE = "tensorboard/events.out.tfevents"  # TensorBoard looks for "tfevents" in a name
 # a record: the length of its data, a checksum of that, the data, a checksum of those
 LENGTH, CHECKSUM = struct.Struct("<Q"), struct.Struct("<I")
@@ -48,7 +46,7 @@ def scalars(step: int, values: Mapping[str, float]) -> bytes:
     """Return one record with named numbers at a step."""
     from tensorboard.compat.proto.summary_pb2 import Summary
 
-    named = [Summary.Value(tag=shown(name), simple_value=value) for name, value in values.items()]
+    named = [Summary.Value(tag=name, simple_value=value) for name, value in values.items()]
     return _serialize(step=step, summary=Summary(value=named))
 
 
@@ -59,7 +57,7 @@ def text(step: int, name: str, value: str) -> bytes:
     from tensorboard.compat.proto.types_pb2 import DT_STRING
 
     kind = SummaryMetadata(plugin_data=SummaryMetadata.PluginData(plugin_name="text"))
-    tensor = TensorProto(dtype=DT_STRING, string_val=[shown(value).encode()])
+    tensor = TensorProto(dtype=DT_STRING, string_val=[value.encode()])
     return _serialize(step=step, summary=Summary(value=[Summary.Value(tag=name, metadata=kind, tensor=tensor)]))
 
 

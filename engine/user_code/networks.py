@@ -20,8 +20,8 @@ from ...networks.parameters import check_values, saved_buffers
 from ...networks.passes import keep_states, unchanged
 from ...networks.redraw import borrow_generators, find_equal, redraw
 from ...networks.state_dicts import fit_state, list_names
+from ...registry import naming, summary
 from ...registry.errors import UsageError
-from .one_line import in_one_line, type_of
 
 FORMS = "(module, inputs), (module, inputs, state dict at initialisation) or (module, inputs, function that makes it)"
 DRAWN = (
@@ -38,7 +38,8 @@ def load_named(text: str, what: str) -> Any:
         what: Beginning of error messages.
 
     Raises:
-        UsageError: The file cannot be run, whatever it raises, or does not define the name; in one line.
+        UsageError: There is no such file.
+        Exception: What the file raises; AttributeError if it does not define the name.
     """
     path, _, name = text.rpartition(":")
     file = Path(path)
@@ -53,7 +54,7 @@ def load_named(text: str, what: str) -> Any:
     before = sys.modules.get(file.stem)
     sys.modules[file.stem] = code  # as for an imported module; dataclasses look there
     try:
-        with importing_beside(file), in_one_line(what):
+        with importing_beside(file), naming(what):
             spec.loader.exec_module(code)
             return getattr(code, name)
     finally:
@@ -85,14 +86,14 @@ def learner_from(text: str, forward: str = "forward") -> tuple[Learner, list[str
         forward: The method that runs the network on the inputs.
 
     Raises:
-        UsageError: The file, the function or the network cannot be used, or a parameter cannot be redrawn; in one
-            line.
+        UsageError: The network cannot be used, or a parameter cannot be redrawn.
+        Exception: What the file, the function or the network raises.
     """
     function = load_named(text, text)
-    with importing_beside(Path(text.rpartition(":")[0])), in_one_line(text):
+    with importing_beside(Path(text.rpartition(":")[0])):
         if not callable(function):
-            raise UsageError(f"{text} must be a function, but is a value {type_of(function)}")
-        with in_one_line(text):  # here ends what it may do to the process
+            raise UsageError(f"{text} must be a function, but is {summary(function)}")
+        with naming(text):
             returned = function()
         if not isinstance(returned, tuple) or len(returned) not in (2, 3) or not isinstance(returned[0], nn.Module):
             raise UsageError(f"{text} must return {FORMS}, but returned {_describe_returned(returned)}")
@@ -111,8 +112,8 @@ def learner_from(text: str, forward: str = "forward") -> tuple[Learner, list[str
 
 def _describe_returned(returned: Any) -> str:
     if isinstance(returned, tuple) and 2 <= len(returned) <= 3:
-        return f"a value {type_of(returned[0])} first"
-    return f"{len(returned)} values" if isinstance(returned, tuple) else f"a value {type_of(returned)}"
+        return f"{summary(returned[0])} first"
+    return f"{len(returned)} values" if isinstance(returned, tuple) else summary(returned)
 
 
 def _try_out(module: nn.Module, run: Callable[..., Any], inputs: tuple[Any, ...], what: str) -> None:
@@ -120,14 +121,14 @@ def _try_out(module: nn.Module, run: Callable[..., Any], inputs: tuple[Any, ...]
     trained = [p for p in module.parameters() if p.requires_grad]
     if not trained:
         raise UsageError(f"{what} has no parameter that is trained: all have requires_grad=False")
-    with in_one_line(f"{what} cannot be examined"):
-        for leaf in tree_leaves(inputs):
-            if isinstance(leaf, Tensor | np.ndarray) and (flaw := _flaw(torch.as_tensor(leaf))):
-                raise UsageError(f"{what} cannot be examined: its inputs {flaw}")
-    with in_one_line(f"{what} cannot be run on the inputs"), unchanged(module):
-        outputs = run(*inputs)
+    for leaf in tree_leaves(inputs):
+        if isinstance(leaf, Tensor | np.ndarray) and (flaw := _flaw(torch.as_tensor(leaf))):
+            raise UsageError(f"{what} cannot be examined: its inputs {flaw}")
+    with unchanged(module):
+        with naming(f"{what} on the inputs"):
+            outputs = run(*inputs)
         if not (tensors := list_tensors(outputs)):
-            raise UsageError(f"{what} returns no tensor of real numbers, but a value {type_of(outputs)}")
+            raise UsageError(f"{what} returns no tensor of real numbers, but {summary(outputs)}")
         if not any(output.requires_grad for output in tensors):
             raise UsageError(f"{what} returns outputs without a gradient: leave out torch.no_grad() and detach()")
         torch.autograd.grad(_loss(outputs), trained, allow_unused=True)
@@ -164,7 +165,7 @@ def _initialise(learner: Learner, third: Any, text: str) -> list[str]:
         if flawed := [name for name, value in values.items() if not value.isfinite().all()]:
             raise UsageError(f"{text}: '{flawed[0]}' in {what} has NaN or infinity")
     elif isinstance(third, nn.Module) or not callable(third):
-        raise UsageError(f"{text} must return {FORMS}, but its third value is {type_of(third)}")
+        raise UsageError(f"{text} must return {FORMS}, but its third value is {summary(third)}")
     else:
         what = f"{text}: the function that makes the network anew"
         values, second = (_make_anew(module, third, seed, what) for seed in (0, 1))
@@ -245,10 +246,10 @@ def settle_drawn(learner: Learner, who: str) -> list[str]:
 def _make_anew(module: nn.Module, make: Callable[[], Any], seed: int, what: str) -> dict[str, Tensor]:
     """Return the state of a new network of `make`, drawn from a seed, under the names of the trained module."""
     kept = {name: tensor.detach().clone() for name, tensor in _tensors(module).items()}
-    with in_one_line(what), borrow_generators(seed):
+    with naming(what), borrow_generators(seed):
         new = make()
     if not isinstance(new, nn.Module):
-        raise UsageError(f"{what} must return a module, but returned a value {type_of(new)}")
+        raise UsageError(f"{what} must return a module, but returned {summary(new)}")
     if _shared_parts(module, _tensors(new)):
         with torch.no_grad():
             for name, tensor in _tensors(module).items():

@@ -5,11 +5,8 @@ imports anything because a folder names it. To resume the run, the user names th
 """
 
 import importlib
-import os
 import re
 import sys
-import threading
-import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib.machinery import ModuleSpec
@@ -17,7 +14,7 @@ from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pathlib import Path
 from pkgutil import resolve_name
 
-from ...registry import brief, describe_import_error, is_interruption, look_up, put_back, quoted
+from ...registry import naming, quoted
 from ...registry.errors import UsageError
 from ..storage import files
 
@@ -33,8 +30,6 @@ TABLES = {
     "preset": ("supple.engine.kinds:presets", "supple.engine.kinds:Preset"),
 }
 DIGITS = 12  # of a SHA-256 sum, in messages
-PATIENCE = 5.0  # seconds in which threads of plug-ins may end
-LONGEST = 100  # letters of the name of an entry
 OWN = __name__.partition(".")[0]
 MOST = 4  # names of a plug-in that a message lists
 
@@ -74,7 +69,7 @@ def load(text: str, option: str = "--plugin") -> Plugin:
     try:
         plugin = _load_file(Path(text).expanduser()) if text.endswith(".py") else _load_package(text)
     except UsageError as error:
-        raise UsageError(f"{option} {brief(text)}: {error}") from error.__cause__
+        raise UsageError(f"{option} {text}: {error}") from error.__cause__
     _loaded[plugin.name] = plugin
     return plugin
 
@@ -105,25 +100,6 @@ def describe(plugin: Plugin) -> str:
 def describe_all() -> str:
     """Return the plug-ins of this process with what they registered, such as "bad.py (shift bad)", or ""."""
     return ", ".join(f"{plugin.name} ({describe(plugin)})" for plugin in loaded())
-
-
-def end_threads(code: int) -> None:
-    """Let this process, which has done its work, end with this status although threads of plug-ins go on.
-
-    Python waits for threads that are no daemons. They get a few seconds to end.
-    """
-
-    def leave() -> None:
-        names = ", ".join(thread.name for thread in others if thread.is_alive())
-        os.write(2, f"supple: threads that plug-ins left running were ended: {names!r}\n".encode())
-        os._exit(code)
-
-    main = threading.main_thread()
-    others = [thread for thread in threading.enumerate() if not thread.daemon and thread is not main]
-    if _loaded and others:
-        timer = threading.Timer(PATIENCE, leave)
-        timer.daemon = True
-        timer.start()
 
 
 def options() -> str:
@@ -220,23 +196,14 @@ def _package_sum(spec: ModuleSpec) -> str:
 def _register(run: Callable[[], object], name: str, file: str) -> dict[str, tuple[str, ...]]:
     """Import a module by calling `run`, and return the entries that it registered. `file` is for error messages."""
     before, known = _tables(), name in sys.modules
-    process = look_up()
     try:
-        with warnings.catch_warnings(record=True) as delayed:  # they are shown below if nothing is wrong
+        with naming(f"importing {file or name}"):
             run()
-    except BaseException as error:
+    except BaseException:
         if not known:
             sys.modules.pop(name, None)
-        if is_interruption(error):
-            raise
-        put_back(process)
-        raise UsageError(f"it cannot be imported: {describe_import_error(error, file)}") from error
-    if changed := put_back(process):
-        warnings.warn(f"plug-in {name}: its import changed {changed}, which has been put back", stacklevel=2)
-    try:
-        after = _tables()
-    except Exception as error:  # it put something else into the place of a table
-        raise UsageError(f"its import left supple unusable: {describe_import_error(error)}") from error
+        raise
+    after = _tables()
     for word, entries in after.items():
         if taken := [name for name, entry in before[word].items() if entries.get(name) is not entry]:
             raise UsageError(f"it replaces the {word} {taken[0]!r}: choose another name")
@@ -246,8 +213,6 @@ def _register(run: Callable[[], object], name: str, file: str) -> dict[str, tupl
             _check_entry(word, entry, after[word][entry])
     if not known and not any(new.values()):
         raise UsageError(f"it registers nothing: no {', '.join(list(TABLES)[:-1])} or {list(TABLES)[-1]}")
-    for warning in delayed:
-        warnings.showwarning(warning.message, warning.category, warning.filename, warning.lineno)
     return {word: tuple(sorted(names)) for word, names in new.items()}
 
 
@@ -260,9 +225,7 @@ def _check_entry(word: str, name: str, entry: object) -> None:
     """Raise UsageError for an entry whose name cannot be typed, or which has the wrong type for its table."""
     typable = isinstance(name, str) and re.fullmatch(r"[A-Za-z_][\w.-]*", name, re.ASCII) and name != "none"
     if word != "environment" and not typable:
-        raise UsageError(f"the name of the {word} {brief(repr(name))} cannot be typed: use letters, digits and _")
-    if len(name) > LONGEST:
-        raise UsageError(f"the name of the {word} {brief(name)} is too long: {len(name):,} letters, at most {LONGEST}")
+        raise UsageError(f"the name of the {word} {name!r} cannot be typed: use letters, digits and _")
     wanted = resolve_name(TABLES[word][1])
     if not (isinstance(entry, wanted) or (isinstance(entry, type) and issubclass(entry, wanted))):
         function = getattr(entry, "__name__", "") if word == "metric" and callable(entry) else ""

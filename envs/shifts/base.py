@@ -7,8 +7,7 @@ from typing import Any, Literal
 import gymnasium as gym
 import numpy as np
 
-from ...registry import Call, Registry, calling, owner_of
-from ..fault import is_numbers
+from ...registry import Call, Registry, naming, owner_of
 
 Values = dict[str, Any]
 """The values of one shift in a task: names → numbers and arrays, whose `tolist` is plain JSON."""
@@ -118,25 +117,13 @@ class Shift:
 
 
 def call_shift(part: Shift, method: str, *arguments: Any) -> Any:
-    """Return the result of a shift's method.
-
-    Raises PluginFault if the shift is not supple's and raises an exception other than ValueError in `check`, or returns
-    values that are no dictionary or a reward that is no number.
-    """
-    refusals = (ValueError,) if method == "check" else ()
-    with calling(part, "shift", part.name, method, refusals) as call:
-        result = getattr(part, method)(*arguments)
-        if method in ("neutral", "draw"):
-            call.require(isinstance(result, dict), "a dictionary of values", result)
-        elif method == "reward":
-            call.require(is_numbers(result, ()), "a number", result)
-        elif method == "space":
-            call.require(isinstance(result, gym.Space), "a gymnasium.Space", result)
-    return result
+    """Return the result of a shift's method."""
+    with naming(f"shift {part.name}: {method}", part):
+        return getattr(part, method)(*arguments)
 
 
 def bind_method(part: Shift, method: str) -> Callable[..., Any]:
-    """Return a method of a shift for every step: supple's own are not checked each time."""
+    """Return a method of a shift for every step: supple's own need no note."""
     bound: Callable[..., Any] = getattr(part, method) if not owner_of(part) else partial(call_shift, part, method)
     return bound
 

@@ -7,7 +7,8 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from ..fault import EnvironmentFault, ExplosionInfo, describe_value, is_numbers
+from ...registry import summary
+from ..fault import EnvironmentFault, ExplosionInfo, is_numbers
 from .alternating import Alternating
 from .base import Values, name_of, shifts
 
@@ -39,7 +40,7 @@ class Direction(Alternating):
             return reward
         forward: Any = info.get(FORWARD)
         if not is_numbers(forward, ()):
-            what = f"step() returned {describe_value(forward)} as info[{FORWARD!r}], not a number"
+            what = f"step() returned {summary(forward)} as info[{FORWARD!r}], not a number"
             raise EnvironmentFault(self._name, what)
         return reward - 2.0 * forward
 

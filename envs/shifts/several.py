@@ -8,7 +8,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from ...registry import bind, calling, parse_call, require_callable
+from ...registry import bind, naming, parse_call
 from .base import Shift, Values, call_shift, shifts
 
 
@@ -94,10 +94,8 @@ def parse_shifts(text: str) -> Shifts:
         factory = shifts.get(call.name)
         params = bind(factory, call.params, call.name)
         try:
-            with calling(factory, "shift", call.name, "making it", refusals=(ValueError,)) as made:
+            with naming(f"making the shift {call.name}", factory):
                 part = factory(**params)
-                made.require(isinstance(part, Shift), "a Shift", part)
-                require_callable(part, Shift)
         except ValueError as error:
             raise ValueError(f"{call.name}: {error}") from error
         part.name, part.params = call.name, dict(params)

@@ -15,7 +15,6 @@ from ...engine.runs import keep_working_directory
 from ...engine.settings import RunSettings, Seeds
 from ...engine.spec import Labels, RunSpec, Start, settings_to_json
 from ...engine.storage import names
-from ...registry import tell
 from ...registry.errors import UsageError
 from ..queue.queue import Queue, QueuedRun
 from .arms import hooks_in, hooks_of, is_fresh, settings_in
@@ -124,7 +123,7 @@ class Comparison:
     # -- its checks -------------------------------------------------------------------------------------------------
 
     @keep_working_directory()
-    def resolve(self, jobs: int = 1, warn: Warn = tell, begun: "Comparison | None" = None) -> "Comparison":
+    def resolve(self, jobs: int = 1, warn: Warn = print, begun: "Comparison | None" = None) -> "Comparison":
         """Return the comparison, checked, with its fork and with definite values in place of "auto".
 
         Each distinct network is built once. The points of `begun` have been checked before.

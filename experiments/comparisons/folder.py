@@ -11,7 +11,7 @@ from ...engine.settings import RunSettings, Seeds
 from ...engine.spec import read_settings, settings_to_json
 from ...engine.storage.signed_json import read_json, require_outside, start_folder, write_json
 from ...engine.user_code import plugins
-from ...registry import schema, tell
+from ...registry import schema
 from ...registry.errors import RunError, UsageError
 from .checks import Networks
 from .comparison import Comparison
@@ -44,7 +44,7 @@ def files_of_runs(path: Path, name: str) -> list[Path]:
     return sorted([*path.glob(f"seed*/*/{name}"), *path.glob(f"seed*/*/*/{name}")])
 
 
-def create(path: Path, comparison: Comparison, jobs: int, warn: Warn = tell) -> Comparison:
+def create(path: Path, comparison: Comparison, jobs: int, warn: Warn = print) -> Comparison:
     """Check a comparison, write its comparison.json, and return it.
 
     Args:
@@ -90,7 +90,7 @@ def _to_json(comparison: Comparison) -> dict[str, Any]:
     return {**plan, **plugins.config_entry()}
 
 
-def open_comparison(path: Path, jobs: int, warn: Warn = tell) -> Comparison:
+def open_comparison(path: Path, jobs: int, warn: Warn = print) -> Comparison:
     """Return the comparison in a folder, to be continued with `jobs` simultaneous runs.
 
     Raises UsageError if there is none, if the plug-ins are others, or if the memory does not suffice for so many runs.

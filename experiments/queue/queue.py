@@ -21,11 +21,10 @@ from ...engine.storage.claim import Claim, Claimed, claim, removal_error
 from ...engine.storage.names import TRUNK
 from ...engine.storage.run_directory import RunDirectory
 from ...engine.storage.signed_json import read_json, write_json
-from ...engine.user_code.blame import blaming
-from ...registry import is_interruption
-from ...registry.errors import CheckpointError, DiskError, PluginFailed, RunError, UsageError, describe_error
+from ...registry.errors import CheckpointError, DiskError, RunError, UsageError, describe_error, is_of_user
 
 OUTCOME = "outcome.json"
+TRACEBACK = "traceback.txt"  # of a user's own code, beside the outcome
 FINISHED, FAILED = "finished", "failed"
 DIVERGED = "diverged"  # in the outcome of a stack: seed → the step by which it had diverged, and the reason
 POLL = 0.1  # seconds between checks of a queue while other workers have all runs that can start
@@ -153,21 +152,22 @@ class QueuedRun:
         """
         with suppress(Claimed):
             try:
-                with blaming():
-                    if run := self._open(held, warn):
-                        end = RunDirectory.open(self.folder).end
-                        with run:
-                            run.train(lambda step: progress(step, end), held)
-                        ends = {str(seed): how for seed, how in run.divergences.items()}
-                        self._record_end(held, FINISHED, **({DIVERGED: ends} if ends else {}))
+                if run := self._open(held, warn):
+                    end = RunDirectory.open(self.folder).end
+                    with run:
+                        run.train(lambda step: progress(step, end), held)
+                    ends = {str(seed): how for seed, how in run.divergences.items()}
+                    self._record_end(held, FINISHED, **({DIVERGED: ends} if ends else {}))
             except (Claimed, DiskError):
                 raise
-            except BaseException as error:  # other people's code may raise anything
-                if is_interruption(error):
-                    raise
-                known = isinstance(error, (RunError, UsageError)) and not isinstance(error, PluginFailed)
-                more = {} if known else {"traceback": traceback.format_exc()}
-                self._record_end(held, FAILED, reason=describe_error(error), **more)
+            except Exception as error:
+                reason = describe_error(error)
+                if is_of_user(error) or not isinstance(error, (RunError, UsageError)):
+                    file = self.folder / TRACEBACK
+                    with held.writing():
+                        files.replace(file, traceback.format_exc().encode())
+                    reason += f"; its traceback is in {file}"
+                self._record_end(held, FAILED, reason=reason)
 
     def _open(self, held: Claim, warn: Warn) -> Run | None:
         """Return the run in its folder, which is made if there is none.

@@ -17,7 +17,7 @@ from ...engine.machine.denormals import flush_denormals
 from ...engine.machine.resources import VISIBLE, gpus, sharing
 from ...engine.storage.claim import Claim
 from ...engine.user_code import plugins
-from ...registry import signals, streams
+from ...registry import signals
 from ...registry.errors import DiskError, RunError, UsageError, describe_error
 from ...registry.interruption import undo
 from .queue import Queue, QueuedRun
@@ -125,7 +125,6 @@ def _show_gpu(gpu: str | None) -> Iterator[None]:
 def _work(way: Connection, sources: dict[str, str], count: int) -> None:
     """Run in one of `count` workers: receive the queue, and take run after run until none is left."""
     signals.ignore(signals.INTERRUPTING)
-    streams.protect_streams()
     flush_denormals()  # before its threads are started: see denormals.py
 
     def tell(*message: object) -> None:
@@ -151,7 +150,6 @@ def _work(way: Connection, sources: dict[str, str], count: int) -> None:
         _end()
     except (DiskError, OSError, UsageError) as error:
         tell("stop", describe_error(error))
-    plugins.end_threads(0)
 
 
 def _end_with_the_parent(way: Connection) -> None:

@@ -12,7 +12,6 @@ from typing import Any
 
 from ...engine.loop import Warn
 from ...engine.user_code import plugins
-from ...registry import shown, tell
 from ...registry.errors import RunError, UsageError, describe_error
 from ..queue.queue import Queue
 from ..queue.workers import Watch, train_queue
@@ -37,7 +36,7 @@ class QueueWorker:
 
     def __call__(self) -> None:
         plugins.load_all(dict(self.sources))
-        train_queue(open_queue(Path(self.path), self.processes), self.processes, lambda run, step, end: None, tell)
+        train_queue(open_queue(Path(self.path), self.processes), self.processes, lambda run, step, end: None, print)
 
     def checkpoint(self) -> Any:
         """Return the job that submitit queues again when Slurm stops this one: the same job."""
@@ -166,4 +165,4 @@ def _error(reference: Any) -> Exception | None:
 
 def _shorten(error: BaseException) -> str:
     """Return a worker's exception in one line, however long: submitit puts the trace in it, whose end says why."""
-    return shown(f"{type(error).__name__}: {' '.join(str(error).split())}")
+    return f"{type(error).__name__}: {' '.join(str(error).split())}"

@@ -18,7 +18,6 @@ from typing import Any
 from ...engine.loop import Warn
 from ...engine.machine.torchrun import require_alone
 from ...engine.storage import files, names, signed_json
-from ...registry import tell
 from ...registry.errors import RunError, UsageError
 from ..comparisons import folder as comparisons
 from ..comparisons.comparison import Comparison
@@ -42,7 +41,7 @@ class Sweep:
     studies: Sequence[Study]
     about: Mapping[str, Any] = field(default_factory=dict)  # see `file.About`
 
-    def begin(self, path: Path, jobs: int = 1, command: str = "", warn: Warn = tell) -> Queue:
+    def begin(self, path: Path, jobs: int = 1, command: str = "", warn: Warn = print) -> Queue:
         """Make the folder of a sweep, or extend an existing one, and return all its runs.
 
         New points, arms, seeds and studies are added. Everything that is already there stays, even if the studies no
@@ -90,7 +89,7 @@ class Sweep:
             if not (path / FILE).is_file():
                 raise
 
-    def preview(self, path: Path, jobs: int = 1, warn: Warn = tell) -> Queue:
+    def preview(self, path: Path, jobs: int = 1, warn: Warn = print) -> Queue:
         """Return all runs that `begin` would make, and write nothing.
 
         The points of a search are not known beforehand. Other runs, of the same number and length, stand for them.
@@ -155,7 +154,7 @@ def _read_begun(path: Path) -> Comparison | None:
     return comparisons.read_comparison(path) if (path / comparisons.FILE).exists() else None
 
 
-def open_sweep(path: Path, jobs: int = 1, warn: Warn = tell) -> Queue:
+def open_sweep(path: Path, jobs: int = 1, warn: Warn = print) -> Queue:
     """Return all runs of the sweep in a folder. Raises UsageError if there is none, RunError if it contains a link."""
     files.require_unlinked(path)
     runs: list[QueuedRun] = []
@@ -168,7 +167,7 @@ def open_sweep(path: Path, jobs: int = 1, warn: Warn = tell) -> Queue:
     return Queue(runs)
 
 
-def open_queue(path: Path, jobs: int = 1, warn: Warn = tell) -> Queue:
+def open_queue(path: Path, jobs: int = 1, warn: Warn = print) -> Queue:
     """Return the runs of the sweep or comparison in a folder, to be trained `jobs` at a time.
 
     Raises UsageError if there is neither, or the memory does not suffice for so many runs, and RunError if there is a

@@ -18,7 +18,7 @@ from stable_baselines3.common.vec_env import VecEnv
 from ...engine.storage import archives
 from ...interventions import Learner
 from ...networks.state_dicts import bare_name, fit_state
-from ...registry import did_you_mean, first_line, one_line
+from ...registry import did_you_mean, one_line
 from .learners import learners_of
 from .old import fit_settings, rename_weights
 
@@ -92,7 +92,7 @@ def _read_weights(file: Path) -> dict[str, torch.Tensor]:
     except OSError as error:
         raise ValueError(f"{file}: {error.strerror or error}") from error
     except ValueError as error:  # of ours, or of torch
-        raise ValueError(f"{file} is not a model of Stable-Baselines3: {first_line(error)}") from error
+        raise ValueError(f"{file} is not a model of Stable-Baselines3: {one_line(error)}") from error
     except Exception as error:  # of torch, for pickles with more than tensors, and for other files
         why = f"{WEIGHTS} in it is no file of weights ({type(error).__name__})"
         raise ValueError(f"{file} is not a model of Stable-Baselines3: {why}") from error

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
-from ...registry import first_line
+from ...registry import one_line
 from ..passes import evaluating
 from .base import Activation
 
@@ -50,7 +50,7 @@ def _apply(function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
     try:
         return function(x)
     except RuntimeError as error:
-        reason = first_line(error)
+        reason = one_line(error)
         raise ValueError(f"the activation does not take pre-activations {tuple(x.shape)}: {reason}") from error
 
 

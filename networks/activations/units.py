@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from ...registry import Call, bind, calling, parse_call
+from ...registry import Call, bind, naming, parse_call
 from .base import Activation, RandomActivation, Shared, activations
 
 
@@ -113,9 +113,8 @@ def set_generators(module: nn.Module, generators: Sequence[torch.Generator]) -> 
 
 def _make(name: str, params: Any) -> nn.Module:
     factory = activations.get(name)
-    with calling(factory, "activation", name, "making it", refusals=(ValueError,)) as call:
-        module = factory(**bind(factory, params, name))
-        call.require(isinstance(module, nn.Module), "a torch.nn.Module", module)
+    with naming(f"making the activation {name}", factory):
+        module: nn.Module = factory(**bind(factory, params, name))
     return module
 
 

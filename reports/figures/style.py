@@ -24,7 +24,6 @@ from numpy.typing import NDArray
 from ...engine.forks import FRESH, NONE
 from ...experiments.history.data import ComparisonData, RunData
 from ...metrics import t_interval
-from ...registry import shown
 
 Array = NDArray[np.float64]
 Curve = Callable[[RunData, float, float], tuple[Array, Array]]  # (steps, values) at low < step ≤ high
@@ -99,7 +98,7 @@ def _no_formula(text: str) -> str:
 
 def shorten(label: str, most: int = MOST_LETTERS) -> str:
     """Return the text of a label, without the middle of an overlong one."""
-    text = shown(label)
+    text = label
     return text if len(text) <= most else f"{text[: most // 2]} … {text[-most // 2 :]}"
 
 

@@ -9,7 +9,6 @@ from math import isnan
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ...registry import shown
 from ..tables.cells import Scalar, Value, parts
 from ..tables.table import Table
 
@@ -40,8 +39,8 @@ def write(folder: Path, tables: Sequence[Table], plots: "Sequence[Plot]") -> Non
 
 
 def put(file: Path, text: str) -> None:
-    """Write a text whose lines are shown: without control characters and marks of direction, as XML and UTF-8 need."""
-    file.write_text("\n".join(map(shown, text.split("\n"))), encoding="utf-8", newline="\n")
+    """Write a text as UTF-8."""
+    file.write_text(text, encoding="utf-8", newline="\n")
 
 
 def put_json(file: Path, body: str) -> None:
@@ -91,7 +90,7 @@ def _unused(name: str, numbered: Iterable[str], used: Container[str]) -> str:
 def as_latex(table: Table) -> str:
     """Return a table for LaTeX with the package booktabs. The title is its caption, and its words are a comment."""
     header, *rows = table.texts
-    lines = [f"% {shown(line)}" for line in table.words.split("\n")] if table.words else []
+    lines = [f"% {line}" for line in table.words.split("\n")] if table.words else []
     lines += [r"\begin{table}", r"\centering", rf"\caption{{{escape_latex(table.title)}}}"]
     lines += [rf"\begin{{tabular}}{{l{'r' * (len(header) - 1)}}}", r"\toprule", _row(header), r"\midrule"]
     lines += [*map(_row, rows), r"\bottomrule", r"\end{tabular}", r"\end{table}"]
@@ -100,7 +99,7 @@ def as_latex(table: Table) -> str:
 
 def escape_latex(text: str) -> str:
     """Return a text with LaTeX's special characters escaped."""
-    return "".join(LATEX.get(letter, letter) for letter in " ".join(shown(text).split()))
+    return "".join(LATEX.get(letter, letter) for letter in " ".join(text.split()))
 
 
 def _row(cells: Sequence[str]) -> str:
@@ -114,5 +113,5 @@ def _field(value: Scalar) -> str:
         return str(value)
     if isinstance(value, float):
         return "" if isnan(value) else repr(float(value))  # the repr of NumPy's floats names their type
-    text = shown(value or "")
+    text = value or ""
     return f"'{text}" if text.lstrip().startswith(FORMULA) else text

@@ -5,10 +5,11 @@ import contextlib
 import gc
 import io
 import logging
+import os
 import re
 import shlex
 import sys
-import threading
+import traceback
 import warnings
 from collections.abc import Callable, Sequence
 from itertools import takewhile
@@ -20,14 +21,13 @@ from rich.console import Console
 from rich.text import Text
 
 from supple.engine.settings import LARGEST
-from supple.engine.user_code import plugins
-from supple.engine.user_code.blame import blaming
-from supple.registry import BrokenPackage, describe_raised, shown, streams
-from supple.registry.errors import RunError, UsageError, describe_error, is_out_of_memory
+from supple.registry import BrokenPackage
+from supple.registry.errors import RunError, UsageError, describe_error, is_of_user, is_out_of_memory
 from supple.registry.interruption import end_on_signals
 from supple.scripts.cli import describing
 from supple.scripts.cli.peers import name_here
 
+EXPECTED = (UsageError, RunError, BrokenPackage, OSError)  # which say themselves what is wrong
 MOST_DIGITS = 40  # of an integer that are read: longer ones are too large in any case
 READERS = tyro.constructors.ConstructorRegistry()
 READERS.struct_rule(describing.read_options)
@@ -61,74 +61,41 @@ def read_integer(text: str) -> int:
     return int(value)
 
 
-# how signs in tables are spelt in encodings that may lack them
-SPELT = str.maketrans({
-    "−": "-", "–": "-", "·": "-", "…": "...", "×": "x", "→": "->", "≤": "<=", "≥": ">=", "≈": "~", "±": "+-", "’": "'",
-    "✓": "v", "✗": "x", "∇": "grad", "²": "^2", "¹": "^1", "″": "''", "α": "alpha", "β": "beta", "γ": "gamma",
-    "δ": "delta", "Δ": "Delta", "ε": "eps", "λ": "lambda", "μ": "mu", "σ": "sigma", "τ": "tau", "φ": "phi", "Φ": "Phi",
-})  # fmt: skip
-
-
-class Screen(Console):
-    """Standard output. Texts are shown as they are: no markup, no emoji codes, and what cannot be seen as escapes.
-
-    Attributes:
-        required: Whether a command has failed if its output could not be printed.
-    """
-
-    def __init__(self) -> None:
-        super().__init__(markup=False, emoji=False, highlight=False)
-        self.required = True
-
-    def render_str(self, text: str, **more: Any) -> Text:
-        """Return the text of a cell or a title."""
-        return super().render_str(self.spelt(text), **more)
-
-    def spelt(self, text: str) -> str:
-        """Return a text as it is shown. In an encoding that may lack signs, they are spelt, so that −5 becomes -5."""
-        return shown(text) if self.encoding.startswith("utf") else shown(text).translate(SPELT)
-
-
-screen = Screen()
-
-
-def ignore_output_failures() -> None:
-    """Let standard output fail without an effect on this command's exit status, since its results are files."""
-    screen.required = False
+screen = Console(markup=False, emoji=False, highlight=False)
+"""Standard output. Texts are shown as they are: no markup, no emoji codes."""
 
 
 def run(main: Callable[[Sequence[str]], None]) -> None:
     """Run a script with the arguments of the command line, and exit: 0 done, 1 failed, 2 wrong usage.
 
-    The exit status is 141 if the reader of the output has gone (`supple list | head`), and 1 if it failed otherwise,
-    unless the results are files (`ignore_output_failures`).
+    A failure is one line. If a user's own code raised it, or supple's by a fault of supple, its traceback follows.
     """
-    code, message = 0, ""
-    screen.required = True
-    streams.protect_streams()
-    threading.excepthook, sys.unraisablehook = _report_thread_failure, _report_ignored_exception
+    code = 0
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     try:
-        with end_on_signals(), blaming(), warnings.catch_warnings():
+        with end_on_signals(), warnings.catch_warnings():
             warnings.showwarning = _show_warning
             main(sys.argv[1:])
-    except UsageError as error:
-        code, message = 2, str(error)
-    except (RunError, BrokenPackage) as error:
-        code, message = 1, str(error)
-    except OSError as error:
-        code, message = 1, f"{error.filename}: {error.strerror}" if error.filename else str(error)
-    except (MemoryError, RuntimeError, ImportError) as error:
-        if not is_out_of_memory(error):
-            raise
-        code, message = 1, describe_error(error)
-    if (failed := streams.output_error()) and not code and screen.required:
-        code = 141 if streams.is_broken_pipe(failed) else 1  # 141: the shell's status of a process that SIGPIPE ended
-        message = "" if streams.is_broken_pipe(failed) else f"standard output: {failed.strerror}"
-    if message:
-        warn(message)
-    plugins.end_threads(code)
+            sys.stdout.flush()
+    except BrokenPipeError:  # the reader of the output has gone, as in `supple list | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 141  # the shell's status of a process that SIGPIPE ended
+    except Exception as error:
+        code = 2 if isinstance(error, UsageError) else 1
+        warn(_describe(error))
+        if is_of_user(error) or not (isinstance(error, EXPECTED) or is_out_of_memory(error)):
+            traceback.print_exception(error)
     _exit_quickly()
-    raise SystemExit(code)  # not sys.exit, which a plug-in may have replaced
+    raise SystemExit(code)
+
+
+def _describe(error: Exception) -> str:
+    """Return the line about a failure."""
+    if isinstance(error, OSError) and error.filename and not is_of_user(error):
+        return f"{error.filename}: {error.strerror}"
+    return describe_error(error)
 
 
 def _exit_quickly() -> None:
@@ -263,26 +230,12 @@ def join_command(prog: str, args: Sequence[str]) -> str:
 def say(*lines: str) -> None:
     """Print lines, however long."""
     for line in lines:
-        screen.print(Text(shown(line)), soft_wrap=True)
+        screen.print(Text(line), soft_wrap=True)
 
 
 def warn(line: str) -> None:
     """Print one line to stderr."""
-    print(f"supple: {shown(line.strip())}", file=sys.stderr)
-
-
-def _report_thread_failure(failure: threading.ExceptHookArgs) -> None:
-    """Say in one line that a thread of other people's code ended by an exception. The main thread goes on."""
-    error, thread = failure.exc_value, failure.thread
-    if error is not None and not isinstance(error, SystemExit):  # which ends a thread as it should
-        warn(f"{thread.name if thread else 'a thread'} ended: {describe_raised(error)}")
-
-
-def _report_ignored_exception(failure: Any) -> None:
-    """Say in one line that an exception could not be raised, as in `__del__` or in a function of `atexit`."""
-    with contextlib.suppress(Exception):  # Python may be about to end
-        name = getattr(failure.object, "__qualname__", type(failure.object).__name__)
-        warn(f"an exception in {name} was ignored: {describe_raised(failure.exc_value)}")
+    print(f"supple: {line.strip()}", file=sys.stderr)
 
 
 def _show_warning(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:

@@ -25,8 +25,6 @@ from rich.progress import (
 )
 from rich.text import Text
 
-from supple.registry import shown
-
 PERIOD = 60.0  # seconds between two lines about a run
 TAIL = 65_536  # bytes at the end of a log that are searched for its last numbers
 SHOWN = {"episodes.jsonl": ("return",), "metrics.jsonl": ("train_loss", "online_loss", "val_loss", "loss")}
@@ -68,7 +66,7 @@ def make_bars(screen: Console, passing: bool = False) -> Progress:
 def show_progress_bar(screen: Console, description: str, total: int) -> Iterator[Callable[[], None]]:
     """Show a passing bar, and give the function that advances it by one of `total`."""
     with make_bars(screen, passing=True) as drawn:
-        task = drawn.add_task(shown(description), total=total)
+        task = drawn.add_task(description, total=total)
         yield lambda: drawn.advance(task)
 
 
@@ -83,7 +81,7 @@ class Bars:
         if folder in self.ended:
             return
         if folder not in self.tasks:
-            self.tasks[folder] = self.bars.add_task(shown(label), total=end)
+            self.tasks[folder] = self.bars.add_task(label, total=end)
         self.bars.update(self.tasks[folder], completed=step)
         if step >= end and self.whole is not None:
             self.ended.add(folder)
@@ -117,7 +115,7 @@ class Lines:
             last.step, last.time = step, now
 
     def _say(self, line: str) -> None:
-        self.screen.print(Text(shown(line)), soft_wrap=True)
+        self.screen.print(Text(line), soft_wrap=True)
         self.screen.file.flush()
 
 

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 from supple.engine.user_code import plugins
 from supple.registry import quoted
-from supple.registry.errors import EnvironmentFailed, RunError, UsageError
+from supple.registry.errors import RunError, UsageError, is_of_user
 from supple.registry.interruption import at_interruption
 from supple.scripts.cli import reporting
-from supple.scripts.cli.console import ignore_output_failures, say, screen, warn
+from supple.scripts.cli.console import say, screen, warn
 from supple.scripts.cli.forecast import Forecast
 from supple.scripts.cli.plan import next_of_queue, next_of_run, plan_of_queue, plan_of_run
 from supple.scripts.cli.progress import display
@@ -66,7 +66,6 @@ def finish_run(path: Path, run: "Run") -> None:
         run.warn = lambda line: None
         run.train()
         return
-    ignore_output_failures()
     folder = RunDirectory.open(path)
     for remark in filter(None, (torchrun.remark(), other_versions(path))):
         warn(remark)
@@ -89,8 +88,10 @@ def finish_run(path: Path, run: "Run") -> None:
     with display(screen) as progress, at_interruption(explain_continuing):
         try:
             run.train(watch)
-        except EnvironmentFailed as error:
-            raise EnvironmentFailed(f"{error}; once that is fixed, {explain_continuing()}") from error
+        except Exception as error:
+            if is_of_user(error):
+                warn(f"once that is mended, {explain_continuing()}")
+            raise
     print_results(path)
     for seed, how in run.diverged.items():
         warn(f"seed {seed} {how}; its numbers end there, and resuming does not train it again")
@@ -146,7 +147,6 @@ def train_queue(
         again = f"`supple resume {quoted(path)}{plugins.options()}` continues the others from their last checkpoints"
         return f"{queue.ended} of {len(queue)} runs ended; {again}"
 
-    ignore_output_failures()
     forecast = Forecast(say)
     say(*plan_of_queue(path, queue, processes))
     with display(screen, len(queue), queue.ended) as progress, at_interruption(explain_continuing):

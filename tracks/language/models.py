@@ -15,7 +15,7 @@ from safetensors import safe_open
 from torch import nn
 
 from ...engine.storage import archives, files
-from ...registry import first_line, schema
+from ...registry import one_line, schema
 from ...registry.cache import cache_folder
 from ...registry.errors import RunError, UsageError
 
@@ -160,7 +160,7 @@ def read_safely(folder: Path, otherwise: str) -> Iterator[None]:
     except BaseException as error:  # transformers raises anything for bad files, and Rust's panics are no Exception
         if isinstance(error, KeyboardInterrupt | SystemExit):
             raise
-        raise RunError(f"{otherwise}: {first_line(error)}") from error
+        raise RunError(f"{otherwise}: {one_line(error)}") from error
 
 
 def _check_weights(folder: Path) -> None:
@@ -201,7 +201,7 @@ def read_from_hub(name: str, read: Callable[..., Any]) -> Any:
         raise
     except Exception as error:  # of whichever HTTP library the hub's client uses
         raise RunError(
-            f"{name} could not be loaded from the hub ({first_line(error)}); without a network give the path of a "
+            f"{name} could not be loaded from the hub ({one_line(error)}); without a network give the path of a "
             "folder with its config.json, safetensors, tokenizer and preprocessor files, or of a .gguf file"
         ) from error
 

@@ -17,7 +17,7 @@ from safetensors.torch import save as to_bytes
 from torch import Tensor, nn
 
 from ....engine.storage import files
-from ....registry import did_you_mean, first_line, schema
+from ....registry import did_you_mean, one_line, schema
 from ....registry.errors import CheckpointError, UsageError
 from .base import Adapter, adapters_by_kind
 from .wrap import adapters, insert_adapters, maker, restore_on_error
@@ -93,7 +93,7 @@ def load_adapters(model: nn.Module, folder: Path | str, check_base: bool = True)
         with restore_on_error(model):
             rebuilt = {name: _rebuild(make(linear), name, tensors) for name, linear in linears.items()}
     except (SafetensorError, ValueError, KeyError, RuntimeError) as error:
-        raise CheckpointError(f"{target / TENSORS}: not what {MANIFEST} describes ({first_line(error)})") from error
+        raise CheckpointError(f"{target / TENSORS}: not what {MANIFEST} describes ({one_line(error)})") from error
     insert_adapters(model, rebuilt)
     return list(rebuilt)
 

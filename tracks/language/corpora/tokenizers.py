@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ....engine.storage import archives
-from ....registry import first_line
+from ....registry import one_line
 from ....registry.errors import RunError, UsageError
 
 LARGEST = 2**16
@@ -71,7 +71,7 @@ class TrainedTokenizer(Tokenizer):
         except BaseException as error:  # the library raises Exception itself, and others when Rust panics
             if isinstance(error, KeyboardInterrupt | SystemExit):
                 raise
-            raise UsageError(f"{origin}: not a tokenizer of the tokenizers library ({first_line(error)})") from error
+            raise UsageError(f"{origin}: not a tokenizer of the tokenizers library ({one_line(error)})") from error
         self.vocab_size = self._tokenizer.get_vocab_size()
         end = self._tokenizer.token_to_id(END)
         if end is None:
@@ -120,7 +120,7 @@ def read_tokenizer(path: Path) -> TrainedTokenizer:
     try:
         return TrainedTokenizer(archives.read_user_file(path).decode(), str(path))
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path}: cannot be read ({first_line(error)})") from error
+        raise UsageError(f"{path}: cannot be read ({one_line(error)})") from error
 
 
 def _import_tokenizers() -> Any:

@@ -14,7 +14,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from ....engine.storage import archives
-from ....registry import first_line
+from ....registry import one_line
 from ....registry.cache import cache_folder
 from ....registry.errors import UsageError
 
@@ -103,7 +103,7 @@ def _read_pixels(files: list[Path]) -> Tensor:
         except UsageError:
             raise
         except Exception as error:  # of PIL, for a file that is damaged, such as SyntaxError or struct.error
-            raise UsageError(f"{file}: no image that can be read ({first_line(error)})") from error
+            raise UsageError(f"{file}: no image that can be read ({one_line(error)})") from error
         if not same:
             expected = "×".join(map(str, pixels.shape[2:]))
             raise UsageError(f"{file}: {size[0]}×{size[1]} pixels, expected {expected}, the size of {files[0].name}")
