@@ -305,7 +305,7 @@ def _train_work(
         ) from None
     except Exception as error:
         if is_of_user(error) or not isinstance(error, (RunError, OSError)):
-            error.add_note(f"at step {loop.step:,}")
+            error.add_note(f"after step {loop.step:,}")
         raise
 
 

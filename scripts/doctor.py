@@ -95,22 +95,24 @@ def examine(options: Options) -> None:
     for text in options.attempts:
         _parse_attempt(text)
     findings = Findings(options.what)
-    for step, learners in find_source(options)(options, findings.remarks):
-        if options.learner and options.learner not in learners:
-            raise UsageError(f"--learner {options.learner}: {options.what} has only {', '.join(learners)}")
-        for name, learner in learners.items():
-            if options.learner not in ("", name):
-                continue
-            where = name if step is None else f"{name}, step {step:,}"
-            with show_progress_bar(screen, where, 2 * options.updates * (1 + len(options.attempts))) as advance:
-                diagnosis, losses = diagnose(learner, options.updates, after_each=advance), {}
-                for text in options.attempts:
-                    intervention = _parse_attempt(text)
-                    try:
+    try:
+        for step, learners in find_source(options)(options, findings.remarks):
+            if options.learner and options.learner not in learners:
+                raise UsageError(f"--learner {options.learner}: {options.what} has only {', '.join(learners)}")
+            for name, learner in learners.items():
+                if options.learner not in ("", name):
+                    continue
+                where = name if step is None else f"{name}, step {step:,}"
+                with show_progress_bar(screen, where, 2 * options.updates * (1 + len(options.attempts))) as advance:
+                    diagnosis, losses = diagnose(learner, options.updates, after_each=advance), {}
+                    for text in options.attempts:
+                        intervention = _parse_attempt(text)
                         losses[text] = loss_after(learner, intervention, options.updates, after_each=advance)
-                    except ValueError as error:
-                        raise RunError(f"--try {text}: {error}") from error
-            findings.stages.append(Stage(step, diagnosis, losses))
+                findings.stages.append(Stage(step, diagnosis, losses))
+    except UsageError:
+        raise
+    except ValueError as error:
+        raise RunError(f"{options.what} cannot be examined: {error}") from error
     screen.print(findings.printable())
     if options.out:
         write(findings, options.out)

@@ -38,8 +38,8 @@ def load_named(text: str, what: str) -> Any:
         what: Beginning of error messages.
 
     Raises:
-        UsageError: There is no such file.
-        Exception: What the file raises; AttributeError if it does not define the name.
+        UsageError: There is no such file, or it does not define the name.
+        Exception: What the file raises.
     """
     path, _, name = text.rpartition(":")
     file = Path(path)
@@ -56,7 +56,9 @@ def load_named(text: str, what: str) -> Any:
     try:
         with importing_beside(file), naming(what):
             spec.loader.exec_module(code)
-            return getattr(code, name)
+        if not hasattr(code, name):
+            raise UsageError(f"{what}: {file} does not define {name}")
+        return getattr(code, name)
     finally:
         sys.modules.pop(file.stem)
         if before is not None:
@@ -99,15 +101,19 @@ def learner_from(text: str, forward: str = "forward") -> tuple[Learner, list[str
             raise UsageError(f"{text} must return {FORMS}, but returned {_describe_returned(returned)}")
         module, inputs_given, *third = returned
         inputs = inputs_given if isinstance(inputs_given, tuple) else (inputs_given,)
-        check_values(module, type(module).__name__)
-        if forward == "forward" and not has_forward(module):
-            choice = f": name a method with --forward ({', '.join(methods(module))})" if methods(module) else ""
-            raise UsageError(f"{text}: {type(module).__name__} has no forward{choice}")
-        run = runner(module, forward)
-        _try_out(module, run, inputs, f"{text}: {type(module).__name__}")
-        learner = learner_for(module, probe=lambda: inputs, loss=lambda: _loss(run(*inputs)), forward=forward)
-        remarks = _initialise(learner, third[0] if third else None, text)
-    return learner, remarks
+        try:
+            check_values(module, type(module).__name__)
+            if forward == "forward" and not has_forward(module):
+                choice = f": name a method with --forward ({', '.join(methods(module))})" if methods(module) else ""
+                raise UsageError(f"{text}: {type(module).__name__} has no forward{choice}")
+            run = runner(module, forward)
+            _try_out(module, run, inputs, f"{text}: {type(module).__name__}")
+            learner = learner_for(module, probe=lambda: inputs, loss=lambda: _loss(run(*inputs)), forward=forward)
+            return learner, _initialise(learner, third[0] if third else None, text)
+        except UsageError:
+            raise
+        except ValueError as error:
+            raise UsageError(f"{text}: {error}") from error
 
 
 def _describe_returned(returned: Any) -> str:

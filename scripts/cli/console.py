@@ -78,7 +78,7 @@ def run(main: Callable[[Sequence[str]], None]) -> None:
         with end_on_signals(), warnings.catch_warnings():
             warnings.showwarning = _show_warning
             main(sys.argv[1:])
-            sys.stdout.flush()
+            print(end="", flush=True)
     except BrokenPipeError:  # the reader of the output has gone, as in `supple list | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 141  # the shell's status of a process that SIGPIPE ended

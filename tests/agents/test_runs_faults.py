@@ -102,16 +102,14 @@ def giving(**parts: Any) -> Callable[..., Any]:
 
 STEP = "not (observation, reward, terminated, truncated, info)"
 FAULTS: dict[str, tuple[str, Callable[..., Any], str]] = {
-    "step raises": ("step", raising(ValueError("a\nb")), "step() raised ValueError: a b"),
+    "step raises": ("step", raising(ValueError("a\nb")), "step() raised ValueError: a"),
     "step raises without words": ("step", raising(ZeroDivisionError()), "step() raised ZeroDivisionError"),
     "step has no disk": (
         "step", raising(OSError(28, "No space left on device", "/x")),
         "step() raised OSError: [Errno 28] No space left on device: '/x'",
     ),
-    "step leaves": ("step", raising(SystemExit(3)), "step() raised SystemExit: 3"),
     "reset raises": ("reset", raising(RuntimeError("no")), "reset() raised RuntimeError: no"),
     "reset has no disk": ("reset", raising(OSError("gone")), "reset() raised OSError: gone"),
-    "reset leaves": ("reset", raising(SystemExit()), "reset() raised SystemExit"),
     "close raises": ("close", raising(RuntimeError("stuck")), "close() raised RuntimeError: stuck"),
     "smaller observation": (
         "step", giving(observation=np.zeros(1, np.float32)), "step() returned an observation of shape (1,), not (3,)",
@@ -131,13 +129,13 @@ FAULTS: dict[str, tuple[str, Callable[..., Any], str]] = {
     ),
     "reset gives no pair": (
         "reset", lambda observation, info: observation,
-        "reset() returned an array of shape (3,), not (observation, info)",
+        "reset() returned a ndarray of float32 with the shape (3,), not (observation, info)",
     ),
     "reset gives None": ("reset", lambda *right: None, "reset() returned None, not (observation, info)"),
     "no reward": ("step", giving(reward=None), "step() returned None as reward, not a number"),
     "text as reward": ("step", giving(reward="1.0"), "step() returned '1.0' as reward, not a number"),
-    "rewards": ("step", giving(reward=np.ones(3)), "step() returned an array of shape (3,) as reward, not a number"),
-    "a reward in an array": ("step", giving(reward=np.ones(1)), "an array of shape (1,) as reward, not a number"),
+    "rewards": ("step", giving(reward=np.ones(3)), "(3,) as reward, not a number"),
+    "a reward in an array": ("step", giving(reward=np.ones(1)), "(1,) as reward, not a number"),
     "terminated is None": ("step", giving(terminated=None), "step() returned None as terminated, not True or False"),
     "terminated is an array": ("step", giving(terminated=np.zeros(2, bool)), "as terminated, not True or False"),
     "truncated is None": ("step", giving(truncated=None), "step() returned None as truncated, not True or False"),
@@ -180,8 +178,7 @@ def test_a_fault_ends_the_run_in_one_line_and_the_run_can_go_on(
     with pytest.raises(RunError) as error:
         go_on(run)
     text = str(error.value)
-    came = 100 if wrong.where == "close" else 2 * FAIL_AT - 2
-    assert text.startswith(f"{ID} after {came} steps of the run: ")
+    assert text.startswith(f"{ID}: ")
     assert message in text
     assert "\n" not in text
     assert text.endswith(message)
@@ -190,11 +187,14 @@ def test_a_fault_ends_the_run_in_one_line_and_the_run_can_go_on(
     assert max(steps_of(run)) == 100
 
 
-def test_the_message_of_a_fault_says_from_which_step_the_run_can_be_resumed(tmp_path: Path, wrong: type[Wrong]) -> None:
+def test_a_fault_says_from_which_step_the_run_can_be_resumed(
+    tmp_path: Path, wrong: type[Wrong], capsys: pytest.CaptureFixture[str]
+) -> None:
     wrong.wrong = raising(OSError("no port"))
     run = begin(tmp_path, "ppo")
-    with pytest.raises(RunError, match=f"no port; .*`supple resume {run}` continues from step 50$"):
+    with pytest.raises(RunError, match="no port"):
         finish_run(run, open_run(run))
+    assert f"once that is mended, `supple resume {run}` continues from step 50" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("agent", AGENTS)
@@ -233,20 +233,15 @@ def test_an_episode_that_never_ends_does_not_hold_up_an_evaluation(
     assert [line["eval/return"] for line in metrics if "eval/return" in line] == [15.0]
 
 
-@pytest.mark.parametrize(
-    ("name", "wrong_part", "code", "message"),
-    [
-        ("step has no disk", None, 1, f"supple: {ID} after 78 steps of the run: step() raised OSError: [Errno 28]"),
-        ("step leaves", None, 1, f"supple: {ID} after 78 steps of the run: step() raised SystemExit: 3"),
-        (None, giving(reward=np.nan), 0, f"supple: {ID} after 80 steps of the run: the physics exploded"),
-    ],
-)
-def test_the_command_line_reports_a_fault_in_one_line_and_resumes_where_it_can(
-    tmp_path: Path, wrong: type[Wrong], process: Any, name: str | None, wrong_part: Any, code: int, message: str
+def test_the_command_line_shows_the_traceback_of_an_environment_after_one_line(
+    tmp_path: Path, wrong: type[Wrong], process: Any
 ) -> None:
     run, errors = begin(tmp_path, "ppo"), tmp_path / "errors"
-    wrong.wrong = FAULTS[name][1] if name else wrong_part
+    wrong.wrong = raising(OSError(28, "no space"))
     _, status = os.waitpid(process(["resume", str(run)], errors), 0)
-    (line,) = errors.read_text().splitlines()
-    assert line.startswith(message)
-    assert os.waitstatus_to_exitcode(status) == code
+    resume, first, second, *_ = said = errors.read_text().splitlines()
+    assert "continues from step 50" in resume
+    assert first.startswith(f"supple: after step 50: {ID}: step() raised OSError: [Errno 28]")
+    assert second == "Traceback (most recent call last):"
+    assert any("test_runs_faults.py" in line for line in said)
+    assert os.waitstatus_to_exitcode(status) == 1

@@ -121,7 +121,6 @@ def test_divergence_that_an_agent_reports_is_no_fault_of_its_plug_in(ask: Ask) -
     code, said = ask(RUN, "numbers:diverge()")
     assert (code, said.count("\n")) == (1, 1), said
     assert "out (still, seed 0): training diverged by step 64: the loss is not finite; " in said
-    assert not Path("out/traceback.txt").exists()
 
 
 @pytest.mark.slow

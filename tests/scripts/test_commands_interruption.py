@@ -150,14 +150,6 @@ def test_an_interrupted_comparison_counts_its_runs_and_its_workers_end(tmp_path:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-"])
-def test_commands_work_with_closed_standard_streams(closed: str) -> None:
-    supple = f"{shlex.quote(sys.executable)} -m supple.scripts.main list kinds {closed}"
-    done = subprocess.run(["sh", "-c", supple], capture_output=True, text=True, timeout=LONG)
-    assert (done.returncode, done.stderr) == (0, "")
-
-
-@pytest.mark.slow
 def test_running_out_of_memory_is_an_error_in_one_line(tmp_path: Path) -> None:
     supple = f"{shlex.quote(sys.executable)} -m supple.scripts.main train linear {LINEAR} --out {tmp_path / 'run'}"
     done = subprocess.run(

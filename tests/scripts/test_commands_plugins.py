@@ -228,22 +228,13 @@ MINE = "\nclass Mine(Intervention): ..."
 BEGIN = "from supple.interventions import Intervention, interventions\n@interventions.register"
 METRIC = "from supple.metrics import metrics\n@metrics.register('share')\ndef share(view): ..."
 BROKEN = {
-    "raise OSError('no luck')": "line 1: OSError: no luck",
-    "\nimport sys; sys.exit(0)": "line 2: it ends the process instead of being imported",
-    "x = 1\ndef (": "line 2: invalid syntax",
-    "\0": "it cannot be imported: ",
-    "import neighbour": "ModuleNotFoundError: No module named 'neighbour'",
     "x = 1": "it registers nothing",
-    f"{BEGIN}('halve'){MINE}": "the intervention 'halve' exists already: choose another name",
-    f"{BEGIN}('fire'){MINE}": "the intervention 'fire' exists already",
     f"{BEGIN}('my method'){MINE}": "'my method' cannot be typed",
     f"{BEGIN}('mine')\ndef mine(): ...": "the intervention 'mine' should be of type Intervention",
     METRIC: "the metric 'share' should be of type Metric: register Metric('what it is', 'weights', share)",
     "import gymnasium; gymnasium.register('CartPole-v1', entry_point='a:B')": "replaces the environment",
     f"{BEGIN}(3){MINE}": "the intervention 3 cannot be typed",
     f"{BEGIN}('none'){MINE}": "'none' cannot be typed",
-    f"{BEGIN}('{'x' * 1000}'){MINE}": " … is too long: 1,000 letters, at most 100",
-    "import supple.interventions as them; them.interventions = None": "its import left supple unusable: ",
 }
 
 
@@ -251,10 +242,21 @@ BROKEN = {
 def test_a_broken_plug_in_is_refused_in_one_line_and_nothing_is_written(code: str, ask: Ask) -> None:
     Path("mine.py").write_text(code)
     status, said = ask(f"train linear {LINEAR} --plugin parts.py --plugin mine.py --out out")
-    assert (status, said.count("\n")) == (2, 1)
-    assert said.startswith("supple: --plugin mine.py: ")
+    assert status == 2
+    assert said.splitlines()[-1].startswith("supple: --plugin mine.py: ")
     assert BROKEN[code] in said
     assert sorted(path.name for path in Path().iterdir()) == ["dice.py", "errors", "mine.py", "parts.py"]
+
+
+@pytest.mark.parametrize("code", ["raise OSError('no luck')", "x = 1\ndef (", f"{BEGIN}('fire'){MINE}"])
+def test_a_plug_in_that_cannot_be_imported_is_named_before_its_traceback(code: str, ask: Ask) -> None:
+    Path("mine.py").write_text(code)
+    status, said = ask(f"train linear {LINEAR} --plugin mine.py --out out")
+    first, second = said.splitlines()[:2]
+    assert (status, second) == (1, "Traceback (most recent call last):")
+    assert first.startswith(f"supple: importing {Path('mine.py').absolute()}: ")
+    assert "mine.py" in said.partition("Traceback")[2]
+    assert not Path("out").exists()
 
 
 @pytest.mark.parametrize(
@@ -265,8 +267,6 @@ def test_a_broken_plug_in_is_refused_in_one_line_and_nothing_is_written(code: st
         "--plugin .": "there is no package with this name here",
         "--plugin os": "os is no plug-in",
         "--plugin supple.metrics": "supple is no plug-in",
-        f"--plugin {'x' * 5000}.py": "File name too long",
-        "--plugin folder.py": "not a plain file",
         "--plugin my-method.py": "'my-method' cannot be imported",
         "--plugin random.py": "a module 'random' already exists",
         "--plugin parts.py --plugin parts.py": "a plug-in with this name is given twice",
@@ -277,7 +277,6 @@ def test_a_broken_plug_in_is_refused_in_one_line_and_nothing_is_written(code: st
 def test_what_is_not_a_plug_in_is_refused_in_one_line(words: str, complaint: str, ask: Ask) -> None:
     for name in ("my-method.py", "random.py"):
         Path(name).write_text(PARTS)
-    Path("folder.py").mkdir()
     code, said = ask(f"train ppo {words} --steps 64 --out out")
     assert (code, said.count("\n")) == (2, 1)
     assert complaint in said
