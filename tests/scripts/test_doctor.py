@@ -251,9 +251,8 @@ def test_a_users_features_extractor_is_given_by_policy_kwargs(
     assert "Equal under two seeds, so not redrawn: 'features_extractor.net.0.weight'." in said(capsys)
     for words, message in (
         ("", "features extractor of your own and other arguments of the policy by --policy-kwargs FILE.py:NAME"),
-        (f"--policy-kwargs {file}:nothing", "AttributeError: module 'kwargs' has no attribute 'nothing'"),
+        (f"--policy-kwargs {file}:nothing", "does not define nothing"),
         (f"--policy-kwargs {file}:number", "must be a dictionary, or a function that returns one, but is int"),
-        (f"--policy-kwargs {file}:fails", "fails: KeyError: 'width'"),
         (f"--policy-kwargs {file}", "must be FILE.py:NAME"),
         ("--policy-kwargs nowhere.py:given", "no such file: nowhere.py"),
         (f"--policy-kwargs {file}:given --net-arch 8", "has a net_arch: leave out --net-arch"),
