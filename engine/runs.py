@@ -261,9 +261,9 @@ class Run:
                 folder.claim = held
                 stack.enter_context(blaming(folder=path, writing=folder.writing))
                 with folder.writing():
-                    (path / TRACEBACK).unlink(missing_ok=True)
                     if distributed.is_first() and newest_step(folder.checkpoints) < folder.end:
-                        versions.note_later(path, folder.config)
+                        versions.note_later(path, folder.config, plugins.sums())
+                    (path / TRACEBACK).unlink(missing_ok=True)  # last, because it allows a mended plug-in
                 warn = _tell_apart(self.warn)
                 work, hooks = self._take_over(folder, warn)
                 stack.callback(work.close)
@@ -298,7 +298,7 @@ class Run:
 def other_versions(path: Path) -> str:
     """Return a line if the run in `path` will continue under other versions than it was trained with, or ""."""
     run = RunDirectory.open(path)
-    return versions.remark(path, [path]) if newest_step(run.checkpoints) < run.end else ""
+    return versions.remark(path, [path], plugins.sums()) if newest_step(run.checkpoints) < run.end else ""
 
 
 def _train_work(

@@ -10,6 +10,7 @@ from ..registry.errors import RunError
 from .kinds import Kind, find_kind
 from .settings import RunSettings, Seeds
 from .user_code import plugins
+from .user_code.blame import TRACEBACK
 from .work import Work
 
 
@@ -135,7 +136,8 @@ def read_settings(config: Mapping[str, Any], file: Path, more_plugins: bool = Fa
 
     The arguments and exceptions are those of `read_spec`.
     """
-    plugins.require(config.get("plugins", {}), file.parent, more_plugins)
+    # code of a user that raised has been mended if it differs now
+    plugins.require(config.get("plugins", {}), file.parent, more_plugins, mended=(file.parent / TRACEBACK).exists())
     try:
         kind = find_kind(config["algorithm"])
         settings: RunSettings = schema.convert(config["settings"], kind.settings_class(), "settings")

@@ -20,6 +20,7 @@ from pkgutil import resolve_name
 from ...registry import brief, describe_import_error, is_interruption, look_up, put_back, quoted
 from ...registry.errors import UsageError
 from ..storage import files
+from ..storage.versions import DIGITS
 
 # What can be registered: the table, and the class of which an entry is an instance or a subclass. They are looked up
 # when a plug-in is loaded, because some are in rooms that import this one.
@@ -32,7 +33,6 @@ TABLES = {
     "kind of run": ("supple.engine.kinds:kinds", "supple.engine.kinds:Kind"),
     "preset": ("supple.engine.kinds:presets", "supple.engine.kinds:Preset"),
 }
-DIGITS = 12  # of a SHA-256 sum, in messages
 PATIENCE = 5.0  # seconds in which threads of plug-ins may end
 LONGEST = 100  # letters of the name of an entry
 OWN = __name__.partition(".")[0]
@@ -133,7 +133,12 @@ def options() -> str:
 
 def config_entry() -> dict[str, dict[str, str]]:
     """Return the entry of config.json and comparison.json, {"plugins": {name: sum}}, or {} without plug-ins."""
-    return {"plugins": {plugin.name: plugin.sha256 for plugin in loaded()}} if _loaded else {}
+    return {"plugins": sums()} if _loaded else {}
+
+
+def sums() -> dict[str, str]:
+    """Return the SHA-256 sums of this process's plug-ins by name."""
+    return {plugin.name: plugin.sha256 for plugin in loaded()}
 
 
 def table(word: str) -> Mapping[str, object]:
@@ -143,10 +148,10 @@ def table(word: str) -> Mapping[str, object]:
     return entries
 
 
-def require(recorded: Mapping[str, str], path: Path, more: bool = False) -> None:
+def require(recorded: Mapping[str, str], path: Path, more: bool = False, mended: bool = False) -> None:
     """Raise UsageError unless this process's plug-ins are those that were recorded in `path`, by name and sum.
 
-    more: Allow plug-ins that were not recorded."""
+    more: Allow plug-ins that were not recorded. mended: Allow other sums."""
     if missing := [name for name in recorded if name not in _loaded]:
         named = " ".join(f"--plugin {name}" for name in missing)
         raise UsageError(
@@ -158,10 +163,11 @@ def require(recorded: Mapping[str, str], path: Path, more: bool = False) -> None
             if more:
                 continue
             raise UsageError(f"{path} was started without --plugin {plugin.name}: leave it out")
-        if plugin.sha256 != (before := recorded[plugin.name]):
+        if plugin.sha256 != (before := recorded[plugin.name]) and not mended:
             raise UsageError(
                 f"--plugin {plugin.source} is not the {plugin.name} that {path} was started with: its SHA-256 sum is "
-                f"{plugin.sha256[:DIGITS]}…, but was {before[:DIGITS]}…; restore that version, or start a new run"
+                f"{plugin.sha256[:DIGITS]}…, but was {before[:DIGITS]}…; restore that version, or start a new run "
+                "(--retry-failed accepts a mended plug-in for the failed runs of a comparison or a sweep)"
             )
 
 

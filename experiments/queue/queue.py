@@ -21,6 +21,7 @@ from ...engine.storage.claim import Claim, Claimed, claim, removal_error
 from ...engine.storage.names import TRUNK
 from ...engine.storage.run_directory import RunDirectory
 from ...engine.storage.signed_json import read_json, write_json
+from ...engine.user_code import plugins
 from ...engine.user_code.blame import blaming
 from ...registry import is_interruption
 from ...registry.errors import CheckpointError, DiskError, PluginFailed, RunError, UsageError, describe_error
@@ -114,10 +115,15 @@ class QueuedRun:
                         self.record(FAILED, reason=reason)
 
     def retry(self) -> None:
-        """Remove the outcome of a failed run, unless another process has begun to train it again."""
+        """Remove the outcome of a failed run and record the plug-ins with which it will be trained again.
+
+        Does nothing if another process has begun to train it again.
+        """
         if self.failed and (held := self.claim()):
             with held, held.writing():
                 if self.failed:
+                    if (self.folder / "config.json").exists():
+                        versions.note_later(self.folder, RunDirectory.open(self.folder).config, plugins.sums())
                     _forget(self.folder, self.root)
 
     def claim(self) -> Claim | None:
@@ -233,7 +239,7 @@ class Queue(tuple[QueuedRun, ...]):
 
     def other_versions(self, path: Path) -> str:
         """Return a line if runs remain, and some in `path` were trained under other versions; otherwise ""."""
-        return versions.remark(path, (run.folder for run in self)) if self.left else ""
+        return versions.remark(path, (run.folder for run in self), plugins.sums()) if self.left else ""
 
     def work_off(self, train: Callable[[QueuedRun, Claim], None]) -> None:
         """Train one run after another, each with a claim on its folder, until all have an outcome.
