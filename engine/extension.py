@@ -49,6 +49,7 @@ def extend(path: Path, steps: int, warn: Warn) -> None:
                 work.close()
         planned = config.get("planned_steps", config["total_steps"])
         with held.writing():
+            longer.pop("plugins", None)  # a mended one is recorded beside the one before when training begins
             signed_json.write_json(file, {**config, **longer, "planned_steps": planned, "identity": run.identity})
         end = longer["total_steps"]
         warn(f"{path} now ends at step {end:,}; fractions in its hooks still refer to {planned:,} steps")

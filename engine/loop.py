@@ -288,10 +288,10 @@ class Loop:
         tree = checkpoint.load_newest(self.run.checkpoints, self.run.identity, self.warn)
         distributed.wait_for_all()  # no process prunes before all have read
         if tree is None:
-            self._forget_later(0)
             if self.start:
                 raise RunError(f"{self.run.checkpoints}: this arm cannot start without the checkpoint of its fork")
             self._start_logs({}, 0.0)
+            self._forget_later(0)
             return
         with restoring(self.run.checkpoints):
             state: State = schema.convert(tree, State, "state")

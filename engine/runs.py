@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import traceback
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
@@ -25,7 +26,7 @@ from .machine.allocator import keep_freed_memory
 from .machine.denormals import flushing_denormals
 from .machine.resources import Allocations
 from .settings import RunSettings
-from .spec import RunSpec, Start, read_spec, write_config
+from .spec import TRACEBACK, RunSpec, Start, read_spec, write_config
 from .storage import files, signed_json, versions
 from .storage.checkpoint import newest_step
 from .storage.claim import PATIENCE, Claim, claim
@@ -242,7 +243,8 @@ class Run:
                 folder.claim = held
                 with folder.writing():
                     if distributed.is_first() and newest_step(folder.checkpoints) < folder.end:
-                        versions.note_later(path, folder.config)
+                        versions.note_later(path, folder.config, plugins.sums())
+                    (path / TRACEBACK).unlink(missing_ok=True)  # last, because it allows a mended plug-in
                 work, hooks = self._take_over(folder, self.warn)
                 stack.callback(work.close)
                 _train_work(folder, work, hooks, progress, self.warn, self.divergences)
@@ -276,7 +278,7 @@ class Run:
 def other_versions(path: Path) -> str:
     """Return a line if the run in `path` will continue under other versions than it was trained with, or ""."""
     run = RunDirectory.open(path)
-    return versions.remark(path, [path]) if newest_step(run.checkpoints) < run.end else ""
+    return versions.remark(path, [path], plugins.sums()) if newest_step(run.checkpoints) < run.end else ""
 
 
 def _train_work(
@@ -306,6 +308,8 @@ def _train_work(
     except Exception as error:
         if is_of_user(error) or not isinstance(error, (RunError, OSError)):
             error.add_note(f"after step {loop.step:,}")
+            with suppress(OSError, RunError), run.writing():  # this one says more than a full disk
+                files.replace(run.path / TRACEBACK, traceback.format_exc().encode(errors="replace"))
         raise
 
 

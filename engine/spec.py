@@ -12,6 +12,8 @@ from .settings import RunSettings, Seeds
 from .user_code import plugins
 from .work import Work
 
+TRACEBACK = "traceback.txt"  # in the folder of a run that an exception ended
+
 
 @dataclass(frozen=True)
 class Labels:
@@ -135,7 +137,8 @@ def read_settings(config: Mapping[str, Any], file: Path, more_plugins: bool = Fa
 
     The arguments and exceptions are those of `read_spec`.
     """
-    plugins.require(config.get("plugins", {}), file.parent, more_plugins)
+    # code of a user that raised has been mended if it differs now
+    plugins.require(config.get("plugins", {}), file.parent, more_plugins, mended=(file.parent / TRACEBACK).exists())
     try:
         kind = find_kind(config["algorithm"])
         settings: RunSettings = schema.convert(config["settings"], kind.settings_class(), "settings")

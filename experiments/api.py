@@ -138,7 +138,7 @@ def compare(
             f"supple.experiments.compare({kind!r}, …)",
         )
         comparison = comparisons.create(path, comparison, jobs, warn)
-        _train_queue(comparison.queue(path), jobs, warn)
+        _train_queue(path, comparison.queue(path), jobs, warn)
     return load(path)
 
 
@@ -153,7 +153,7 @@ def resume(path: str | Path, *, jobs: int = 1, progress: Step = lambda step: Non
         if (path / sweep.FILE).is_file() or (path / comparisons.FILE).is_file():
             queue = sweep.open_queue(path, jobs, warn)
             _warn_if(queue.other_versions(path), warn)
-            _train_queue(queue, jobs, warn)
+            _train_queue(path, queue, jobs, warn)
         else:
             _warn_if(other_versions(path), warn)
             open_run(path, warn).train(progress)
@@ -227,12 +227,14 @@ def _name_argument(option: re.Match[str]) -> str:
     return ARGUMENTS.get(option[1], option[1].replace("-", "_"))
 
 
-def _train_queue(queue: Queue, processes: int, warn: Warn) -> None:
-    """Train all runs that have not ended. Raises RunError at the end if runs failed."""
-    if processes > 1:
-        workers.train_queue(queue, processes, lambda run, step, end: None, warn)
-    else:
-        queue.work_off(lambda run, held: run.train(held, lambda step, end: None, warn))
+def _train_queue(path: Path, queue: Queue, processes: int, warn: Warn) -> None:
+    """Train all runs that have not ended, and those that a search adds. Raises RunError at the end if runs failed."""
+    while queue.left:
+        if processes > 1:
+            workers.train_queue(queue, processes, lambda run, step, end: None, warn)
+        else:
+            queue.work_off(lambda run, held: run.train(held, lambda step, end: None, warn))
+        queue = sweep.open_queue(path, processes, warn)
     if failed := queue.failed:
         reason = (failed[0].outcome or {}).get("reason")
         raise RunError(f"{len(failed)} of {len(queue)} runs failed, the first in {failed[0].folder}: {reason}")

@@ -27,7 +27,7 @@ class Options:
     jobs: int = 0
     """Number of runs of a comparison or a sweep at a time. 0 means one per core."""
     retry_failed: bool = False
-    """Train failed runs again, from their last checkpoints. Without it they are skipped."""
+    """Train failed runs again, from their last checkpoints. Their plug-ins may have been mended. Default: skip them."""
     steps: Annotated[int | None, tyro.conf.arg(metavar="INT")] = None
     """New total number of steps, more than planned, for agents with --steps. Hooks like fire@0.5 keep their steps."""
     plugin: Plugins = ()
@@ -43,10 +43,12 @@ def main(args: Sequence[str]) -> None:
     if what != "a run":
         if options.steps is not None:
             raise UsageError(f"--steps extends single runs, but {path} is {what}")
-        from supple.experiments.sweeps.sweep import open_queue
+        from supple.experiments.sweeps.sweep import open_queue, retry_failed
 
         jobs = training.count_processes(options.jobs)
-        training.finish_queue(path, open_queue(path, jobs, warn), jobs, options.retry_failed)
+        if options.retry_failed:
+            retry_failed(path)
+        training.finish_queue(path, open_queue(path, jobs, warn), jobs)
     elif options.jobs or options.retry_failed:
         raise UsageError(
             f"{'--jobs' if options.jobs else '--retry-failed'} is for comparisons and sweeps, but {path} is a run"

@@ -74,7 +74,7 @@ class Options:
     setting: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME=VALUE …")] = ()
     """Settings for all studies in addition to those in the file, such as data=DIR."""
     retry_failed: bool = False
-    """Train failed runs again, from their last checkpoints. Without it they are skipped."""
+    """Train failed runs again, from their last checkpoints. Their plug-ins may have been mended. Default: skip them."""
     plugin: Plugins = ()
     """Python file or package that registers your own interventions, metrics, shifts or kinds of runs."""
 
@@ -86,6 +86,7 @@ def main(args: Sequence[str]) -> None:
 
     from supple.experiments.sweeps.file import read_sweep  # imports PyTorch, which help does not need
     from supple.experiments.sweeps.suites import find_suite
+    from supple.experiments.sweeps.sweep import FILE, retry_failed
 
     file = options.file if options.file.suffix or options.file.exists() else find_suite(str(options.file))
     settings = dict(_split_assignment("setting", text, "data=DIR") for text in options.setting)
@@ -94,24 +95,17 @@ def main(args: Sequence[str]) -> None:
         print_estimates(sweep.preview(options.out, processes, warn), processes)
         return
     launch = find_launcher(options)
-    retry, trained = options.retry_failed, False
-    while True:  # if arms are tuned, the next runs depend on the results so far
-        queue = sweep.begin(options.out, processes, join_command("supple sweep", args), warn)
-        failed, remaining = len(queue.failed), len(queue.left)
-        if trained and not remaining:
-            break
-        if not remaining and not (failed and retry):
-            say(
-                f"{len(queue):,} runs have ended, {failed:,} of them failed",
-                f"next: supple report {quoted(options.out)}",
-            )
-            return
-        elsewhere = launch and partial(train_elsewhere, options, queue, launch)
-        training.train_queue(options.out, queue, processes, retry, elsewhere)
-        retry, trained = False, True
-        if queue.left:  # workers on other machines have stopped
-            break
-    training.report_queue(options.out, queue)
+    if options.retry_failed and (options.out / FILE).is_file():
+        retry_failed(options.out)
+    queue = sweep.begin(options.out, processes, join_command("supple sweep", args), warn)
+    if not queue.left:
+        say(
+            f"{len(queue):,} runs have ended, {len(queue.failed):,} of them failed",
+            f"next: supple report {quoted(options.out)}",
+        )
+        return
+    elsewhere = launch and partial(train_elsewhere, options, launch)
+    training.finish_queue(options.out, queue, processes, elsewhere)
 
 
 def count_processes(options: Options) -> int:
@@ -144,7 +138,7 @@ def find_launcher(options: Options) -> "Launcher | None":
     return lambda workers: (on_slurm if options.on == "slurm" else on_ray)(workers, options.workers, parameters)
 
 
-def train_elsewhere(options: Options, queue: "Queue", launch: "Launcher", watch: "Watch") -> None:
+def train_elsewhere(options: Options, launch: "Launcher", queue: "Queue", watch: "Watch") -> None:
     """Start workers, and wait until they have finished all runs."""
     from supple.experiments.sweeps.launchers import QueueWorker, watch_over
 

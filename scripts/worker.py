@@ -4,7 +4,7 @@
   supple worker runs/rates --plugin my_method.py
 
 Any number of workers, on any number of machines that share the folder, can work on one sweep without a server: each
-claims the next free run. If a worker is killed, others resume its run.
+claims the next free run. If a worker is killed, others resume its run. A search that tunes arms goes on to its end.
 """
 
 from collections.abc import Sequence
@@ -68,10 +68,13 @@ def work(path: Path) -> None:
     def train(run: "QueuedRun", claim: "Claim") -> None:
         run.train(claim, lambda step, end: progress.update(run.label, run.folder, step, end), warn)
 
-    training.warn_of_other_versions(path, queue)
-    say(*plan_of_queue(path, queue, 1))
-    with display(screen, len(queue), queue.ended) as progress, at_interruption(explain_continuing):
-        queue.work_off(train)
+    while True:
+        training.warn_of_other_versions(path, queue)
+        say(*plan_of_queue(path, queue, 1))
+        with display(screen, len(queue), queue.ended) as progress, at_interruption(explain_continuing):
+            queue.work_off(train)
+        if not (queue := open_queue(path, 1, warn)).left:  # else the search of a sweep goes on
+            break
     failed = len(queue.failed)
     say(f"all {len(queue)} runs of {path} have ended, {failed} of them failed")
     if failed:

@@ -115,11 +115,18 @@ class RunDirectory:
             names: Names of the logs.
 
         Raises:
-            RunError: A log is shorter than recorded.
+            RunError: A log is shorter than recorded, or has lines although there is no folder for checkpoints, which
+                is made before the first line is logged.
             NotPlain: A log is a symbolic link.
         """
         self._started = time.monotonic() - seconds
         with self.writing():
+            begun = [file for name in LOGS.values() if (file := self.path / name).exists() and file.stat().st_size]
+            if begun and not self.checkpoints.exists():
+                raise RunError(
+                    f"{begun[0]} has lines, but {self.checkpoints} is missing: restore it, or start a new run"
+                )
+            files.make_folder(self.checkpoints)
             files.require_own(folder := (self.path / tensorboard.FILE).parent, self.path)
             files.make_folder(folder)
             for name in names:

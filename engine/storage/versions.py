@@ -12,6 +12,7 @@ from . import signed_json
 
 PACKAGES = ("supple", "torch", "numpy", "gymnasium", "mujoco", "ale-py", "minatar", "minigrid", "transformers")
 LATER = "later_versions"  # the entry of config.json with those under which a run was continued, if others
+DIGITS = 12  # of the SHA-256 sum that is a plug-in's version
 
 
 def versions() -> dict[str, str]:
@@ -29,12 +30,13 @@ def _version(package: str) -> str | None:
         return None
 
 
-def remark(path: Path, folders: Iterable[Path]) -> str:
+def remark(path: Path, folders: Iterable[Path], plugins: Mapping[str, str]) -> str:
     """Return a line for the user if runs in `path` were trained under other versions than those here, or "".
 
-    `folders` are those of the runs. What is not installed here or was not there is not compared: no run can use it.
+    `folders` are those of the runs, `plugins` the sums of the plug-ins here. What is not installed here or was not
+    there is not compared: no run can use it.
     """
-    here = versions()
+    here = {**versions(), **_shorten(plugins)}
     others = []
     for name, runs in _runs_by_version({str(folder): _read_config(folder) for folder in folders}).items():
         if name in here and (other := sorted(runs.keys() - {here[name]})):
@@ -47,12 +49,17 @@ def remark(path: Path, folders: Iterable[Path]) -> str:
     )
 
 
-def note_later(path: Path, config: dict[str, Any]) -> None:
-    """Add the versions here to the config.json of the run in `path`, if it has only been trained under others."""
-    here = versions()
+def note_later(path: Path, config: dict[str, Any], plugins: Mapping[str, str]) -> None:
+    """Add the versions here to the config.json of the run in `path`, if it has only been trained under others.
+
+    `plugins` are the sums of the plug-ins here. They replace those that were recorded, which stay among the versions.
+    """
+    here = {**versions(), **_shorten(plugins)}
     known = _recorded(config)
-    if not any(all(recorded.get(name, value) == value for name, value in here.items()) for recorded in known):
-        config[LATER] = [*config.get(LATER, []), here]
+    same = any(all(recorded.get(name, value) == value for name, value in here.items()) for recorded in known)
+    if not same or config.get("plugins", {}) != plugins:
+        begun, *later = known
+        config.update({**({"plugins": plugins} if plugins else {}), "versions": begun, LATER: [*later, here]})
         signed_json.write_json(path / "config.json", config)
 
 
@@ -82,7 +89,12 @@ def _read_config(folder: Path) -> Mapping[str, Any]:
 def _recorded(config: Mapping[str, Any]) -> list[dict[str, str]]:
     """Return the versions under which a run was begun, and those under which it was continued."""
     begun, later = config.get("versions"), config.get(LATER)
-    return [entry for entry in (begun, *(later if isinstance(later, list) else [])) if isinstance(entry, dict)]
+    entries = [entry for entry in (begun, *(later if isinstance(later, list) else [])) if isinstance(entry, dict)]
+    return [{**_shorten(config.get("plugins", {})), **entry} for entry in entries]
+
+
+def _shorten(plugins: Mapping[str, str]) -> dict[str, str]:
+    return {name: value[:DIGITS] for name, value in plugins.items()}
 
 
 def _runs_by_version(configs: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, list[str]]]:

@@ -17,6 +17,7 @@ from pkgutil import resolve_name
 from ...registry import naming, quoted
 from ...registry.errors import UsageError
 from ..storage import files
+from ..storage.versions import DIGITS
 
 # What can be registered: the table, and the class of which an entry is an instance or a subclass. They are looked up
 # when a plug-in is loaded, because some are in rooms that import this one.
@@ -29,7 +30,6 @@ TABLES = {
     "kind of run": ("supple.engine.kinds:kinds", "supple.engine.kinds:Kind"),
     "preset": ("supple.engine.kinds:presets", "supple.engine.kinds:Preset"),
 }
-DIGITS = 12  # of a SHA-256 sum, in messages
 OWN = __name__.partition(".")[0]
 MOST = 4  # names of a plug-in that a message lists
 
@@ -109,7 +109,12 @@ def options() -> str:
 
 def config_entry() -> dict[str, dict[str, str]]:
     """Return the entry of config.json and comparison.json, {"plugins": {name: sum}}, or {} without plug-ins."""
-    return {"plugins": {plugin.name: plugin.sha256 for plugin in loaded()}} if _loaded else {}
+    return {"plugins": sums()} if _loaded else {}
+
+
+def sums() -> dict[str, str]:
+    """Return the SHA-256 sums of this process's plug-ins by name."""
+    return {plugin.name: plugin.sha256 for plugin in loaded()}
 
 
 def table(word: str) -> Mapping[str, object]:
@@ -119,10 +124,10 @@ def table(word: str) -> Mapping[str, object]:
     return entries
 
 
-def require(recorded: Mapping[str, str], path: Path, more: bool = False) -> None:
+def require(recorded: Mapping[str, str], path: Path, more: bool = False, mended: bool = False) -> None:
     """Raise UsageError unless this process's plug-ins are those that were recorded in `path`, by name and sum.
 
-    more: Allow plug-ins that were not recorded."""
+    more: Allow plug-ins that were not recorded. mended: Allow other sums."""
     if missing := [name for name in recorded if name not in _loaded]:
         named = " ".join(f"--plugin {name}" for name in missing)
         raise UsageError(
@@ -134,10 +139,11 @@ def require(recorded: Mapping[str, str], path: Path, more: bool = False) -> None
             if more:
                 continue
             raise UsageError(f"{path} was started without --plugin {plugin.name}: leave it out")
-        if plugin.sha256 != (before := recorded[plugin.name]):
+        if plugin.sha256 != (before := recorded[plugin.name]) and not mended:
             raise UsageError(
                 f"--plugin {plugin.source} is not the {plugin.name} that {path} was started with: its SHA-256 sum is "
-                f"{plugin.sha256[:DIGITS]}…, but was {before[:DIGITS]}…; restore that version, or start a new run"
+                f"{plugin.sha256[:DIGITS]}…, but was {before[:DIGITS]}…; restore that version, or start a new run "
+                "(--retry-failed accepts a mended plug-in for the failed runs of a comparison or a sweep)"
             )
 
 

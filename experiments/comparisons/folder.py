@@ -13,6 +13,7 @@ from ...engine.storage.signed_json import read_json, require_outside, start_fold
 from ...engine.user_code import plugins
 from ...registry import schema
 from ...registry.errors import RunError, UsageError
+from ..queue.queue import Queue
 from .checks import Networks
 from .comparison import Comparison
 from .points import Point, sort_points
@@ -90,14 +91,15 @@ def _to_json(comparison: Comparison) -> dict[str, Any]:
     return {**plan, **plugins.config_entry()}
 
 
-def open_comparison(path: Path, jobs: int, warn: Warn = print) -> Comparison:
-    """Return the comparison in a folder, to be continued with `jobs` simultaneous runs.
+def open_runs(path: Path, jobs: int, warn: Warn, study: str = "") -> Queue:
+    """Return the runs of the comparison in a folder, the remaining ones to be trained `jobs` at a time.
 
     Raises UsageError if there is none, if the plug-ins are others, or if the memory does not suffice for so many runs.
     """
     comparison = read_comparison(path)
-    require_continuable(path, comparison, jobs, warn)
-    return comparison
+    if (queue := comparison.queue(path, study)).left:
+        require_continuable(path, comparison, jobs, warn)
+    return queue
 
 
 @keep_working_directory()

@@ -5,7 +5,6 @@ workers can therefore share a queue without knowing of each other.
 """
 
 import time
-import traceback
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -15,16 +14,16 @@ from typing import Any
 from ...engine.divergence import in_words
 from ...engine.loop import Warn
 from ...engine.runs import Run, open_run, prepare
-from ...engine.spec import RunSpec
+from ...engine.spec import TRACEBACK, RunSpec
 from ...engine.storage import files, versions
 from ...engine.storage.claim import Claim, Claimed, claim, removal_error
 from ...engine.storage.names import TRUNK
 from ...engine.storage.run_directory import RunDirectory
 from ...engine.storage.signed_json import read_json, write_json
-from ...registry.errors import CheckpointError, DiskError, RunError, UsageError, describe_error, is_of_user
+from ...engine.user_code import plugins
+from ...registry.errors import CheckpointError, DiskError, describe_error
 
 OUTCOME = "outcome.json"
-TRACEBACK = "traceback.txt"  # of a user's own code, beside the outcome
 FINISHED, FAILED = "finished", "failed"
 DIVERGED = "diverged"  # in the outcome of a stack: seed → the step by which it had diverged, and the reason
 POLL = 0.1  # seconds between checks of a queue while other workers have all runs that can start
@@ -113,10 +112,15 @@ class QueuedRun:
                         self.record(FAILED, reason=reason)
 
     def retry(self) -> None:
-        """Remove the outcome of a failed run, unless another process has begun to train it again."""
+        """Remove the outcome of a failed run and record the plug-ins with which it will be trained again.
+
+        Does nothing if another process has begun to train it again.
+        """
         if self.failed and (held := self.claim()):
             with held, held.writing():
                 if self.failed:
+                    if (self.folder / "config.json").exists():
+                        versions.note_later(self.folder, RunDirectory.open(self.folder).config, plugins.sums())
                     _forget(self.folder, self.root)
 
     def claim(self) -> Claim | None:
@@ -161,13 +165,9 @@ class QueuedRun:
             except (Claimed, DiskError):
                 raise
             except Exception as error:
-                reason = describe_error(error)
-                if is_of_user(error) or not isinstance(error, (RunError, UsageError)):
-                    file = self.folder / TRACEBACK
-                    with held.writing():
-                        files.replace(file, traceback.format_exc().encode())
-                    reason += f"; its traceback is in {file}"
-                self._record_end(held, FAILED, reason=reason)
+                reason, file = describe_error(error), self.folder / TRACEBACK
+                more = f"; its traceback is in {file}" if file.exists() else ""
+                self._record_end(held, FAILED, reason=reason + more)
 
     def _open(self, held: Claim, warn: Warn) -> Run | None:
         """Return the run in its folder, which is made if there is none.
@@ -233,7 +233,7 @@ class Queue(tuple[QueuedRun, ...]):
 
     def other_versions(self, path: Path) -> str:
         """Return a line if runs remain, and some in `path` were trained under other versions; otherwise ""."""
-        return versions.remark(path, (run.folder for run in self)) if self.left else ""
+        return versions.remark(path, (run.folder for run in self), plugins.sums()) if self.left else ""
 
     def work_off(self, train: Callable[[QueuedRun, Claim], None]) -> None:
         """Train one run after another, each with a claim on its folder, until all have an outcome.

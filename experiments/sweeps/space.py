@@ -1,6 +1,6 @@
 """The points of a sweep: all combinations of a grid, listed points, and randomly drawn points."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import product
 from math import exp, log
@@ -81,8 +81,8 @@ class Space:
     one point without values.
     """
 
-    grid: Mapping[str, Sequence[Any]] = field(default_factory=dict)
-    listed: Sequence[Values] = ()
+    grid: Mapping[str, list[Any] | tuple[Any, ...]] = field(default_factory=dict)
+    listed: list[Values] | tuple[Values, ...] = ()
     random: Random | None = None
 
     def points(self) -> list[Values]:

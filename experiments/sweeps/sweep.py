@@ -2,12 +2,13 @@
 
 A study is a table of a sweep file. Its points become ordinary comparisons, each in its own folder:
 
-    DIR/sweep.json                 the studies, without the parts that can be extended later
+    DIR/sweep.json                 the studies, without the parts that can be extended later; in full, if they search
     DIR/STUDY/comparison.json      …/seed-0/learning_rate=0.001/none, as from `supple compare`
     DIR/STUDY/tuning/              if arms are tuned: the comparison of their points,
     DIR/STUDY/tuned.json           the score of each point, and the chosen ones
 """
 
+import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -15,14 +16,18 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+from ...engine.kinds import as_json
 from ...engine.loop import Warn
 from ...engine.machine.torchrun import require_alone
 from ...engine.storage import files, names, signed_json
+from ...engine.storage.run_directory import RunDirectory
+from ...engine.user_code import plugins
+from ...registry import schema
 from ...registry.errors import RunError, UsageError
 from ..comparisons import folder as comparisons
 from ..comparisons.comparison import Comparison
 from ..comparisons.points import name_variant
-from ..queue.queue import Queue, QueuedRun
+from ..queue.queue import FAILED, OUTCOME, Queue, read_outcome
 from .scores import PointScores
 from .study import Study
 from .tuning import TUNING, Tuning
@@ -62,7 +67,10 @@ class Sweep:
         before, changes = self._plan(path, jobs, command, warn, scores)
         bases = before | {study.name: study.base for study in self.studies}
         published = {study.name: asdict(study.published) for study in self.studies if study.published}
-        wanted = {"studies": bases, "published": published, "about": dict(self.about)}
+        wanted = {
+            "studies": bases, "published": published, "about": dict(self.about), "command": command,
+            "searches": json.loads(json.dumps([asdict(s) for s in self.studies if s.search], default=as_json)),
+        }  # fmt: skip
         if not before:
             self._start(path, wanted)
         with files.lock_folder(path):  # if two processes extend a sweep at once, the second adds to the first's
@@ -71,14 +79,7 @@ class Sweep:
                 _check_base(study, there.get(study.name), path)
             if wanted != signed_json.read_json(path / FILE, f"{path} is not a sweep"):
                 signed_json.write_json(path / FILE, {**wanted, "studies": there | bases})
-            for folder, change in changes.items():
-                if change.plan != change.begun:
-                    if _read_begun(path / folder) != change.begun:  # another process was faster
-                        change = _plan_change(path / folder, change.wanted, jobs, warn)
-                    comparisons.rewrite(path / folder, change.plan)
-            for folder, change in changes.items():
-                if change.tuning:
-                    scores.write(folder, change.tuning)
+            _write_changes(path, changes, scores, jobs, warn)
         return open_sweep(path, jobs, warn)
 
     def _start(self, path: Path, wanted: dict[str, Any]) -> None:
@@ -138,6 +139,18 @@ class Change:
     tuning: Tuning | None = None
 
 
+def _write_changes(path: Path, changes: Mapping[str, Change], scores: PointScores, jobs: int, warn: Warn) -> None:
+    """Write the comparisons of a sweep that change, and the scores of all points. The folder is locked."""
+    for folder, change in changes.items():
+        if change.plan != change.begun:
+            if _read_begun(path / folder) != change.begun:  # another process was faster
+                change = _plan_change(path / folder, change.wanted, jobs, warn)
+            comparisons.rewrite(path / folder, change.plan)
+    for folder, change in changes.items():
+        if change.tuning:
+            scores.write(folder, change.tuning)
+
+
 def _plan_change(path: Path, wanted: Comparison, jobs: int, warn: Warn, tuning: Tuning | None = None) -> Change:
     """Return the change of a folder. Raises UsageError if it cannot be trained, or not in this folder."""
     begun = _read_begun(path)
@@ -157,27 +170,50 @@ def _read_begun(path: Path) -> Comparison | None:
 def open_sweep(path: Path, jobs: int = 1, warn: Warn = print) -> Queue:
     """Return all runs of the sweep in a folder. Raises UsageError if there is none, RunError if it contains a link."""
     files.require_unlinked(path)
-    runs: list[QueuedRun] = []
-    for folder in folders_of(path):
-        comparison = comparisons.read_comparison(folder)
-        queue = comparison.queue(folder, str(folder.relative_to(path)))
-        if queue.left:
-            comparisons.require_continuable(folder, comparison, jobs, warn)
-        runs += queue
-    return Queue(runs)
+    folders = {folder: str(folder.relative_to(path)) for folder in folders_of(path)}
+    return Queue(run for folder, study in folders.items() for run in comparisons.open_runs(folder, jobs, warn, study))
 
 
 def open_queue(path: Path, jobs: int = 1, warn: Warn = print) -> Queue:
     """Return the runs of the sweep or comparison in a folder, to be trained `jobs` at a time.
 
+    If a sweep tunes arms, the runs for which its search asks next are added.
+
     Raises UsageError if there is neither, or the memory does not suffice for so many runs, and RunError if there is a
     link in the folder.
     """
     require_alone("a queue of runs")
-    if (path / FILE).is_file():
-        return open_sweep(path, jobs, warn)
     files.require_unlinked(path)
-    return comparisons.open_comparison(path, jobs, warn).queue(path)
+    if not (path / FILE).is_file():
+        return comparisons.open_runs(path, jobs, warn)
+    recorded = signed_json.read_json(path / FILE, str(path))
+    if searches := schema.convert(recorded.get("searches", []), tuple[Study, ...], "searches"):
+        _, changes = Sweep(searches)._plan(path, jobs, recorded["command"], warn, scores := PointScores(path))
+        with files.lock_folder(path):
+            _write_changes(path, changes, scores, jobs, warn)
+    return open_sweep(path, jobs, warn)
+
+
+def retry_failed(path: Path) -> None:
+    """Let the failed runs of a sweep or a comparison be trained again, with this process's plug-ins.
+
+    These may have been mended since. Runs that have not begun will be trained with them as well.
+
+    Raises UsageError if one is missing, or if a run that has neither failed nor ended was begun with another version.
+    """
+    folders = folders_of(path) if (path / FILE).is_file() else [path]
+    begun = [file.parent for folder in folders for file in comparisons.files_of_runs(folder, "config.json")]
+    ended = [file.parent for folder in folders for file in comparisons.files_of_runs(folder, OUTCOME)]
+    if not any((read_outcome(run) or {}).get("outcome") == FAILED for run in ended):
+        return
+    for run in {*begun} - {*ended}:
+        plugins.require(RunDirectory.open(run).config.get("plugins", {}), run)
+    for folder in folders:
+        plan = signed_json.read_json(folder / comparisons.FILE, str(folder))
+        plugins.require(plan.get("plugins", {}), folder, mended=True)
+        signed_json.write_json(folder / comparisons.FILE, {**plan, **plugins.config_entry()})
+        for failed in comparisons.read_comparison(folder).queue(folder).failed:
+            failed.retry()
 
 
 def folders_of(path: Path) -> list[Path]:

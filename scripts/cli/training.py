@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from supple.experiments.queue.queue import Queue, QueuedRun
     from supple.experiments.queue.workers import Watch
 
-    Elsewhere = Callable[[Watch], None]
+    Elsewhere = Callable[[Queue, Watch], None]
 
 
 def identify_folder(path: Path) -> str:
@@ -112,35 +112,33 @@ def print_results(path: Path) -> None:
         say(table.words)
 
 
-def finish_queue(path: Path, queue: "Queue", processes: int, retry: bool = False) -> None:
-    """Train the remaining runs of a comparison or a sweep, and make the report. Arguments as for `train_queue`.
-
-    Raises:
-        RunError: Runs failed. It is raised when all others have ended.
-    """
-    train_queue(path, queue, processes, retry)
-    report_queue(path, queue)
-
-
-def train_queue(
-    path: Path, queue: "Queue", processes: int, retry: bool = False, train_elsewhere: "Elsewhere | None" = None
-) -> None:
-    """Train the remaining runs of a comparison or a sweep, with a bar for each.
+def finish_queue(path: Path, queue: "Queue", processes: int, train_elsewhere: "Elsewhere | None" = None) -> None:
+    """Train the remaining runs of a comparison or a sweep and those that its search adds, and make the report.
 
     Args:
         path: The folder of the comparison or the sweep.
         queue: Its runs.
         processes: Number of runs at a time.
-        retry: Train failed runs again.
         train_elsewhere: Trains the runs in place of processes on this machine.
+
+    Raises:
+        RunError: Runs failed. It is raised when all others have ended.
     """
+    from supple.experiments.sweeps.sweep import open_queue
+
+    train_queue(path, queue, processes, train_elsewhere)
+    # if arms are tuned, the next runs depend on the results so far; runs are left if workers elsewhere have stopped
+    while not queue.left and (queue := open_queue(path, processes, warn)).left:
+        train_queue(path, queue, processes, train_elsewhere)
+    report_queue(path, queue)
+
+
+def train_queue(path: Path, queue: "Queue", processes: int, train_elsewhere: "Elsewhere | None" = None) -> None:
+    """Train the remaining runs of a comparison or a sweep, with a bar for each. Arguments as for `finish_queue`."""
     from supple.experiments.queue import workers
 
     warn_of_other_versions(path, queue)
-    failed = queue.failed
-    for run in failed if retry else ():
-        run.retry()
-    if failed and not retry:
+    if failed := queue.failed:
         warn(f"{len(failed)} runs that failed before are skipped; --retry-failed trains them again")
 
     def explain_continuing() -> str:
@@ -156,7 +154,7 @@ def train_queue(
             forecast.queued(run, step, queue, processes)
 
         if train_elsewhere:
-            train_elsewhere(watch)
+            train_elsewhere(queue, watch)
         else:
             workers.train_queue(queue, processes, watch, warn)
     screen.print()

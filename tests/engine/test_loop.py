@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,8 @@ import pytest
 from supple.agents.ppo import PPOSettings
 from supple.engine.runs import open_run, prepare
 from supple.engine.spec import RunSpec
+from supple.registry.errors import RunError
+from supple.tracks.linear.settings import LinearSettings
 
 
 def lines(path: Path) -> list[dict[str, Any]]:
@@ -52,6 +55,28 @@ def test_a_condition_that_is_never_met_is_reported_when_training_ends(tmp_path: 
     ]
     open_run(tmp_path / "run", told.append).train(lambda step: None)  # a finished run is left untouched
     assert len(told) == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("stop", "killed"), [(None, 99), (40, 99), (None, 40)])
+def test_logs_without_their_checkpoints_are_refused_and_left_as_they_are(
+    tmp_path: Path, stop: int | None, killed: int
+) -> None:
+    """A run that has ended, one that stops early and one that was killed. Otherwise they would begin again."""
+    settings = LinearSettings(tasks="random", updates_per_task=80, measure_every=10, checkpoint_every=20)
+
+    def kill(step: int) -> None:
+        if step >= killed:
+            raise KeyboardInterrupt
+
+    with nullcontext() if killed > 80 else pytest.raises(KeyboardInterrupt):
+        prepare(RunSpec("linear", settings, stop=stop), tmp_path / "run").train(kill)
+    (tmp_path / "run/checkpoints").rename(tmp_path / "elsewhere")
+    logs = {file: file.read_bytes() for file in tmp_path.glob("run/*.jsonl")}
+    with pytest.raises(RunError, match=r"metrics.jsonl has lines, but .*checkpoints is missing"):
+        open_run(tmp_path / "run").train()
+    assert {file: file.read_bytes() for file in tmp_path.glob("run/*.jsonl")} == logs
+    assert any(logs.values())
 
 
 @pytest.mark.slow

@@ -34,6 +34,14 @@ seeds = "0-1"
 grid = { lam = [0.3, 0.6] }
 random = { count = 2, learning_rate = { low = 0.01, high = 0.1 } }
 """
+SEARCH = """
+[lin]
+kind = "linear"
+settings = { tasks = "semantic,reversal", updates_per_task = 20, checkpoint_every = 10, measure_every = 10 }
+arms = ["none", "snp(lam={lam})@task"]
+seeds = "0"
+search = { method = "tpe", points = 5, seeds = [100], share = 1.0, lam = { low = 0.1, high = 0.9 } }
+"""
 DRAWN = "random = { count = 2, learning_rate = { low = 0.01, high = 0.1 } }"
 DIVERGES = "points = [{ learning_rate = 0.01 }, { learning_rate = 1e30 }]"
 RUNS = 2 * 2 + 2 * 2 * 3  # trunks of each seed and step size, and their arms
@@ -95,6 +103,23 @@ def test_other_workers_finish_the_runs_of_killed_ones_to_the_same_bytes(
     assert killed == 10
     assert ended(process(["worker", str(out)], tmp_path / "errors")) == 0, (tmp_path / "errors").read_text()
     assert results(out) == undisturbed
+
+
+@pytest.mark.usefixtures("forked_workers", "without_figures")
+@pytest.mark.parametrize("command", ["resume", "worker"])
+def test_a_search_killed_in_its_first_round_goes_on_to_the_runs_of_one_that_was_not(
+    command: str, process: Process, tmp_path: Path
+) -> None:
+    (file := tmp_path / "s.toml").write_text(SEARCH)
+    words, out = ["sweep", str(file), "--jobs", "1", "--out"], tmp_path / "killed"
+    assert ended(process([*words, str(tmp_path / "whole")], tmp_path / "errors")) == 0
+    dies = partial(die_when, lambda: any(out.glob("lin/tuning/seed-*/*/outcome.json")))
+    assert ended(process([*words, str(out)], tmp_path / "errors", dies)) == -signal.SIGKILL
+    assert not (out / "lin/comparison.json").exists()
+    assert ended(process([command, str(out)], tmp_path / "errors")) == 0, (tmp_path / "errors").read_text()
+    assert results(out) == results(tmp_path / "whole")
+    commands = {json.loads(config.read_text())["command"] for config in out.rglob("config.json")}
+    assert commands == {f"supple {' '.join(words)} {out}"}
 
 
 def test_a_sweep_killed_while_writing_its_folder_starts_again(file: Path, tmp_path: Path) -> None:

@@ -128,6 +128,7 @@ def test_a_log_shorter_than_its_checkpoint_says_is_an_error_that_names_it(tmp_pa
 def test_a_log_that_is_a_link_is_refused_and_its_target_unchanged(tmp_path: Path, log: str) -> None:
     (tmp_path / "mine").write_text("mine")
     run = RunDirectory.create(tmp_path / "run", CONFIG)
+    run.checkpoints.mkdir()
     (file := run.path / LOGS[log]).parent.mkdir(exist_ok=True)
     file.symlink_to(tmp_path / "mine")
     with run, pytest.raises(NotPlain, match="a symbolic link"):

@@ -13,7 +13,9 @@ from supple import reports
 from supple.engine import storage
 from supple.engine.storage.run_directory import RunDirectory
 from supple.engine.storage.versions import describe_mixed, versions
+from supple.engine.user_code import plugins
 from supple.experiments import resume, train
+from supple.registry.errors import PluginFailed, UsageError
 from supple.scripts.main import dispatch
 
 SETTINGS = {"tasks": "semantic,reversal", "updates_per_task": 20, "checkpoint_every": 10}
@@ -92,6 +94,29 @@ def test_a_run_keeps_all_versions_it_was_trained_under_and_its_report_names_them
     (note,) = reports.compose(half).scores["notes"]
     assert note.startswith("trained under different versions, which may be why results differ: python 3.11.0 (run), ")
     assert f"torch 2.0.0 (run), 2.1.0 (run), {HERE} (run)" in note
+
+
+@pytest.mark.slow
+def test_a_run_in_which_a_plug_in_raised_continues_with_another_version_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def load(version: str) -> None:
+        monkeypatch.setattr(plugins, "_loaded", {"my.py": plugins.Plugin("my.py", "my.py", version * 64, {})})
+
+    def killed(step: int) -> None:
+        raise KeyboardInterrupt
+
+    load("1")
+    with pytest.raises(PluginFailed):
+        train("linear", SETTINGS, out=tmp_path, progress=stop)
+    load("2")
+    with pytest.raises(KeyboardInterrupt):
+        resume(tmp_path, progress=killed, warn=(lines := list[str]()).append)
+    assert f"my.py {'1' * 12} (here {'2' * 12})" in lines[0]
+    load("1")
+    with pytest.raises(UsageError, match="restore that version"):  # it has not failed since
+        resume(tmp_path)
+    assert RunDirectory.open(tmp_path).config["later_versions"][-1]["my.py"] == "2" * 12
 
 
 def test_equal_versions_and_packages_of_one_side_only_are_not_mentioned(tmp_path: Path) -> None:

@@ -12,13 +12,17 @@ import pytest
 
 from supple.engine.machine import resources
 from supple.engine.storage.claim import FILE, Lost, claim
+from supple.engine.storage.run_directory import RunDirectory
+from supple.engine.user_code import plugins
 from supple.experiments.comparisons.comparison import Comparison
 from supple.experiments.comparisons.folder import create
 from supple.experiments.comparisons.points import make_points
+from supple.experiments.history.collect import notes_of_runs
 from supple.experiments.queue import workers
 from supple.experiments.queue.queue import FINISHED, OUTCOME, Queue, QueuedRun
 from supple.experiments.queue.workers import train_queue
-from supple.registry.errors import DiskError, RunError
+from supple.experiments.sweeps.sweep import open_queue, retry_failed
+from supple.registry.errors import DiskError, RunError, UsageError
 from supple.tracks.linear.settings import LinearSettings
 from tests.processes import wait_until
 
@@ -61,6 +65,41 @@ def test_a_run_that_fails_is_set_aside_with_its_reason_and_tried_again_if_asked(
     runs[1].retry()
     assert worked(runs) == ["seed 0 · snp@40"]
     assert [run.failed for run in runs] == [False, False]
+
+
+@pytest.mark.slow
+def test_failed_runs_are_tried_again_with_a_mended_plug_in_which_is_recorded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, worked: Worked
+) -> None:
+    """Until then, as while a run that has not failed is unfinished, another version of the plug-in is refused."""
+
+    def load(version: str) -> None:
+        monkeypatch.setattr(plugins, "_loaded", {"my.py": plugins.Plugin("my.py", "my.py", version * 64, {})})
+
+    def killed(step: int, end: int) -> None:
+        raise KeyboardInterrupt
+
+    load("1")
+    runs = plan(out := tmp_path / "out", seeds=(0,), fork_step=0, arms=("none", "snp@40"))
+    with monkeypatch.context() as broken:
+        broken.setattr("supple.interventions.shrink_perturb.ShrinkPerturb.apply", lambda *_: 1 / 0)
+        assert worked(runs[1:]) == ["seed 0 · snp@40"]
+    with runs[0].claim() or pytest.fail("it is claimed") as held, pytest.raises(KeyboardInterrupt):
+        runs[0].train(held, killed, pytest.fail)
+    load("2")
+    for refused in (open_queue, retry_failed):
+        with pytest.raises(UsageError, match=r"restore that version.*--retry-failed"):
+            refused(out)
+    assert runs[1].failed
+    load("1")
+    assert worked(runs) == ["seed 0 · none"]
+    load("2")
+    retry_failed(out)
+    configs = {run.folder: RunDirectory.open(run.folder).config for run in runs}  # as if killed before it trains again
+    assert [config["plugins"]["my.py"][0] for config in configs.values()] == ["1", "2"]
+    assert worked(open_queue(out)) == ["seed 0 · snp@40"]
+    mixed = f"my.py {'1' * 12} (seed-0/none and 1 more), {'2' * 12} (seed-0/snp_40)"
+    assert notes_of_runs(out, configs)[-1].endswith(f"differ: {mixed}")
 
 
 def test_arms_of_a_trunk_that_failed_are_not_begun(tmp_path: Path, worked: Worked) -> None:
