@@ -2,6 +2,7 @@
 
 import copy
 import json
+import sys
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
@@ -147,4 +148,4 @@ class Events(list[dict[str, Any]]):
             with self.file.open("ab") as file:
                 file.write(json.dumps(event).encode() + b"\n")
         if self.verbose:
-            print(f"supple: {event['hook']} on {event['learner']} at step {event['step']}")
+            sys.stdout.write(f"supple: {event['hook']} on {event['learner']} at step {event['step']}\n")

@@ -15,7 +15,7 @@ from supple.engine.storage.run_directory import RunDirectory
 from supple.engine.storage.versions import describe_mixed, versions
 from supple.engine.user_code import plugins
 from supple.experiments import resume, train
-from supple.registry.errors import PluginFailed, UsageError
+from supple.registry.errors import UsageError
 from supple.scripts.main import dispatch
 
 SETTINGS = {"tasks": "semantic,reversal", "updates_per_task": 20, "checkpoint_every": 10}
@@ -107,7 +107,7 @@ def test_a_run_in_which_a_plug_in_raised_continues_with_another_version_of_it(
         raise KeyboardInterrupt
 
     load("1")
-    with pytest.raises(PluginFailed):
+    with pytest.raises(Stop):
         train("linear", SETTINGS, out=tmp_path, progress=stop)
     load("2")
     with pytest.raises(KeyboardInterrupt):
