@@ -40,7 +40,7 @@ CONFIDENT = [([0, 60], [0, 120], 60 * math.exp(-60)), ([0, 0], [0, 120], 60 - ma
 
 
 @pytest.mark.parametrize(("before", "now", "expected"), CONFIDENT)
-def test_churn_of_confident_policies_is_finite_and_exact(before: list[float], now: list[float], expected: float) -> None:
+def test_the_churn_of_confident_policies_is_exact(before: list[float], now: list[float], expected: float) -> None:
     a, b = torch.tensor([before], dtype=torch.float32), torch.tensor([now], dtype=torch.float32)
     assert float(policy_churn(Categorical(logits=a), Categorical(logits=b))) == pytest.approx(expected, rel=1e-6)
     if not math.isinf(before[1]):
