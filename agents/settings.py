@@ -141,12 +141,16 @@ class AgentSettings(RunSettings):
                     return answer
         return None
 
+    def unshifted(self) -> "tuple[EnvTask, ...]":
+        """Return the run's tasks without shifts, or () if they cannot be planned: other checks say why."""
+        try:
+            return replace(self, shift=None).plan_tasks()
+        except (UsageError, RunError, ZeroDivisionError):  # of a stride of 0
+            return ()
+
     def environments(self) -> tuple[str, ...]:
         """Return the Gymnasium ids of the run's environments, or () if there are none: other checks say why."""
-        try:
-            return tuple(dict.fromkeys(task.env for task in replace(self, shift=None).plan_tasks()))
-        except (UsageError, RunError):
-            return ()
+        return tuple(dict.fromkeys(task.env for task in self.unshifted()))
 
     def worth_stacking(self) -> bool:
         """Return whether a stack saves time, by the sizes of the networks and never by a measurement."""
@@ -180,11 +184,10 @@ class AgentSettings(RunSettings):
         return (2 * self.stride, self.stride) if name in ("steps", "steps_per_task") else super().least(name)
 
     @property
-    def life(self) -> int | None:
-        """The environment steps of one agent: --steps, or --steps-per-task for fresh agents.
-
-        None if the agent learns several tasks."""
-        return self.steps_per_task if self.fresh and self.steps is None else self.steps
+    def life(self) -> int:
+        """The environment steps of one agent: those of one task if it is fresh, else of all. 0 if there are no tasks."""
+        tasks = self.unshifted()
+        return tasks[0 if self.fresh else -1].end if tasks else 0
 
     @property
     def kwargs(self) -> dict[str, Any]:
