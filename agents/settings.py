@@ -185,7 +185,7 @@ class AgentSettings(RunSettings):
 
     @property
     def life(self) -> int:
-        """The environment steps of one agent: those of one task if it is fresh, else of all. 0 if there are no tasks."""
+        """The environment steps of one agent: of one task if it is fresh, else of all tasks. 0 if there are none."""
         tasks = self.unshifted()
         return tasks[0 if self.fresh else -1].end if tasks else 0
 

@@ -154,8 +154,10 @@ class DQNSettings(ReplaySettings, GameSettings):
     def resolve(self) -> str | None:
         note, self.exploration_steps = super().resolve(), self.exploring_steps
         if (left := self.epsilon_after(self.life)) > MUCH:
-            note = in_one_line(note, f"the agent still explores at its end, with ε = {left:.2f}: see --exploration-steps")
-        if self.observations == "image" and self.widths != DQNSettings.widths:
+            note = in_one_line(
+                note, f"the agent still explores at its end, with ε = {left:.2f}: see --exploration-steps"
+            )
+        if self.observations not in ("auto", "vector") and self.widths != DQNSettings.widths:
             raise UsageError("--widths is for vectors, but observations are images: use --hidden")
         if self.observations == "vector" and self.hidden is not None:
             raise UsageError("--hidden is for images, but observations are vectors: use --widths")

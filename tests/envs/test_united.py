@@ -108,6 +108,14 @@ def test_missing_channels_are_zeros_at_the_end_and_missing_actions_action_0(regi
     assert first.action_space == spaces.Discrete(3)
 
 
+def test_channels_are_added_on_the_side_that_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert unite({"a": Tiles((5, 5, 7)), "b": Tiles((5, 5, 9))}, "hwc") == (united := United(9, 3, "hwc"))
+    monkeypatch.setitem(
+        gym.registry, "Deep-v0", gym.envs.registration.EnvSpec("Deep-v0", Tiles, kwargs={"shape": (5, 5, 7)})
+    )
+    assert make_env("Deep-v0", united=united).observation_space.shape == (5, 5, 9)
+
+
 def test_a_run_says_what_its_environments_are_given(registered: None) -> None:
     assert describe_united(["Few-v0", "Many-v0"], None, "auto") == (
         "the environments of the sequence are given 4 channels (zeros where they have fewer) and 3 actions (those that "
