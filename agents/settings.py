@@ -309,8 +309,9 @@ class AgentSettings(RunSettings):
     def past_is_cheap(self) -> bool:
         """Return whether tasks differ, and `eval_tasks` "past" adds at most 2 % to the run's steps by these settings.
 
-        It adds evaluations on past tasks and, once, episodes of random actions on all tasks. Each episode counts with
-        its limit, without which they are not cheap. Without shifts, all tasks in an environment are the same."""
+        It adds evaluations on past tasks and, once, random actions on all tasks. These count as one more evaluation:
+        they take more steps, but no network. Each episode counts with its limit, without which they are not cheap.
+        Without shifts, all tasks in an environment are the same."""
         tasks = replace(self, shift=None).plan_tasks()
         limits = {env: self.episode_limit(env) for env in {task.env for task in tasks}}
         known: set[object] = set()
