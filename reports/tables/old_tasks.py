@@ -5,6 +5,7 @@ The definitions are those of `metrics.continual`, as means over tasks.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -129,9 +130,8 @@ def _of_variant(data: ComparisonData, variant: str, labels: Mapping[str, str], a
     measured = {arm: _stack(_matrix, of_arm, len(tasks)) for arm, of_arm in runs.items()}
     if not any(np.isfinite(R[:, place[:, None] > place]).any() for R in measured.values()):
         return None
-    zeros = {run.seed: _random(run, len(tasks)) for of_arm in runs.values() for run in of_arm if run.of_kind("random")}
-    unknown = np.full(len(tasks), NAN)
-    random = {arm: np.stack([zeros.get(run.seed, unknown) for run in of_arm]) for arm, of_arm in runs.items()}
+    zeros = {run.seed: _random(run) for run in chain.from_iterable(runs.values()) if run.of_kind("random")}
+    random = {arm: _stack(lambda run: zeros.get(run.seed, ()), of_arm, len(tasks)) for arm, of_arm in runs.items()}
     scale = _scale(np.concatenate([*random.values()]), measured)
     R = {arm: scale.apply(values, random[arm][:, None]) for arm, values in measured.items()}
     A = {arm: scale.apply(_stack(areas, of_arm, len(tasks)), random[arm]) for arm, of_arm in runs.items()}
@@ -260,10 +260,10 @@ def _matrix(run: RunData) -> Array:
     return found
 
 
-def _random(run: RunData, tasks: int) -> Array:
+def _random(run: RunData) -> Array:
     """Return the mean returns of random actions that a run has logged, (tasks,)."""
     logged = {row["task"]: row["return"] for row in run.of_kind("random")}
-    return np.array([logged.get(task) for task in range(tasks)], dtype=np.float64)
+    return np.array([logged.get(task.index) for task in run.tasks], dtype=np.float64)
 
 
 def _stack(function: Areas | None, runs: Sequence[RunData], size: int) -> Array:

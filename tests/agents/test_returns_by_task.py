@@ -177,8 +177,8 @@ def test_a_copy_plays_so_many_episodes_or_those_that_begin_within_so_many_steps(
 ) -> None:
     work = PPOWork(ppo())
     envs = work.envs(work.settings, "Bandit-v0", work.worlds(work.tasks[0], 5))
-    drawn = uniform(envs.single_action_space, 5, (0,))
-    assert list(map(len, play(drawn, "Bandit-v0", envs, range(5), most, steps))) == 5 * [counted]
+    played = play(uniform(envs.single_action_space, 5, (0,)), "Bandit-v0", envs, range(5), most, steps)
+    assert list(map(len, played)) == 5 * [counted]
 
 
 @pytest.mark.parametrize("make", [ppo, dqn, sac])

@@ -64,7 +64,6 @@ def test_matrices_beside_an_image_are_vectors_also_in_a_stack(frames: tuple[int,
 
 def test_the_side_of_the_channels_can_be_said() -> None:
     board = spaces.Box(**BYTES, shape=(7, 7, 20))
-    assert find_image(board, "hwc") == ("", board)
     assert picture_of(board, "hwc") == Picture(20, 7, 7, last=True)
     assert picture_of(spaces.Box(**BYTES, shape=(4, 20, 7, 7)), "chw") == Picture(80, 7, 7)
     with pytest.raises(ValueError, match=r"^--observations hwc needs images"):
