@@ -66,8 +66,6 @@ def test_the_side_of_the_channels_can_be_said() -> None:
     board = spaces.Box(**BYTES, shape=(7, 7, 20))
     assert picture_of(board, "hwc") == Picture(20, 7, 7, last=True)
     assert picture_of(spaces.Box(**BYTES, shape=(4, 20, 7, 7)), "chw") == Picture(80, 7, 7)
-    with pytest.raises(ValueError, match=r"^--observations hwc needs images"):
-        find_image(spaces.Box(**BYTES, shape=(64, 64)), "hwc")
 
 
 def test_stacked_vectors_are_no_image() -> None:

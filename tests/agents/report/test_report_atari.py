@@ -226,7 +226,6 @@ def test_caption_says_that_injection_changes_what_is_measured(tmp_path, name, wa
 
 
 def test_an_agent_that_explores_to_its_end_is_noted(tmp_path):
-    run = write_run(tmp_path / "run")
-    with (run / "metrics.jsonl").open("a") as file:
+    with (write_run(tmp_path / "run") / "metrics.jsonl").open("a") as file:
         file.write(json.dumps({"step": TOTAL, "exploration/epsilon": 0.62}) + "\n")
-    assert any("ε was still 0.62" in note for note in score(load(run)).notes)
+    assert any("ε was still 0.62" in note for note in score(load(tmp_path / "run")).notes)
