@@ -49,7 +49,7 @@ def evaluate(agent: Agent | Member, env: str, envs: Envs, seeds: Sequence[int]) 
         seeds: The seeds of the episodes.
     """
     with agent.greedy(env) as policy:
-        return play(policy, env, envs, seeds)
+        return [first for (first,) in play(policy, env, envs, seeds)]
 
 
 def uniform(space: Space, copies: int, seeds: Sequence[int]) -> Policy:
@@ -66,33 +66,45 @@ def uniform(space: Space, copies: int, seeds: Sequence[int]) -> Policy:
     return lambda _: np.concatenate([batch.sample() for batch in batches])
 
 
-def play(policy: Policy, env: str, envs: Envs, seeds: Sequence[int]) -> list[float]:
-    """Return the returns of a policy, one episode per seed, and close `envs`.
+def play(
+    policy: Policy, env: str, envs: Envs, seeds: Sequence[int], episodes: int = 1, steps: int = 0
+) -> list[list[float]]:
+    """Return the returns of a policy, of each copy of an environment, and close `envs`.
 
-    All episodes run in parallel. Each seed counts once, because taking the first n episodes to finish would favour
-    short ones. An episode that has not ended after `LONGEST` decisions counts with its return so far, with a warning.
+    All copies run in parallel. Each plays whole episodes, a number that does not depend on the others, because taking
+    the first n episodes to finish would favour short ones. An episode that has not ended after `LONGEST` decisions
+    counts with its return so far, with a warning.
 
     Args:
         policy: Returns the actions for the observations of all copies.
         env: The environment's name.
         envs: Copies of it, one for each seed.
-        seeds: The seeds of the episodes.
+        seeds: The seeds of the copies.
+        episodes: The most episodes of each copy.
+        steps: The decisions of a copy after which it begins no other episode.
     """
-    returns: dict[int, float] = {}  # of the episodes that have ended
+    returns: list[list[float]] = [[] for _ in seeds]
+    left = set(range(len(seeds)))  # the copies whose episodes count
     observations, so_far = envs.reset(seeds), np.zeros(len(seeds))
-    for _ in range(LONGEST):
+    for step in range(1, LONGEST + 1):
         result = envs.step(policy(observations))
         observations = result.obs
         so_far += result.reward
         for episode in result.episodes:
-            returns.setdefault(episode.index, episode.ret)
-        if len(returns) == len(seeds):
+            so_far[i := episode.index] = 0.0
+            if i in left:
+                returns[i].append(episode.ret)
+                if step >= steps or len(returns[i]) >= episodes:
+                    left.remove(i)
+        if not left:
             break
     else:
         warnings.warn(
-            f"{env}: {len(seeds) - len(returns)} of {len(seeds)} evaluation episodes had not ended after {LONGEST} "
+            f"{env}: {len(left)} of {len(seeds)} evaluation episodes had not ended after {LONGEST} "
             f"decisions and count with their return so far; limit them with --max-episode-steps",
             stacklevel=2,
         )
+        for i in left:
+            returns[i].append(float(so_far[i]))
     envs.close()
-    return [returns[i] if i in returns else float(so_far[i]) for i in range(len(seeds))]
+    return returns

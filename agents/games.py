@@ -37,8 +37,8 @@ class GameSettings(ImageSettings):
         yield from super().problems()
         yield from not_positive(self, "max_frames")
         yield from outside_unit_interval(self, "sticky")
-        if self.observations == "vector" and self.plays_games():
-            yield "--observations vector: Atari games are read as images: use --observations auto"
+        if self.observations not in ("auto", "image") and self.plays_games():
+            yield f"--observations {self.observations}: Atari games are read as images: use --observations auto"
         if self.env_workers and self.sticky_per == "step":
             yield "--sticky-per step draws one number for all copies of a game, in one process: use --env-workers 0"
 

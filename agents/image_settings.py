@@ -19,8 +19,11 @@ LARGEST = 250_000  # multiplications of an image's convolutions from which on a 
 
 @dataclass(kw_only=True)
 class ImageSettings(AgentSettings):
-    observations: Annotated[Literal["auto", "image", "vector"], tyro.conf.arg(metavar="auto|image|vector")] = "auto"
-    """How networks read observations. auto: three dimensions are images, two are read as vectors."""
+    observations: Annotated[
+        Literal["auto", "image", "hwc", "chw", "vector"], tyro.conf.arg(metavar="auto|image|hwc|chw|vector")
+    ] = "auto"
+    """How networks read observations. auto: three dimensions are images, whose smaller side has the channels, two are
+    read as vectors. hwc: images with channels last; chw: first."""
     encoder: Annotated[str, tyro.conf.arg(metavar="NAME")] = "auto"
     """Convolutions that read images: nature, impala or minatar, with optional channels: impala(channels=[16,32,32]).
     auto: nature, or minatar for images that are too small for it."""

@@ -72,9 +72,10 @@ def drawn_by_member(settings: Any) -> str | None:
 
 
 def _options(settings: Any, names: tuple[str, ...]) -> Iterator[tuple[str, Any]]:
-    """Yield option and value of each of these settings."""
+    """Yield option and value of each of these settings, but for those that are "auto"."""
     for name in names:
-        yield f"--{name.replace('_', '-')}", getattr(settings, name)
+        if (value := getattr(settings, name)) != "auto":
+            yield f"--{name.replace('_', '-')}", value
 
 
 def in_one_line(*notes: str | None) -> str | None:

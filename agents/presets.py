@@ -29,7 +29,10 @@ BACKBONE: dict[str, Any] = {"hidden": (256, 256), "share_value": True}
 CYCLING = {**CLEANRL, **BACKBONE, "cycles": 3, "steps_per_task": 1_000_000, "activation": "relu", "eval_episodes": 10}
 # FIRE paper, Table 4 and the released code: 10 × 250k agent steps, replay ratio 1, four environments. The defaults
 # of DQNSettings are the rest of that table.
-FIRE_ATARI: dict[str, Any] = {"env": "ALE/Asterix-v5", "steps": 2_500_000, "eval_episodes": 10}
+FIRE_ATARI: dict[str, Any] = {
+    "env": "ALE/Asterix-v5", "steps": 2_500_000, "eval_episodes": 10, "learning_starts": 20_000,
+    "exploration_steps": 250_000,
+}  # fmt: skip
 FIRE_ARMS = ("fire", "snp", "reset", "injection")
 # FIRE paper, Section 4.3.1 and Table 5: 1M environment steps (500k decisions), evaluated with 10 episodes every 10k
 # decisions. The defaults of SACSettings are the rest of that table.

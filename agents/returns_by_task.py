@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
+from itertools import chain
 from typing import Any, Protocol
 
 import numpy as np
@@ -13,6 +14,7 @@ from .evaluate import play, uniform
 from .settings import AgentSettings
 from .stream import EnvTask
 
+RANDOM_EPISODES, RANDOM_STEPS = 200, 20_000  # of random actions on a task, whichever comes first
 MOST_EPISODES = 64  # of one member that are played side by side, unless one task has more
 
 Returns = dict[int, list[float]]  # index of a task → the mean return of each member
@@ -35,7 +37,7 @@ class TestedWork(Protocol):
 def returns_on(
     work: TestedWork, tasks: Sequence[EnvTask], known: Mapping[int, list[float]] | None = None, random: bool = False
 ) -> Returns:
-    """Return the mean returns of `eval_episodes` episodes on tasks as these are at their ends, of each member.
+    """Return the mean returns of `eval_episodes` copies of tasks as these are at their ends, of each member.
 
     Equal tasks share their returns. The copies for the others are stepped together if they are in one environment, so
     that the policy is called once for all of them.
@@ -44,7 +46,8 @@ def returns_on(
         work: The agent and its tasks.
         tasks: Those to evaluate on.
         known: The returns on some of them.
-        random: Whether actions are random, instead of those of the agent's evaluation policy.
+        random: Whether actions are random, instead of those of the agent's evaluation policy. Each copy then plays
+            several episodes.
 
     Raises:
         EnvironmentFault: An environment fails.
@@ -93,5 +96,7 @@ def mean_returns(
     draws = [derive(seed, "random actions", tasks[0].index) % 2**31 for seed in s.members]
     drawn = uniform(envs.single_action_space, len(tasks) * episodes, draws) if random else None
     with nullcontext(drawn) if drawn else work.agent.greedy(env) as policy:
-        returns = np.reshape(play(policy, env, envs, seeds), (len(s.members), len(tasks), episodes)).mean(2)
-    return {task.index: returns[:, i].tolist() for i, task in enumerate(tasks)}
+        many = (-(-RANDOM_EPISODES // episodes), RANDOM_STEPS // episodes) if random else ()
+        played = play(policy, env, envs, seeds, *many)
+    parts = [float(np.mean([*chain(*played[i : i + episodes])])) for i in range(0, len(played), episodes)]
+    return {task.index: parts[i :: len(tasks)] for i, task in enumerate(tasks)}

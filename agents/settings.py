@@ -141,12 +141,16 @@ class AgentSettings(RunSettings):
                     return answer
         return None
 
+    def unshifted(self) -> "tuple[EnvTask, ...]":
+        """Return the run's tasks without shifts, or () if they cannot be planned: other checks say why."""
+        try:
+            return replace(self, shift=None).plan_tasks()
+        except (UsageError, RunError, ZeroDivisionError):  # of a stride of 0
+            return ()
+
     def environments(self) -> tuple[str, ...]:
         """Return the Gymnasium ids of the run's environments, or () if there are none: other checks say why."""
-        try:
-            return tuple(dict.fromkeys(task.env for task in replace(self, shift=None).plan_tasks()))
-        except (UsageError, RunError):
-            return ()
+        return tuple(dict.fromkeys(task.env for task in self.unshifted()))
 
     def worth_stacking(self) -> bool:
         """Return whether a stack saves time, by the sizes of the networks and never by a measurement."""
@@ -180,11 +184,10 @@ class AgentSettings(RunSettings):
         return (2 * self.stride, self.stride) if name in ("steps", "steps_per_task") else super().least(name)
 
     @property
-    def life(self) -> int | None:
-        """The environment steps of one agent: --steps, or --steps-per-task for fresh agents.
-
-        None if the agent learns several tasks."""
-        return self.steps_per_task if self.fresh and self.steps is None else self.steps
+    def life(self) -> int:
+        """The environment steps of one agent: of one task if it is fresh, else of all tasks. 0 if there are none."""
+        tasks = self.unshifted()
+        return tasks[0 if self.fresh else -1].end if tasks else 0
 
     @property
     def kwargs(self) -> dict[str, Any]:
@@ -306,8 +309,9 @@ class AgentSettings(RunSettings):
     def past_is_cheap(self) -> bool:
         """Return whether tasks differ, and `eval_tasks` "past" adds at most 2 % to the run's steps by these settings.
 
-        It adds evaluations on past tasks and, once, episodes of random actions on all tasks. Each episode counts with
-        its limit, without which they are not cheap. Without shifts, all tasks in an environment are the same."""
+        It adds evaluations on past tasks and, once, random actions on all tasks. These count as one more evaluation:
+        they take more steps, but no network. Each episode counts with its limit, without which they are not cheap.
+        Without shifts, all tasks in an environment are the same."""
         tasks = replace(self, shift=None).plan_tasks()
         limits = {env: self.episode_limit(env) for env in {task.env for task in tasks}}
         known: set[object] = set()

@@ -1,7 +1,7 @@
 """The observation and action spaces that each agent supports."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from typing import Any, NamedTuple, TypeVar
 
 import gymnasium as gym
@@ -28,6 +28,7 @@ from ..envs.minigrid import WithoutMission
 from ..envs.shifts.base import wrappers_of
 
 AgentSpace = TypeVar("AgentSpace")
+FAINT = 0.1  # the share of an image's bounds below which its values are small for a network
 # The action spaces that each agent supports. Observations may be anything that `envs.flatten` turns into rows.
 ACTIONS: Mapping[str, tuple[type[spaces.Space], ...]] = {
     "ppo": (spaces.Box, spaces.Discrete, spaces.MultiBinary, spaces.MultiDiscrete),
@@ -183,13 +184,18 @@ def only_space(agent: str, spaces: Mapping[str, AgentSpace]) -> AgentSpace:
 
 def describe_rows(name: str, kwargs: Mapping[str, Any] | None, observations: Observations) -> str:
     """Return a line that says how an environment's observations are read if one might expect otherwise, else ""."""
-    env = make_env(name, kwargs=kwargs)
-    env.close()
-    shown = env.observation_space
-    if (image := find_image(shown, observations)) is not None:
-        left_out = any(isinstance(wrapper, WithoutMission) for wrapper in wrappers_of(env))
-        said = f"{name}: observations{image.name and f' in {image.name}'} are {picture_of(image.space)}"
-        return said + ("; the text of its mission is left out" if left_out else "")
+    with closing(make_env(name, kwargs=kwargs)) as env:
+        shown = env.observation_space
+        if (image := find_image(shown, observations)) is not None:
+            picture = picture_of(image.space, observations)
+            others = "chw: first" if picture.last else "hwc: last"
+            said = f"{name}: observations{image.name and f' in {image.name}'} are {picture}, --observations {others}"
+            if any(isinstance(wrapper, WithoutMission) for wrapper in wrappers_of(env)):
+                said += "; the text of its mission is left out"
+            largest = flatten(env, observations).reset(seed=0)[0][: picture.size].max()
+            if 0 < largest - picture.low < FAINT * (picture.high - picture.low):
+                said += f"; the first has no value above {largest:g}: if none has, give its space that bound"
+            return said
     if isinstance(shown, spaces.Box) and len(shown.shape) > 1:
         return f"{name}: observations of {shown.shape} are read as vectors (--observations image: as images)"
     return ""
@@ -202,4 +208,4 @@ def picture_in(name: str, kwargs: Mapping[str, Any], observations: Observations)
     env = make_env(name, kwargs=kwargs)
     env.close()
     image = find_image(env.observation_space, observations)
-    return None if image is None else picture_of(image.space)
+    return None if image is None else picture_of(image.space, observations)

@@ -231,7 +231,7 @@ class AgentWork(Work):
         """Prepare the environments after an update. By default, do nothing."""
 
     def _log_random(self, run: RunDirectory) -> None:
-        """Log the mean return of random actions on each task, whose copies draw as in the evaluations."""
+        """Log the mean return of random actions on each task, in copies as those of the evaluations."""
         returns = returns_on(self, self.tasks, random=True)
         for task in self.tasks:
             for seed, value in zip(self.settings.members, returns[task.index], strict=True):

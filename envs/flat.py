@@ -24,8 +24,7 @@ def flatten(env: gym.Env, observations: Observations = "auto") -> gym.Env:
     Raises ValueError if `Flat` does not support the observation space."""
     shown = env.observation_space
     if isinstance(shown, spaces.Box) and len(shown.shape) == 1 and shown.dtype in FLOATS and shown.shape[0]:
-        if observations == "image":
-            find_image(shown, observations)  # raises
+        find_image(shown, observations)  # raises if there must be an image
         return env
     return Flat(env, observations)
 
@@ -54,7 +53,7 @@ class Flat(gym.ObservationWrapper):
         shown = self._shown = env.observation_space
         _require_numbers(shown)
         image = find_image(shown, observations)
-        self.picture = None if image is None else picture_of(image.space)
+        self.picture = None if image is None else picture_of(image.space, observations)
         self._starts: NDArray[np.int64] | None = None  # the start of each one-hot part minus its smallest value
         if isinstance(shown, spaces.Discrete):
             self._size = int(shown.n)

@@ -9,7 +9,7 @@ from gymnasium import spaces
 
 from .fault import text_of
 
-Observations = Literal["auto", "image", "vector"]
+Observations = Literal["auto", "image", "hwc", "chw", "vector"]
 SMALLEST = 3  # pixels on a side, those of the smallest kernel
 
 
@@ -58,12 +58,14 @@ def find_image(shown: spaces.Space, observations: Observations = "auto") -> Spac
     """Return the part of a space that is an image, or None if observations are vectors.
 
     A Box of three dimensions is an image, and one of four a stack of images, as Gymnasium's `FrameStackObservation`
-    makes it, if its sides have 3 pixels or more. One part of a Dict or Tuple may be an image.
+    makes it, if its sides have 3 pixels or more. One part of a Dict or Tuple may be an image: parts of fewer
+    dimensions beside it are matrices, or stacks of matrices, and read as vectors.
 
     Args:
         shown: The observation space.
         observations: "image": there must be an image, and a Box of two dimensions, (height, width), is one too.
-            "vector": there is none, whatever the shape.
+            "hwc", "chw": there must be one, with its channels last or first. "vector": there is none, whatever the
+            shape.
 
     Raises:
         ValueError: A Dict or Tuple has several images, or an image is asked for and there is none.
@@ -71,21 +73,23 @@ def find_image(shown: spaces.Space, observations: Observations = "auto") -> Spac
     if observations == "vector":
         return None
     dimensions = (2, 3, 4) if observations == "image" else (3, 4)
-    found = [part for part in parts_of(shown) if _is_image(part.space, dimensions)]
+    found = [part for part in parts_of(shown) if _is_image(part.space, dimensions, observations)]
+    deepest = max((len(part.space.shape or ()) for part in found), default=0)
+    found = [part for part in found if len(part.space.shape or ()) == deepest]
     if len(found) > 1:
         raise ValueError(
             f"observations of {text_of(shown)} have several images ({', '.join(part.name for part in found)}), but "
             "networks read one: join them in a wrapper, or use --observations vector"
         )
-    if not found and observations == "image":
-        raise ValueError(f"--observations image needs images, but observations are {text_of(shown)}")
+    if not found and observations != "auto":
+        raise ValueError(f"--observations {observations} needs images, but observations are {text_of(shown)}")
     return found[0] if found else None
 
 
-def picture_of(image: spaces.Space) -> Picture:
+def picture_of(image: spaces.Space, observations: Observations = "auto") -> Picture:
     """Return how an image, a Box of two to four dimensions, lies in the row of its numbers in C order.
 
-    The channels are first if the first side is smaller than the last, else last.
+    The channels are last for "hwc" and first for "chw". Else they are first if the first side is smaller than the last.
     """
     assert isinstance(image, spaces.Box)
     low, high = (float(bound) for bound in (image.low.min(), image.high.max()))
@@ -95,7 +99,7 @@ def picture_of(image: spaces.Space) -> Picture:
         return Picture(1, *image.shape, low=low, high=high)
     *frames, a, b, c = image.shape
     count = math.prod(frames)
-    if a < c:
+    if observations == "chw" or (a < c and observations != "hwc"):
         return Picture(count * a, b, c, low=low, high=high)
     return Picture(count * c, a, b, True, count, low, high)
 
@@ -112,8 +116,8 @@ def parts_of(shown: spaces.Space, name: str = "") -> Iterator[SpacePart]:
         yield SpacePart(name, shown)
 
 
-def _is_image(part: spaces.Space, dimensions: tuple[int, ...]) -> bool:
+def _is_image(part: spaces.Space, dimensions: tuple[int, ...], observations: Observations) -> bool:
     if not isinstance(part, spaces.Box) or len(part.shape) not in dimensions or not np.prod(part.shape):
         return False
-    picture = picture_of(part)
+    picture = picture_of(part, observations)
     return min(picture.height, picture.width) >= SMALLEST

@@ -18,10 +18,12 @@ class United(NamedTuple):
     Attributes:
         channels: The number of channels of their images, or 0: images are left as they are.
         actions: The number of their actions, or 0: actions are left as they are.
+        observations: Which side of the images has the channels (see `picture_of`).
     """
 
     channels: int
     actions: int
+    observations: Observations = "auto"
 
 
 def unite(envs: Mapping[str, gym.Env], observations: Observations = "auto") -> United | None:
@@ -43,31 +45,34 @@ def unite(envs: Mapping[str, gym.Env], observations: Observations = "auto") -> U
         return None
     kinds, counts = {}, []
     for name, image in images.items():
-        kinds[name] = kind = _kind(shown[name], None if image is None or image.name else image.space)
+        kinds[name] = kind = _kind(shown[name], None if image is None or image.name else image.space, observations)
         first = next(iter(kinds))
         if kind != kinds[first]:
-            seen = " and ".join(f"{env} shows {_describe(shown[env], images[env])}" for env in (first, name))
+            seen = " and ".join(
+                f"{env} shows {_describe(shown[env], images[env], observations)}" for env in (first, name)
+            )
             raise ValueError(f"{seen}: the environments of a sequence need {_needed(images[first], image)}")
-        counts.append(0 if image is None or image.name else _channels(image.space)[1])
+        counts.append(0 if image is None or image.name else _channels(image.space, observations)[1])
     numbers = [int(env.action_space.n) for env in envs.values() if isinstance(env.action_space, spaces.Discrete)]
     actions = max(numbers) if len(numbers) == len(envs) else 0
     alike = len(set(counts)) == 1 and (not actions or len(set(numbers)) == 1)
-    return None if alike else United(max(counts), actions)
+    return None if alike else United(max(counts), actions, observations)
 
 
-def _kind(shown: spaces.Space, image: spaces.Space | None) -> tuple[object, ...]:
+def _kind(shown: spaces.Space, image: spaces.Space | None, observations: Observations) -> tuple[object, ...]:
     """Return what must be equal: an image without the number of its channels, or the whole space."""
     if image is None:
         return (shown,)
-    axis, _ = _channels(image)
+    axis, _ = _channels(image, observations)
     sides = [side for place, side in enumerate(image.shape or ()) if place != axis]
-    return axis, tuple(sides), image.dtype, picture_of(image)[-2:]
+    return axis, tuple(sides), image.dtype, picture_of(image, observations)[-2:]
 
 
-def _describe(shown: spaces.Space, image: SpacePart | None) -> str:
+def _describe(shown: spaces.Space, image: SpacePart | None, observations: Observations) -> str:
     """Return what an environment shows, in words."""
     if image is not None:
-        return f"{picture_of(image.space)}, {image.space.dtype}{image.name and f', in {image.name}'}"
+        picture = picture_of(image.space, observations)
+        return f"{picture}, {image.space.dtype}{image.name and f', in {image.name}'}"
     if isinstance(shown, spaces.Box) and len(shown.shape) == 1:
         return f"vectors of {shown.shape[0]} numbers"
     return text_of(shown)
@@ -82,12 +87,12 @@ def _needed(first: SpacePart | None, other: SpacePart | None) -> str:
     return "images that differ in nothing but their channels"
 
 
-def _channels(image: spaces.Space) -> tuple[int, int]:
+def _channels(image: spaces.Space, observations: Observations) -> tuple[int, int]:
     """Return the axis of an image's channels, and their number; (-1, 0) for one of two dimensions."""
     shape = image.shape or ()
     if len(shape) < 3:
         return -1, 0
-    axis = len(shape) - (1 if picture_of(image).last else 3)
+    axis = len(shape) - (1 if picture_of(image, observations).last else 3)
     return axis, shape[axis]
 
 
@@ -112,7 +117,7 @@ class Padded(gym.Wrapper):
             image = env.observation_space
             assert isinstance(image, spaces.Box)
             self._dtype = image.dtype
-            axis, count = _channels(image)
+            axis, count = _channels(image, united.observations)
             added = [(0, united.channels - count if place == axis else 0) for place in range(len(image.shape))]
             self._place = tuple(map(slice, image.shape))
             low, high = (np.pad(bound, added) for bound in (image.low, image.high))

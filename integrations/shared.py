@@ -13,6 +13,7 @@ from torch import Tensor
 
 from ..engine.hooks.driver import HookDriver
 from ..engine.storage.restoring import require_like
+from ..engine.storage.strict_json import json_line
 from ..interventions import AtTask, Hook, Learner, When, parse_hook, parse_hook_text
 from ..networks.state_dicts import list_names
 
@@ -142,10 +143,10 @@ class Events(list[dict[str, Any]]):
 
     def log(self, **fields: Any) -> None:
         """Record an event."""
-        event = json.loads(json.dumps(fields), parse_constant=lambda _: None)  # JSON has no NaN and no infinity
-        self.append(event)
+        line = json_line(fields)
+        self.append(event := json.loads(line))
         if self.file is not None:
             with self.file.open("ab") as file:
-                file.write(json.dumps(event).encode() + b"\n")
+                file.write(line)
         if self.verbose:
             sys.stdout.write(f"supple: {event['hook']} on {event['learner']} at step {event['step']}\n")

@@ -195,7 +195,8 @@ class When(Schedule):
     """`@when:srank<20`, `@when:srank<20,clear=30,least=50_000`: at the measurement at which the condition becomes true.
 
     It fires if the condition holds and it is armed. It is armed at the beginning, and again after a measurement that
-    clears the condition. A measurement without this metric, or with NaN, changes nothing.
+    clears the condition. A measurement without this metric, or with NaN, changes nothing. ±∞ is compared like any
+    number, in single runs, stacks and integrations alike.
 
     Attributes:
         metric, op, threshold: The condition.

@@ -8,21 +8,23 @@ from collections.abc import Iterable
 
 import torch
 from torch import Tensor
-from torch.distributions import Distribution, kl_divergence
+from torch.distributions import Distribution
+
+from ..networks.distributions import kl_divergence
 
 
 @torch.no_grad()
 def update_ratio(before: Iterable[Tensor], now: Iterable[Tensor]) -> Tensor:
     """Return ‖θ′ − θ‖/‖θ‖ of parameters before and now, several tensors (networks, size) → (networks,) float64.
 
-    It is in [0, ∞), and not finite if θ is zero.
+    It is in [0, ∞), and NaN if θ is zero.
     """
     pairs = [(new - old, old) for old, new in zip(before, now, strict=True)]
     moved, size = (
         torch.linalg.vector_norm(torch.stack([_norms(part) for part in parts]), dim=0)
         for parts in zip(*pairs, strict=True)
     )
-    return moved / size
+    return torch.where(size > 0, moved / size, torch.nan)
 
 
 def _norms(part: Tensor) -> Tensor:
@@ -34,13 +36,14 @@ def policy_churn(before: Distribution | Tensor, now: Distribution | Tensor) -> T
     """Return the mean change of a policy over inputs, (), or that of each policy of a stack, (members,).
 
     For distributions with a batch of inputs, (n,) or (members, n), it is the mean of KL(before ‖ now), in nats, in
-    [0, ∞). For the actions of a deterministic policy, (n,) or (members, n), it is the share of inputs with another
-    action, in [0, 1] (Schaul et al. 2022, arXiv:2206.00730). Raises ValueError if the two are of different kinds.
+    [0, ∞): infinite if an action has become impossible, NaN if the policy of an input is not defined. For the actions
+    of a deterministic policy, (n,) or (members, n), it is the share of inputs with another action, in [0, 1] (Schaul et
+    al. 2022, arXiv:2206.00730). Raises ValueError if the two are of different kinds.
     """
     if isinstance(before, Tensor) and isinstance(now, Tensor):
         return (before != now).double().mean(-1)
     if isinstance(before, Distribution) and isinstance(now, Distribution):
-        return kl_divergence(before, now).double().mean(-1)
+        return kl_divergence(before, now).mean(-1)
     raise ValueError(
         f"policy_churn: needs two distributions or the actions of two policies, got {type(before).__name__} and "
         f"{type(now).__name__}"

@@ -10,6 +10,10 @@ Product = Callable[[Tensor], Tensor]
 PIECE = 2**16  # of a basis that is turned in place: numbers of each vector at once
 
 
+class NotFinite(ValueError):
+    """The loss is not one finite number, or its Hessian is not finite."""
+
+
 def hessian_eigenvalues(
     loss_fn: Callable[[], Tensor],
     parameters: Iterable[Tensor],
@@ -35,7 +39,7 @@ def hessian_eigenvalues(
         k: Number of eigenvalues, at least 1.
         members: For a stack of m networks, whose parameters have the member first and whose loss is the sum over
             members. The Hessian is block-diagonal, so one product serves all blocks. The result is (m, k), with the
-            values that each member has on its own.
+            values that each member has on its own, and NaN for one whose Hessian is not finite.
         tolerance: An eigenvalue θ has converged if its residual ‖Hy − θy‖ is at most tolerance · |θ| (or tolerance
             times a thousandth of the largest |θ|, if that is more). The error is at most the residual, and usually its
             square over the gap to the rest of the spectrum.
@@ -49,8 +53,9 @@ def hessian_eigenvalues(
             with block=1.
 
     Raises:
-        ValueError: There are fewer than k parameters (of each member), block or basis are out of range, or the loss is
-            not a finite scalar, or has no second derivative.
+        ValueError: There are fewer than k parameters (of each member), block or basis are out of range, or the loss
+            has no second derivative.
+        NotFinite (a ValueError): The loss is no scalar or, without `members`, it or its Hessian is not finite.
 
     Examples:
         >>> import torch
@@ -73,14 +78,16 @@ def hessian_eigenvalues(
         raise ValueError(f"hessian_eigenvalues: max_basis must be k + block = {k + width} or more, got {max_basis}")
     with torch.enable_grad(), sdpa_kernel(SDPBackend.MATH):
         loss = loss_fn()
-    if loss.numel() != 1 or not loss.isfinite():
-        raise ValueError(f"hessian_eigenvalues: the loss must be one finite number, got {loss.detach().tolist()}")
+    if loss.numel() != 1 or (members is None and not loss.isfinite()):
+        raise NotFinite(f"hessian_eigenvalues: the loss must be one finite number, got {loss.detach().tolist()}")
     product = _hessian_product(loss, wanted, networks)
     precise = torch.promote_types(wanted[0].dtype, torch.float32)  # half precision has no QR decomposition
     start = wanted[0].new_empty(0, dtype=precise)
     budget = max(k, width * max_iterations)
     held = min(dimension, budget, max_basis or budget)
     values = _lanczos(product, networks, dimension, k, width, tolerance, budget, held, seed, start)
+    if members is None and values.isnan().any():
+        raise NotFinite("hessian_eigenvalues: the loss is finite, but its Hessian is not")
     return values[0] if members is None else values
 
 
@@ -141,12 +148,15 @@ def _lanczos(
     block = torch.linalg.qr(noise(width)).Q
     values = projected.new_zeros(networks, k)
     settled = torch.zeros(networks, dtype=torch.bool, device=like.device)
+    broken = settled.clone()  # whose products are not finite: they are taken as 0
     size = spent = 0
     while True:
         first, size, spent = size, size + block.shape[-1], spent + block.shape[-1]
         basis[:, first:size] = block.mT
         known = basis[:, :size].mT
         rest = torch.stack([product(vector) for vector in block.unbind(-1)], dim=-1)
+        broken |= ~rest.isfinite().flatten(1).all(1)
+        rest.masked_fill_(broken[:, None, None], 0.0)
         coefficients = known.mT @ rest
         projected[:, :size, first:size] = coefficients
         projected[:, first:size, :size] = coefficients.mT
@@ -161,7 +171,7 @@ def _lanczos(
             values = torch.where(settled[:, None], values, best)  # a member's are those of when it settled
             settled |= (residuals <= tolerance * best.abs().maximum(1e-3 * scale)).all(-1)
             if size == dimension or spent >= budget or settled.all():
-                return values
+                return values.masked_fill(broken[:, None], torch.nan)
 
         # Where the Krylov space is exhausted nothing is left but rounding; noise of that size lets another
         # invariant subspace in, in which a repeated eigenvalue may come again.

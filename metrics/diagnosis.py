@@ -19,7 +19,7 @@ from ..networks.activations import SATURATED
 from ..networks.distributions import greatest_entropy
 from ..networks.learner import Learner
 from ..networks.passes import exchange, measuring
-from .features import entropy_rank, feature_matrices, member_scores
+from .features import entropy_rank, member_scores, spectra
 from .probe import measure
 from .trainability import LEARNING_RATE, UPDATES, is_constant_on, list_real_inputs, list_tensors, trainability
 from .view import View
@@ -236,8 +236,7 @@ def _describe(view: View) -> Condition:
     learner, units = view.learner, []
     for name, output in view.outputs.items() if view.has_units else ():
         slopes = view.slopes.get(name)
-        matrices = feature_matrices(output, f"the units '{name}' of '{learner.name}'")
-        ranks = entropy_rank(torch.linalg.svdvals(matrices))
+        ranks = entropy_rank(spectra(output, f"the units '{name}' of '{learner.name}'")[0])
         dormant = member_scores(output) <= 0
         units.append(
             HiddenUnits(

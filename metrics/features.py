@@ -43,7 +43,7 @@ def srank(features: Tensor, delta: float = 0.01) -> int:
     """
     if not 0 <= delta < 1:
         raise ValueError(f"srank: delta must be in [0, 1), got {delta}")
-    return int(count_holding(_singular_values(features, "srank"), 1 - delta))
+    return int(count_holding(_singular_values(features, "srank")[0], 1 - delta))
 
 
 @torch.no_grad()
@@ -69,7 +69,7 @@ def effective_rank(features: Tensor) -> float:
         >>> round(effective_rank(torch.diag(torch.tensor([98.0, 1.0, 1.0]))), 6)
         1.118403
     """
-    return float(entropy_rank(_singular_values(features, "effective_rank")))
+    return float(entropy_rank(_singular_values(features, "effective_rank")[0]))
 
 
 @torch.no_grad()
@@ -91,8 +91,8 @@ def feature_rank(features: Tensor, threshold: float = 0.01) -> int:
     """
     if threshold <= 0:
         raise ValueError(f"feature_rank: threshold must be positive, got {threshold}")
-    rows = _matrix(features, "feature_rank")
-    return int(count_large(torch.linalg.svdvals(rows), len(rows), threshold))
+    values, shape = _singular_values(features, "feature_rank")
+    return int(count_large(values, shape[-2], threshold))
 
 
 @torch.no_grad()
@@ -111,8 +111,7 @@ def numerical_rank(features: Tensor) -> int:
     Raises:
         ValueError: Features are empty or not finite.
     """
-    rows = _matrix(features, "numerical_rank")
-    return int(count_resolved(torch.linalg.svdvals(rows), rows.shape, features.dtype))
+    return int(count_resolved(*_singular_values(features, "numerical_rank"), features.dtype))
 
 
 def count_holding(values: Tensor, share: float) -> Tensor:
@@ -128,7 +127,7 @@ def entropy_rank(values: Tensor) -> Tensor:
     """Return the exponential of the entropy of the values over their sum; 0 if all are 0: (…, r) → (…)."""
     total = values.sum(-1, keepdim=True)
     ranks = torch.special.entr(values / total).sum(-1).exp()
-    return torch.where(total[..., 0] > 0, ranks, 0.0)
+    return torch.where(total[..., 0] == 0, 0.0, ranks)
 
 
 def count_large(values: Tensor, samples: int, threshold: float = 0.01) -> Tensor:
@@ -158,17 +157,24 @@ def activity_scores(activations: Tensor) -> Tensor:
             "activity_scores: needs activations (n, d), (N, T, D) or (N, C, H, W), not empty; "
             f"got shape {tuple(activations.shape)}"
         )
+    if not activations.isfinite().all():
+        raise ValueError("activity_scores: activations hold NaN or infinity; they must be finite")
     return member_scores(activations[None])[0]
 
 
 def member_scores(activations: Tensor) -> Tensor:
-    """Return `activity_scores` of each network of a stack: (members, n, …) → (members, units)."""
+    """Return `activity_scores` of each network of a stack: (members, n, …) → (members, units).
+
+    Layers with activations that are not finite have NaN.
+    """
     units_dim = 2 if activations.dim() >= 5 else activations.dim() - 1
     reduced = [dim for dim in range(1, activations.dim()) if dim != units_dim]
-    magnitudes = activations.detach().abs().mean(reduced, dtype=torch.float64)
-    if not magnitudes.isfinite().all():
-        raise ValueError("activity_scores: activations hold NaN or infinity; they must be finite")
-    return units.activity_scores(magnitudes)
+    return units.activity_scores(activations.detach().abs().mean(reduced, dtype=torch.float64))
+
+
+def zero_or_nan(values: Tensor) -> Tensor:
+    """Return 0 for each network with only finite values, else NaN, to be added: (members, …) → (members,) float64."""
+    return 0 * values.detach().flatten(1).sum(1, dtype=torch.float64)
 
 
 @overload
@@ -224,14 +230,13 @@ def feature_covariance_distance(features_a: Tensor, features_b: Tensor) -> float
 
     Returns:
         A float in [0, √2]: 0 if the similarities of the inputs agree (for example after a rotation or scaling of the
-        features), √2 if each network's features vanish wherever the other's do not. NaN if either is all zero, where C
-        is undefined.
+        features), √2 if each network's features vanish wherever the other's do not. NaN where C is undefined: if either
+        is all zero, or not finite.
 
     Raises:
-        ValueError: Features are empty or not finite, or their numbers of rows differ.
+        ValueError: Features are empty, or their numbers of rows differ.
     """
-    a = _matrix(features_a, "feature_covariance_distance")
-    b = _matrix(features_b, "feature_covariance_distance")
+    a, b = (feature_matrices(f[None], "feature_covariance_distance")[0] for f in (features_a, features_b))
     if len(a) != len(b):
         raise ValueError(
             "feature_covariance_distance: both features need a row for each of the same inputs; "
@@ -245,23 +250,34 @@ def feature_covariance_distance(features_a: Tensor, features_b: Tensor) -> float
     return squared.clamp(min=0).sqrt().item()
 
 
-def _singular_values(features: Tensor, caller: str) -> Tensor:
-    return torch.linalg.svdvals(_matrix(features, caller))
+def _singular_values(features: Tensor, caller: str) -> tuple[Tensor, torch.Size]:
+    values, shape = spectra(features[None], caller)
+    if values.isnan().any():
+        raise ValueError(f"{caller}: features hold NaN or infinity; they must be finite")
+    return values[0], shape
 
 
-def _matrix(features: Tensor, caller: str) -> Tensor:
-    """Return (n, d), (N, T, D) or (N, C, H, W) as float64 (rows, columns), as described in the module's docstring."""
-    return feature_matrices(features[None], caller)[0]
+def spectra(features: Tensor, caller: str) -> tuple[Tensor, torch.Size]:
+    """Return the singular values of features, (members, n, …) → (members, r) float64, and the shape of the matrices.
+
+    They are descending. A network with features that are not finite has NaN. They come from an SVD. The eigenvalues of
+    the Gram matrix would take half the time, but lose everything below 1e-8 of the largest value, and half of the
+    digits just above that.
+    """
+    matrices = feature_matrices(features, caller)
+    values = torch.linalg.svdvals(matrices.nan_to_num(0.0, 0.0, 0.0))  # which raises an error for NaN in any of them
+    return values + zero_or_nan(matrices)[:, None], matrices.shape
 
 
 def feature_matrices(features: Tensor, caller: str) -> Tensor:
-    """Return features of each network of a stack, (members, n, …) → float64 (members, rows, columns)."""
+    """Return features of each network of a stack, (members, n, …) → float64 (members, rows, columns).
+
+    A network's (n, d), (N, T, D) or (N, C, H, W) is read as described in the module's docstring.
+    """
     if features.dim() < 3 or features.numel() == 0:
         raise ValueError(
             f"{caller}: needs features (n, d), (N, T, D) or (N, C, H, W), not empty; "
             f"got shape {tuple(features.shape[1:])}"
         )
-    if not features.isfinite().all():
-        raise ValueError(f"{caller}: features hold NaN or infinity; they must be finite")
     rows = features.flatten(1, 2) if features.dim() == 4 else features.flatten(2)
     return rows.detach().double()

@@ -95,6 +95,8 @@ def gradient_effective_rank(gradients: Tensor, tau: float = 0.99) -> Tensor:
 def small_gradient_fraction(*gradients: Tensor, tau: float = 0.01) -> Tensor:
     """Return the share of units whose incoming weights have small gradients, pooled over layers: (…) float64.
 
+    It is NaN for a network with gradients that are not finite.
+
     Args:
         gradients: Of each layer's weight, (…, units, incoming weights); see `networks.units.small_gradients`.
         tau: The threshold, ≥ 0, as a share of the layer's mean. Its default is our choice.
@@ -104,5 +106,5 @@ def small_gradient_fraction(*gradients: Tensor, tau: float = 0.01) -> Tensor:
     """
     if not gradients or tau < 0:
         raise ValueError(f"small_gradient_fraction: needs a layer and a tau of at least 0, got {len(gradients)}, {tau}")
-    small = [small_gradients(gradient, tau) for gradient in gradients]
-    return torch.cat(small, dim=-1).double().mean(-1)
+    small = [small_gradients(g, tau) + 0 * g.sum(-1, dtype=torch.float64) for g in gradients]  # NaN where that is NaN
+    return torch.cat(small, dim=-1).mean(-1)

@@ -19,8 +19,8 @@ from ..networks.passes import measuring, unchanged
 from ..registry import Registry, naming, summary
 from .balance import deviation_of, nearest_lambda
 from .churn import policy_churn, update_ratio, value_churn
-from .curvature import hessian_eigenvalues
-from .features import count_holding, count_large, count_resolved, entropy_rank, member_scores
+from .curvature import NotFinite, hessian_eigenvalues
+from .features import count_holding, count_large, count_resolved, entropy_rank, member_scores, zero_or_nan
 from .gradients import gradient_effective_rank, per_sample_gradients, small_gradient_fraction
 from .view import View
 
@@ -71,7 +71,8 @@ class Metric:
             - "slopes": the activations' derivatives on recent inputs, `view.slopes`.
             - "marked": the parameters at the last measurement, `view.marked`.
             - "policy", "values": `view.outputs_before_and_now`, and the learner's `policy` or `values`.
-        value: Computes the number of each network in a view, (networks,); NaN where the metric is undefined.
+        value: Computes the number of each network in a view, (networks,); NaN where the metric is undefined. One member
+            with outputs, losses or gradients that are not finite must not change the numbers of the others.
         pool: How the numbers of a stack's members are combined, by "sum", "mean", "max", "min" or "norm".
         costly: It takes many passes over data, so it is only measured on request (`--curvature True`).
 
@@ -142,23 +143,26 @@ def _value_churn(view: View) -> Tensor:
 
 def _share_dormant(view: View, *layers: Tensor) -> Tensor:
     """Return the share of the units of these layers, (members, n, …) each, that are dormant at τ = 0."""
-    dormant = [view.by_network(member_scores(layer) <= 0) for layer in layers]
-    return torch.cat(dormant, dim=1).double().mean(1)
+    scores = torch.cat([view.by_network(member_scores(layer)) for layer in layers], dim=1)
+    return (scores <= 0).double().mean(1) + zero_or_nan(scores)
 
 
 def _share_saturated(view: View) -> Tensor:
-    saturated = [view.by_network(slopes < SATURATED) for slopes in view.slopes.values()]
-    return torch.stack([layer.sum(1) for layer in saturated]).sum(0) / sum(layer.shape[1] for layer in saturated)
+    layers = [view.by_network(slopes) for slopes in view.slopes.values()]
+    counts = [(slopes < SATURATED).sum(1) + zero_or_nan(slopes) for slopes in layers]
+    return torch.stack(counts).sum(0) / sum(layer.shape[1] for layer in layers)
 
 
 def _find_lambda_max(view: View) -> Tensor:
-    with unchanged(view.learner.module):
-        diverging = not scalar_loss(view.learner).isfinite()
-    if diverging:
+    try:
+        with unchanged(view.learner.module):
+            values = hessian_eigenvalues(lambda: scalar_loss(view.learner), view.parameters(), members=view.members)
+    except NotFinite:
         return torch.full((view.networks,), torch.nan)
-    with unchanged(view.learner.module):
-        values = hessian_eigenvalues(lambda: scalar_loss(view.learner), view.parameters(), members=view.members)
-    return values if view.members is None else view.select(values[:, 0])
+    if view.members is None:
+        return values
+    infinite = 0.0 if view.sample_losses is None else zero_or_nan(view.sample_losses)  # the loss is the members' sum
+    return view.select(values[:, 0] + infinite)
 
 
 def _rank_gradients(view: View) -> Tensor:
@@ -166,15 +170,16 @@ def _rank_gradients(view: View) -> Tensor:
     assert losses is not None  # `needs` says so
     losses = losses[..., :SAMPLES]
     if view.members is None:  # one network, though some of it may be stacked
-        return gradient_effective_rank(
-            per_sample_gradients(losses.reshape(-1, losses.shape[-1]).sum(0), view.parameters())
-        )
-    return gradient_effective_rank(view.select(per_sample_gradients(losses, view.parameters())))
+        losses = losses.reshape(-1, losses.shape[-1]).sum(0)
+    gradients = per_sample_gradients(losses, view.parameters())
+    gradients = gradients[None] if view.members is None else view.select(gradients)
+    infinite = zero_or_nan(gradients)
+    return gradient_effective_rank(gradients.nan_to_num_(0.0, 0.0, 0.0)) + infinite
 
 
 def _make_rank(rank: Callable[[Tensor, torch.Size, torch.dtype], Tensor]) -> Callable[[View], Tensor]:
     """Return a rank of the features, from their singular values, shape and type."""
-    return lambda view: view.by_network(rank(*view.spectrum).double()).mean(1)
+    return lambda view: view.by_network(rank(*view.spectrum) + zero_or_nan(view.spectrum[0])).mean(1)
 
 
 metrics: Registry[Metric] = Registry("metric", {
@@ -285,7 +290,8 @@ def measure(
 
     Metrics that cannot be computed are left out: those of units and losses before the learner has seen data, those of
     units if it has no hidden units, those of balance if it has no consecutive linear maps, those of the gradients of
-    samples without `Learner.batches`, and those of change before the first `Learner.mark`.
+    samples without `Learner.batches`, and those of change before the first `Learner.mark`. Those of units, outputs,
+    losses and gradients are NaN (norms may be infinite) for a network in which these are not finite.
 
     Args:
         learner: The learner, or a `View` of it, whose forward pass is then used.

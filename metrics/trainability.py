@@ -37,7 +37,8 @@ RESOLVED = 1e-6  # an output that varies by less, as a share of its size, is con
 class Trainability:
     """Final losses, (networks,), of the network now and at step 0, fitted to the same targets.
 
-    They are 1 before the first update, and NaN if the random network has equal outputs for all inputs.
+    They are 1 before the first update. They are NaN if the random network has equal outputs for all inputs, and for a
+    network whose outputs are not finite.
     """
 
     loss: Tensor

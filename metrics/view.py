@@ -18,7 +18,7 @@ from ..networks.learner import Learner
 from ..networks.matrices import unfit, weight_matrices
 from ..networks.passes import keep_states, leave_inference, unchanged
 from ..networks.recording import Recording, record
-from .features import feature_matrices
+from .features import spectra
 from .saturation import activation_slopes
 from .weights import deviations, gram_matrices
 
@@ -110,17 +110,12 @@ class View:
 
     @cached_property
     def spectrum(self) -> tuple[Tensor, torch.Size, torch.dtype]:
-        """The singular values of the features, (members, r), descending, in float64; the features' shape and dtype.
-
-        They come from an SVD. The eigenvalues of the Gram matrix would take half the time, but lose everything below
-        1e-8 of the largest value, and half of the digits just above that.
-        """
-        matrices = feature_matrices(self.features, f"the features of '{self.learner.name}'")
-        return torch.linalg.svdvals(matrices), matrices.shape, self.features.dtype
+        """The singular values of the features, (members, r), see `spectra`; the features' shape and dtype."""
+        return *spectra(self.features, f"the features of '{self.learner.name}'"), self.features.dtype
 
     @cached_property
     def slopes(self) -> dict[str, Tensor]:
-        """|φ′| at every pre-activation, (members, n, …), by name of the units.
+        """|φ′| at every pre-activation, (members, n, …), by name of the units; NaN where that is not finite.
 
         Units whose module contains layers (a whole block) are left out, because they have no φ.
         """
@@ -132,7 +127,9 @@ class View:
             called = self.recording.made_by[name]
             block = isinstance(called, nn.Module) and any(id(part) in layers for part in called.modules())
             if name in self.recording.inputs and not block:
-                slopes[name] = self._by_member(activation_slopes(called, self.recording.inputs[name]), of=name)
+                inputs = self.recording.inputs[name]
+                found = activation_slopes(called, inputs).masked_fill(~inputs.isfinite(), torch.nan)
+                slopes[name] = self._by_member(found, of=name)
         return slopes
 
     @cached_property

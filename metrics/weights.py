@@ -5,6 +5,7 @@ in the weights gives NaN or infinity, not an error.
 """
 
 from collections.abc import Mapping, Sequence
+from math import nan
 from typing import Literal
 
 import torch
@@ -24,10 +25,10 @@ def sfe(a: Weights, b: Weights, normalized: bool = False) -> float:
         a, b: Two tensors of one shape, two sequences, two mappings name → tensor, or two modules, of which the
             parameters count (a tied one once). The result is the sum over tensors, Theorem 1's SFE(Θ, Θ~). A module can
             be compared with a mapping of its parameters, for example those of step 0.
-        normalized: Divide by ‖a‖², so that 1 is the distance from a to zero.
+        normalized: Divide by ‖a‖², so that 1 is the distance from a to zero. NaN if a is zero.
 
     Raises:
-        ValueError: Names or shapes differ, there is no tensor, or `normalized` is given with a = 0.
+        ValueError: Names or shapes differ, or there is no tensor.
 
     Examples:
         >>> import torch
@@ -56,9 +57,7 @@ def sfe(a: Weights, b: Weights, normalized: bool = False) -> float:
     if not normalized:
         return error
     size = torch.stack([old.double().square().sum() for old, _ in pairs]).sum().item()
-    if size == 0:
-        raise ValueError("sfe: a is all zero, so the error cannot be normalized by its norm")
-    return error / size
+    return error / size if size else nan
 
 
 @torch.no_grad()

@@ -26,6 +26,27 @@ def independent_normals(mean: Tensor, std: Tensor) -> Distribution:
     return Independent(Normal(mean, std, validate_args=False), 1, validate_args=False)
 
 
+def kl_divergence(before: Distribution, now: Distribution) -> Tensor:
+    """Return KL(before ‖ now) of each pair of policies, (…) float64, in nats.
+
+    PyTorch's is infinite, 0 or negative where float32 rounds a probability to 0. This one is computed from
+    log-probabilities in float64.
+    """
+    if isinstance(before, Independent) and isinstance(now, Independent):
+        return kl_divergence(before.base_dist, now.base_dist).flatten(-before.reinterpreted_batch_ndims).sum(-1)
+    if isinstance(before, Normal) and isinstance(now, Normal):
+        before, now = (Normal(p.loc.double(), p.scale.double(), validate_args=False) for p in (before, now))
+    elif isinstance(before, Categorical | Bernoulli) and isinstance(now, Categorical | Bernoulli):
+        p, q = (_logits(policy).double().log_softmax(-1) for policy in (before, now))
+        return torch.where(p == -torch.inf, 0.0, p.exp() * (p - q)).sum(-1).clamp_min(0.0)
+    return torch.distributions.kl_divergence(before, now).double().clamp_min(0.0)
+
+
+def _logits(policy: Categorical | Bernoulli) -> Tensor:
+    """Return the logits of all options, (…, options); of a bit, those of 0 and 1."""
+    return torch.stack([policy.logits * 0, policy.logits], -1) if isinstance(policy, Bernoulli) else policy.logits
+
+
 def greatest_entropy(policy: Distribution) -> float | None:
     """Return the entropy of the uniform policy over the same actions, in nats.
 

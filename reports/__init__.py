@@ -1,7 +1,6 @@
 """Reports: pages, figures, tables and scores of run directories or of a comparison of arms."""
 
 import gc
-import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -128,8 +127,7 @@ def _write_and_rename(report: Content, place: Path) -> "list[Plot]":
         _discard(leftover, place)
     temporary.mkdir()
     try:
-        body = json.dumps(report.scores, indent=2, allow_nan=False, ensure_ascii=False)
-        exports.put_json(temporary / SCORES, body)
+        exports.put_json(temporary / SCORES, report.scores)
         plots = _plots(report)
         exports.write(temporary, [*report.tables, *report.more], plots)
         if len({run.path for run in report.runs}) > 1:

@@ -1,6 +1,5 @@
 """The findings of `supple doctor`: tables for the terminal, doctor.json, and a page."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import groupby
@@ -14,7 +13,6 @@ from .figures.style import Plot, legend_text, new_figure, tidy
 from .pages import exports
 from .pages.page import template
 from .tables.cells import Form, Pair, Value, number
-from .tables.statistics import strict_json
 from .tables.table import Table
 
 if TYPE_CHECKING:
@@ -146,8 +144,7 @@ def write(findings: Findings, folder: Path) -> None:
         folder.rmdir()
     with files.atomic_folder(folder) as temporary:
         exports.write(temporary, findings.tables, plots)
-        body = json.dumps(strict_json(findings.to_json()), indent=2, allow_nan=False, ensure_ascii=False)
-        exports.put_json(temporary / "doctor.json", body)
+        exports.put_json(temporary / "doctor.json", findings.to_json())
         exports.put(temporary / "index.html", page)
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..engine.storage.strict_json import strict_json
 from ..experiments.comparisons.points import Point
 from .studies.content import Content, Report, SideBySide
 from .studies.evaluation_tables import is_share
@@ -14,7 +15,7 @@ from .studies.evaluations import Cell, compared_names, read_cells, to_json
 from .studies.study import ReportedStudy, read_study
 from .tables.differences import Measure, difference_tables, differences, differences_json, lead, missing_lead, verdict
 from .tables.old_tasks import OldTasks, old_tasks_tables, sentences
-from .tables.statistics import NAN, Spread, strict_json
+from .tables.statistics import NAN, Spread
 from .tables.table import Table
 
 if TYPE_CHECKING:

@@ -171,10 +171,8 @@ class DQN(ReplayAgent):
 
     @property
     def epsilon(self) -> float:
-        """The ε of the next action: constant until learning starts, then decaying linearly."""
-        s = self.settings
-        progress = (self.experience.decisions - s.learning_starts) / s.exploration_steps
-        return s.exploration_start - (s.exploration_start - s.exploration) * min(max(progress, 0.0), 1.0)
+        """The ε of the next action."""
+        return self.settings.epsilon_after(self.experience.decisions)
 
     def act(self) -> NDArray[np.int64]:
         """Return an ε-greedy action for each current observation, (rows,)."""

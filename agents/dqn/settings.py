@@ -7,13 +7,14 @@ from typing import Annotated, ClassVar, Literal
 
 import tyro
 
-from ...engine.settings import Groups
+from ...engine.settings import Groups, Interval
 from ...registry.errors import UsageError
 from ..games import GameSettings
-from ..limits import negative, not_positive, outside_unit_interval, wrong_adam
+from ..limits import in_one_line, negative, not_positive, outside_unit_interval, wrong_adam
 from ..offpolicy.settings import ReplaySettings
 
 RMSPROP = ("rmsprop_decay", "rmsprop_epsilon", "rmsprop_momentum")
+MUCH = 0.5  # ε with which most actions are random
 LARGEST = 2**19  # weights between hidden layers from which on a stack saves little on a CPU
 
 
@@ -29,8 +30,9 @@ class DQNSettings(ReplaySettings, GameSettings):
     """Transitions per gradient step."""
     replay_size: int = 1_000_000
     """Capacity of the replay memory in transitions. Each takes 7.1 kB with 84 × 84 frames of a game."""
-    learning_starts: int = 20_000
-    """Environment steps before learning begins."""
+    learning_starts: Interval = "auto"
+    """Environment steps before learning begins. auto: 1 % of the run, all tasks together, but at least a batch; for
+    Atari games 20,000."""
     priming_updates: int = 0
     """Gradient steps made at once when learning begins (heavy priming, Nikishin et al. 2022), with a fixed target."""
     target_period: int = 2_000
@@ -65,8 +67,9 @@ class DQNSettings(ReplaySettings, GameSettings):
     """ε of ε-greedy exploration until learning starts: 1 for random actions, 0 for greedy ones."""
     exploration: float = 0.01
     """Final ε of ε-greedy exploration."""
-    exploration_steps: int = 250_000
-    """Environment steps after the start of learning over which ε falls linearly to its final value."""
+    exploration_steps: Interval = "auto"
+    """Environment steps after the start of learning over which ε falls linearly to its final value. auto: 10 % of the
+    run, all tasks together; for Atari games 250,000."""
     eval_epsilon: float = 0.001
     """ε in evaluations."""
     hidden: Annotated[int | None, tyro.conf.arg(metavar="INT")] = None
@@ -102,6 +105,22 @@ class DQNSettings(ReplaySettings, GameSettings):
     shrinks: ClassVar[tuple[str, ...]] = (*ReplaySettings.shrinks, "exploration_steps", "target_period")
     compile_pays_after = 86_000  # saves 0.35 ms each on MinAtar, costs 30 s the first time, seconds later
 
+    @property
+    def first_decisions(self) -> int:
+        return 20_000 if self.learning_starts == "auto" and self.plays_games() else super().first_decisions
+
+    @property
+    def exploring_steps(self) -> int:
+        """The steps over which ε falls. "auto" is a tenth of the agent's, or 250,000 for games."""
+        if self.exploration_steps == "auto":
+            return 250_000 if self.plays_games() else max(1, self.life // 10)
+        return self.exploration_steps
+
+    def epsilon_after(self, steps: int) -> float:
+        """Return ε after so many steps of the agent: constant until learning starts, then falling linearly."""
+        progress = (steps - self.first_decisions) / self.exploring_steps
+        return self.exploration_start - (self.exploration_start - self.exploration) * min(max(progress, 0.0), 1.0)
+
     def unstackable(self) -> str:
         if reason := super().unstackable():
             return reason
@@ -133,8 +152,12 @@ class DQNSettings(ReplaySettings, GameSettings):
         yield from negative(self, "max_grad_norm")
 
     def resolve(self) -> str | None:
-        note = super().resolve()
-        if self.observations == "image" and self.widths != DQNSettings.widths:
+        note, self.exploration_steps = super().resolve(), self.exploring_steps
+        if (left := self.epsilon_after(self.life)) > MUCH:
+            note = in_one_line(
+                note, f"the agent still explores at its end, with ε = {left:.2f}: see --exploration-steps"
+            )
+        if self.observations not in ("auto", "vector") and self.widths != DQNSettings.widths:
             raise UsageError("--widths is for vectors, but observations are images: use --hidden")
         if self.observations == "vector" and self.hidden is not None:
             raise UsageError("--hidden is for images, but observations are vectors: use --widths")

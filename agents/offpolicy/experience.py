@@ -101,9 +101,7 @@ class Experience(Generic[Prepared]):
         A sample contains up to `BATCHES_AT_ONCE` batches, because the memory does not change between them. Each sample
         is valid until the next one."""
         s = self.settings
-        due = 0
-        if (learning := self.decisions - s.learning_starts) >= 0:
-            due = s.priming_updates + int(s.replay_ratio * learning + 1e-9)  # 0.3 · 40 is 11.999…
+        due = s.updates_after(self.decisions)
         if self.decisions < self.resumes:
             self.taken = due if self.taken else 0  # those of a pause are left out, but learning may begin after it
             return

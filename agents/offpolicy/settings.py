@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar, Literal
 
 import tyro
 
-from ...engine.settings import Device, Groups, device_here
+from ...engine.settings import Device, Groups, Interval, device_here
 from ..image_settings import ImageSettings
 from ..limits import compile_problem, drawn_by_member, in_one_line, negative, not_positive
 
@@ -22,7 +22,7 @@ class ReplaySettings(ImageSettings):
     """Keep the observations of the replay memory in a file in this folder instead of in RAM."""
     replay_sampling: str = "uniform"
     """Which transitions are learned: uniform, recency(horizon=80000,low=.1), or reservoir, a sample of all so far."""
-    learning_starts: int
+    learning_starts: Interval
     priming_updates: int = 0
     """Gradient steps made at once when learning begins (heavy priming, Nikishin et al. 2022)."""
     device: Annotated[Device, tyro.conf.arg(metavar="auto|cpu|cuda")] = "auto"
@@ -33,7 +33,7 @@ class ReplaySettings(ImageSettings):
 
     groups: ClassVar[Groups] = {"speed": ("replay_folder", "device", "compile", "capture")}
     stackable = True
-    same_network: ClassVar[tuple[str, ...]] = (*ImageSettings.same_network, "learning_rate", "gamma")
+    same_network: ClassVar[tuple[str, ...]] = (*ImageSettings.same_network, "learning_rate", "gamma", "learning_starts")
     shrinks: ClassVar[tuple[str, ...]] = (*ImageSettings.shrinks, "learning_starts", "priming_updates", "replay_size")
     compile_pays_after: ClassVar[int]  # gradient steps
 
@@ -56,7 +56,19 @@ class ReplaySettings(ImageSettings):
 
     @property
     def untrained_steps(self) -> int:
-        return self.learning_starts * self.action_repeat
+        return self.first_decisions * self.action_repeat
+
+    @property
+    def first_decisions(self) -> int:
+        """The decisions before learning begins. "auto" is 1 % of the agent's, but at least a batch."""
+        if self.learning_starts == "auto":
+            return max(self.batch_size, self.life // self.action_repeat // 100)
+        return self.learning_starts
+
+    def updates_after(self, decisions: int) -> int:
+        """Return the gradient steps that belong to so many decisions, with the priming updates."""
+        learning = decisions - self.first_decisions
+        return 0 if learning < 0 else self.priming_updates + int(self.replay_ratio * learning + 1e-9)  # 0.3 · 40 < 12
 
     def problems(self) -> Iterator[str]:
         from .sampling import parse_sampling  # PyTorch, which help lines do without
@@ -68,15 +80,18 @@ class ReplaySettings(ImageSettings):
             parse_sampling(self.replay_sampling)
         except ValueError as error:
             yield f"--replay-sampling: {error}"
-        repeat = max(1, self.action_repeat)
-        if self.life is not None and self.learning_starts >= (decisions := self.life // repeat):
-            unit = "steps" if repeat == 1 else "decisions"
-            yield f"--learning-starts is {self.learning_starts}, but the agent has only {decisions} {unit}: lower it"
+        decisions = self.life // max(1, self.action_repeat)
+        if decisions and not self.updates_after(decisions):
+            unit = "steps" if self.action_repeat == 1 else "decisions"
+            yield (
+                f"--learning-starts is {self.first_decisions}, but the agent has only {decisions} {unit}: with "
+                f"--replay-ratio {self.replay_ratio:g} it would learn nothing"
+            )
         if self.replay_size < self.batch_size:
             yield f"--replay-size is {self.replay_size}, but must be at least --batch-size ({self.batch_size})"
 
     def resolve(self) -> str | None:
-        self.device = device_here(self.device)
+        self.device, self.learning_starts = device_here(self.device), self.first_decisions
         note = super().resolve()
         if self.compile == "auto":
             self.compile = "on" if self.compile_pays() else "off"

@@ -31,6 +31,7 @@ from ...reports.tables.differences import (
 from ...reports.tables.metrics import IN_TABLES, means_at_events
 from ...reports.tables.old_tasks import OldTasks, read_old_tasks, sentences
 from ...reports.tables.statistics import Spread, mean
+from ..dqn.settings import MUCH
 from ..presets import FINAL, LATER, MEAN, MEASURES
 from .areas import TAIL, ArmShares, areas, mean_return, shares, window
 
@@ -174,7 +175,7 @@ def score(data: ComparisonData) -> AgentScores:
     share_of_arm, notes = shares(data, len(labels))
     for label, share in share_of_arm.items():
         arms[label].shares = share
-    scores = AgentScores(labels, cycles, arms, [*data.notes, *_note_unfinished(data), *notes])
+    scores = AgentScores(labels, cycles, arms, [*data.notes, *_note_unfinished(data), *_note_exploring(data), *notes])
     scores.measures = _measures(data, scores)
     scores.differences = differences(scores.measures)
     finished = {label: _mask_finished(runs) for label, runs in data.arms.items()}
@@ -273,6 +274,17 @@ def _note_unfinished(data: ComparisonData) -> list[str]:
         for label, runs in data.arms.items()
         for run in runs
         if run.last_step < window(run.tasks[-1])
+    ]
+
+
+def _note_exploring(data: ComparisonData) -> list[str]:
+    """Return a note for each arm that took most actions at random to its end."""
+    finished = {label: run for label, (run, *_) in data.arms.items() if run.last_step >= window(run.tasks[-1])}
+    ends = {label: run.series("exploration/epsilon")[1][-1:] for label, run in finished.items()}
+    return [
+        f"{label}: ε was still {end[0]:.2f} at the end, so that most actions were random: see --exploration-steps"
+        for label, end in ends.items()
+        if (end > MUCH).any()
     ]
 
 

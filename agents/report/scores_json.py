@@ -2,10 +2,11 @@
 
 from typing import Any
 
+from ...engine.storage.strict_json import strict_json
 from ...experiments.history.data import ComparisonData
 from ...reports.tables.differences import differences_json
 from ...reports.tables.old_tasks import old_tasks_json
-from ...reports.tables.statistics import mean, strict_json
+from ...reports.tables.statistics import mean
 from ..presets import FINAL
 from .areas import shares_json
 from .scores import AgentScores, ArmScores, interval

@@ -259,7 +259,7 @@ class SAC(ReplayAgent):
         if s.normalize_observations:
             self.inputs.observe(self.current)
         shape = (s.num_envs, self.size)
-        if self.experience.decisions < s.learning_starts:
+        if self.experience.decisions < s.first_decisions:
             actions = draw(torch.rand, shape, self.exploration).mul_(2).sub_(1)
             self.actions: NDArray[np.float32] = actions.view(-1, self.size).numpy()
         else:

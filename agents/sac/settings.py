@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar, Literal
 
 import tyro
 
-from ...engine.settings import Groups
+from ...engine.settings import Groups, Interval
 from ..limits import not_positive, outside_unit_interval, wrong_adam
 from ..offpolicy.settings import ReplaySettings
 
@@ -24,8 +24,8 @@ class SACSettings(ReplaySettings):
     """Gradient steps per decision."""
     batch_size: int = 256
     """Transitions per gradient step."""
-    learning_starts: int = 5_000
-    """Decisions with random actions before learning begins."""
+    learning_starts: Interval = 5_000
+    """Decisions with random actions before learning begins. auto: 1 % of the run, but at least a batch."""
     network: Annotated[Literal["simba", "mlp"], tyro.conf.arg(metavar="simba|mlp")] = "simba"
     """SimBa's residual networks, or plain MLPs with the widths of --hidden."""
     actor_width: int = 128

@@ -10,7 +10,6 @@ import time
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
-from math import isfinite
 from pathlib import Path
 from statistics import fmean
 from typing import Any, NotRequired, TypedDict
@@ -20,6 +19,7 @@ from ...registry.errors import RunError
 from ..machine.torchrun import is_first
 from . import claim, files, logs, tensorboard
 from .signed_json import read_json, start_folder
+from .strict_json import json_line
 from .versions import versions
 
 LOGS = {
@@ -180,7 +180,7 @@ class RunDirectory:
         self._returns.clear()
 
     def _write(self, log: str, fields: dict[str, Any]) -> None:
-        self._append(log, json.dumps(_without_nan(fields), allow_nan=False).encode() + b"\n")
+        self._append(log, json_line(fields))
 
     def _append(self, log: str, data: bytes) -> None:
         if self._logs[log].add(data):
@@ -258,12 +258,3 @@ def _describe(event: Mapping[str, Any]) -> str:
     """Return a text for an event, such as `intervention: hook fire@task, learner actor`."""
     more = {name: value for name, value in event.items() if name not in ("event", "step")}
     return f"{event['event']}: " + ", ".join(f"{name} {v}" for name, v in more.items() if isinstance(v, int | str))
-
-
-def _without_nan(value: Any) -> Any:
-    """Replace NaN and infinity, which JSON does not have, by None."""
-    if isinstance(value, float):
-        return value if isfinite(value) else None
-    if isinstance(value, dict):
-        return {key: _without_nan(item) for key, item in value.items()}
-    return value

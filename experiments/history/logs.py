@@ -10,6 +10,7 @@ from typing import Any
 import orjson
 
 from ...engine.storage import files
+from ...engine.storage.strict_json import NOT_FINITE
 from ...registry import schema
 
 Row = dict[str, Any]
@@ -17,7 +18,7 @@ Types = Mapping[type, str]
 
 COUNT: Types = {int: "an integer"}
 NUMBER: Types = {int: "a number", float: "a number"}
-MEASURED: Types = {**NUMBER, NoneType: "null"}  # null stands for NaN and infinity, which JSON does not have
+MEASURED: Types = {**NUMBER, NoneType: "null"}  # null: it is in the line's `not_finite`, if not from an old version
 TEXT: Types = {str: "a text"}
 OBJECT: Types = {dict: "an object"}
 LIST: Types = {list: "a list"}
@@ -25,7 +26,7 @@ FLAG: Types = {bool: "true or false"}
 REWARD: Types = {**MEASURED, **TEXT}  # of an explosion: "nan", "inf" and "-inf" tell what it was
 ANY: Types = {**MEASURED, **TEXT, **OBJECT, **LIST, **FLAG}  # for fields that only one kind has
 
-PLACE = {"step": COUNT, "task": COUNT, "cycle": COUNT, "seed": COUNT, "env": TEXT, "name": TEXT}
+PLACE = {"step": COUNT, "task": COUNT, "cycle": COUNT, "seed": COUNT, "env": TEXT, "name": TEXT, NOT_FINITE: OBJECT}
 TASKS = ("task", "evaluated")  # fields that are an index of a task
 EVENT = {
     "event": TEXT, "hook": TEXT, "intervention": TEXT, "learner": TEXT, "contract": OBJECT, "before": OBJECT,

@@ -2,13 +2,15 @@
 
 import csv
 import io
+import json
 import re
 from collections.abc import Container, Iterable, Iterator, Sequence
 from itertools import chain, count
 from math import isnan
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from ...engine.storage.strict_json import strict_json
 from ..tables.cells import Scalar, Value, parts
 from ..tables.table import Table
 
@@ -43,8 +45,9 @@ def put(file: Path, text: str) -> None:
     file.write_text(text, encoding="utf-8", newline="\n")
 
 
-def put_json(file: Path, body: str) -> None:
-    r"""Write JSON with the same names as elsewhere: what UTF-8 lacks stays in its escaped form, such as `\udcff`."""
+def put_json(file: Path, value: Any) -> None:
+    r"""Write strict JSON with the same names as elsewhere: what UTF-8 lacks is escaped, such as `\udcff`."""
+    body = json.dumps(strict_json(value), indent=2, allow_nan=False, ensure_ascii=False)
     file.write_text(LONE.sub(lambda found: f"\\u{ord(found[0]):04x}", body) + "\n", encoding="utf-8", newline="\n")
 
 

@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...engine.forks import NONE
+from ...engine.storage.strict_json import strict_json
 from ...experiments.history.data import RunData, any_logged
 from ..tables.metrics import means_at_events
-from ..tables.statistics import NAN, Spread, spread_json, strict_json
+from ..tables.statistics import NAN, Spread, spread_json
 from .study import Group, ReportedStudy
 
 Array = NDArray[np.float64]

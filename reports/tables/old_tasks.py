@@ -5,19 +5,19 @@ The definitions are those of `metrics.continual`, as means over tasks.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from operator import itemgetter
+from itertools import chain
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ...engine.forks import FRESH
-from ...experiments.history.data import ComparisonData, Row, RunData
+from ...experiments.history.data import ComparisonData, RunData
 from ...experiments.history.performance import performance_of
 from ...metrics import intransigence, learning_curve_transfer, share_of_fresh, task_forgetting
 from .cells import Form, Heading, Interval, Value, percent
 from .differences import Difference, Measure, baseline_name, differences, group_by, variants_of
-from .statistics import NAN, Spread, mean, mean_of_known, spread_json
+from .statistics import NAN, Spread, mean, spread_json
 from .table import Table, over_seeds
 
 Array = NDArray[np.float64]
@@ -73,7 +73,7 @@ class ArmTasks:
 
 @dataclass(frozen=True, eq=False)
 class Scale:
-    """The scale of performance, in words and with the returns that are 0 and 1 on it, (tasks,).
+    """The scale of performance, in words and with the mean returns that are 0 and 1 on it, (tasks,).
 
     `random` and `reference` are None for accuracies and scores, which are shares. `counted` has the tasks that count.
     """
@@ -92,11 +92,11 @@ class Scale:
     def form(self) -> Form:
         return Form(decimals=1, scale=100.0) if self.percent else Form(decimals=2)
 
-    def apply(self, values: Array) -> Array:
-        """Return the performance, (…, tasks), on this scale."""
+    def apply(self, values: Array, random: Array) -> Array:
+        """Return the performance, (…, tasks), on this scale. `random` has the seeds' own zeros, NaN if not measured."""
         if self.random is None or self.reference is None:
             return values
-        return share_of_fresh(values, self.reference, self.random)
+        return share_of_fresh(values, self.reference, np.where(np.isnan(random), self.random, random))
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,9 +111,9 @@ class OldTasks:
 def read_old_tasks(data: ComparisonData, areas: Areas | None = None) -> list[OldTasks]:
     """Return what became of old tasks in each variant in which a run was evaluated on one.
 
-    If the runs have logged the returns of random actions, their mean on a task is scaled to 0, and the mean return of
-    the fresh agent right after the task to 1; without a fresh agent that of the best arm there. A task on which this is
-    not above random actions counts in no measure.
+    If the runs have logged the returns of random actions, those of a seed are scaled to 0 for it, so that intervals
+    over seeds have their error. The mean return of the fresh agent right after the task is 1; without a fresh agent
+    that of the best arm there. A task on which this is not above random actions of all seeds counts in no measure.
 
     Args:
         data: The runs.
@@ -130,9 +130,11 @@ def _of_variant(data: ComparisonData, variant: str, labels: Mapping[str, str], a
     measured = {arm: _stack(_matrix, of_arm, len(tasks)) for arm, of_arm in runs.items()}
     if not any(np.isfinite(R[:, place[:, None] > place]).any() for R in measured.values()):
         return None
-    scale = _scale([row for of_arm in runs.values() for run in of_arm for row in run.of_kind("random")], measured)
-    R = {arm: scale.apply(values) for arm, values in measured.items()}
-    A = {arm: scale.apply(_stack(areas, of_arm, len(tasks))) for arm, of_arm in runs.items()}
+    zeros = {run.seed: _random(run) for run in chain.from_iterable(runs.values()) if run.of_kind("random")}
+    random = {arm: _stack(lambda run: zeros.get(run.seed, ()), of_arm, len(tasks)) for arm, of_arm in runs.items()}
+    scale = _scale(np.concatenate([*random.values()]), measured)
+    R = {arm: scale.apply(values, random[arm][:, None]) for arm, values in measured.items()}
+    A = {arm: scale.apply(_stack(areas, of_arm, len(tasks)), random[arm]) for arm, of_arm in runs.items()}
     later = scale.counted & (place > 0)
     new = later & [task.start >= (data.fork_step or 0) for task in tasks]
     old = scale.counted & (place < place[-1])
@@ -160,22 +162,20 @@ def _of_variant(data: ComparisonData, variant: str, labels: Mapping[str, str], a
     return OldTasks(variant, scale, arms)
 
 
-def _scale(rows: Sequence[Row], measured: Mapping[str, Array]) -> Scale:
-    """Return the scale of the performance of all arms. `rows` are the events with returns of random actions."""
+def _scale(random: Array, measured: Mapping[str, Array]) -> Scale:
+    """Return the scale of the performance of all arms. `random` are the returns of random actions, (runs, tasks)."""
     learned = {arm: mean(_learned(R), axis=0) for arm, R in measured.items()}
     size = len(next(iter(learned.values())))
-    if not rows:
+    if np.isnan(random).all():
         return Scale("Accuracies and scores are as measured.", np.ones(size, dtype=bool))
-    random = np.full(size, NAN)
-    for task, of_task in group_by(rows, itemgetter("task")).items():
-        random[task] = mean_of_known(map(itemgetter("return"), of_task))
     reference = learned[FRESH] if FRESH in learned else np.fmax.reduce(list(learned.values()))
-    counted = ~(reference <= random)
+    counted = ~(reference <= np.fmax.reduce(random))
     who = "the fresh agent" if FRESH in learned else "the arm that was best there"
-    words = f"Returns are scaled by task: 0 is the mean of random actions, 1 that of {who} right after the task."
+    words = f"Returns are scaled by task: 0 is the mean of random actions with the same seed, 1 that of {who} "
+    words += "right after the task, mean over seeds."
     if not counted.all():
         words += f" Left out, since 1 would not be above 0: task {', '.join(map(str, 1 + np.flatnonzero(~counted)))}."
-    return Scale(words, counted, random, reference)
+    return Scale(words, counted, mean(random, axis=0), reference)
 
 
 def old_tasks_tables(found: Sequence[OldTasks]) -> list[Table]:
@@ -258,6 +258,12 @@ def _matrix(run: RunData) -> Array:
     for row in performance_of(run):
         found[row["after"], row["on"]] = NAN if row["value"] is None else row["value"]
     return found
+
+
+def _random(run: RunData) -> Array:
+    """Return the mean returns of random actions that a run has logged, (tasks,)."""
+    logged = {row["task"]: row["return"] for row in run.of_kind("random")}
+    return np.array([logged.get(task.index) for task in run.tasks], dtype=np.float64)
 
 
 def _stack(function: Areas | None, runs: Sequence[RunData], size: int) -> Array:

@@ -1,4 +1,4 @@
-"""Statistics over seeds, and their conversion to strict JSON."""
+"""Statistics over seeds."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -60,16 +60,3 @@ def mean_of_known(values: Iterable[Any]) -> float:
     """Return the mean of the finite numbers; NaN if there are none."""
     known = [value for value in values if value is not None and np.isfinite(value)]
     return float(np.mean(known)) if known else NAN
-
-
-def strict_json(value: Any) -> Any:
-    """Return a value for strict JSON: arrays and tuples as lists, NaN and infinity as None."""
-    if isinstance(value, dict):
-        return {key: strict_json(item) for key, item in value.items()}
-    if isinstance(value, np.ndarray):
-        return strict_json(value.tolist())
-    if isinstance(value, (list, tuple)):
-        return [strict_json(item) for item in value]
-    if isinstance(value, float) and not np.isfinite(value):
-        return None
-    return value

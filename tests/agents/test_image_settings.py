@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import gymnasium as gym
 import numpy as np
@@ -23,6 +24,9 @@ class Seen(gym.Env):
 
     observation_space = spaces.Box(0, 255, (10, 10, 3), np.uint8)
     action_space = spaces.Discrete(2)
+
+    def reset(self, *, seed: Any = None, options: Any = None) -> Any:
+        return np.full((10, 10, 3), 255, np.uint8), {}
 
 
 @pytest.fixture

@@ -149,7 +149,7 @@ def test_members_of_a_stack_have_rows_of_their_own_on_past_tasks(make: Any, whol
 def test_equal_tasks_are_evaluated_once_and_known_returns_not_again(monkeypatch: pytest.MonkeyPatch) -> None:
     played: list[int] = []
 
-    def noting(policy: Any, env: str, envs: Any, seeds: Any) -> list[float]:
+    def noting(policy: Any, env: str, envs: Any, seeds: Any) -> list[list[float]]:
         played.append(len(seeds))
         return play(policy, env, envs, seeds)
 
@@ -164,11 +164,21 @@ def test_the_returns_of_random_actions_are_logged_before_anything_is_learned(who
     alone, stack = whole(ppo), whole(ppo, 0, 3)
     found = events(alone, "random")
     assert [(row["step"], row["task"]) for row in found] == [(0, 0), (0, 1), (0, 2)]
-    assert all(0 < row["return"] < PULLS for row in found)
+    assert all(row["return"] == pytest.approx(PULLS / 2, abs=0.3) for row in found)  # sd .07; of 5 episodes, .45
     assert found[0]["return"] == found[2]["return"]  # the same task
     of_stack = [{k: v for k, v in row.items() if k != "seed"} for row in events(stack, "random") if row["seed"] == 0]
     assert of_stack == found
     assert [row["event"] for row in events(alone, "random", "evaluation")][:4] == 3 * ["random"] + ["evaluation"]
+
+
+@pytest.mark.parametrize(("most", "steps", "counted"), [(40, 1_000, 40), (40, 9, 3), (1, 0, 1), (40, 8, 2)])
+def test_a_copy_plays_so_many_episodes_or_those_that_begin_within_so_many_steps(
+    most: int, steps: int, counted: int
+) -> None:
+    work = PPOWork(ppo())
+    envs = work.envs(work.settings, "Bandit-v0", work.worlds(work.tasks[0], 5))
+    played = play(uniform(envs.single_action_space, 5, (0,)), "Bandit-v0", envs, range(5), most, steps)
+    assert list(map(len, played)) == 5 * [counted]
 
 
 @pytest.mark.parametrize("make", [ppo, dqn, sac])
@@ -188,8 +198,8 @@ def test_a_run_that_ends_within_or_behind_evaluations_resumes_to_the_same_lines(
     path, reference, calls = tmp_path / "run", whole(dqn), iter(range(100))  # whose evaluations draw
     prepare(RunSpec("dqn", dqn(eval_tasks="all")), path, lambda line: None).close()
 
-    def dying(policy: Any, env: str, envs: Any, seeds: Any) -> list[float]:
-        returns = play(policy, env, envs, seeds)
+    def dying(*played: Any) -> list[list[float]]:
+        returns = play(*played)
         if next(calls) in (0, 2, 5):
             raise KeyboardInterrupt
         return returns

@@ -93,7 +93,7 @@ def test_values_of_shifts_depend_on_the_seed(here: Any, tmp_path: Path) -> None:
 def test_evaluations_have_the_shift_of_the_moment(over: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     offsets: list[float] = []
 
-    def noting(policy: Any, env: str, envs: Any, seeds: Any) -> list[float]:
+    def noting(policy: Any, env: str, envs: Any, seeds: Any) -> list[list[float]]:
         plain = make_env(env)
         offsets.append(float(np.abs(envs.reset(seeds)[0] - plain.reset(seed=seeds[0])[0]).max()))
         plain.close()

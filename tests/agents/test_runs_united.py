@@ -42,7 +42,7 @@ def test_an_agent_learns_games_of_different_channels_and_actions_in_turn(kind: s
     run = prepare(RunSpec(kind, settings), tmp_path / "run", lambda line: None)
     run.train(lambda step: None)
     agent = Trained(tmp_path / "run")
-    assert agent._work.united == United(4, 9)
+    assert agent._work.united == United(4, 9, "image")
     for env, channels, actions in (("Few-v0", 2, 2), ("Many-v0", 4, 9)):
         seen = np.random.default_rng(0).integers(2, size=(60, 5, 5, channels)).astype(np.uint8)
         assert {*agent.predict(seen, env).tolist()} <= {*range(actions)}

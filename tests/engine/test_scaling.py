@@ -23,7 +23,7 @@ def test_every_preset_can_be_scaled_within_its_limits(name: str, factor: float) 
 def test_lengths_in_steps_are_scaled_and_sizes_are_not() -> None:
     before = DQNSettings(
         env="CartPole-v1", steps=2_500_000, hook=("fire@250000", "redo@every:1e4", "snp@0.5", "l2_init"),
-        checkpoint_every=250_000,
+        checkpoint_every=250_000, learning_starts=20_000, exploration_steps=250_000,
         shift="friction(over=200_000) + offset(scale=1e+1)",
     )  # fmt: skip
     after, factor = scale_settings(before, 0.01)

@@ -226,13 +226,17 @@ def test_minigrid_shows_image_and_direction_without_the_mission() -> None:
 def test_a_wrapper_of_minigrid_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     from minigrid.wrappers import ImgObsWrapper, RGBImgPartialObsWrapper
 
-    def made() -> gym.Env:
-        return ImgObsWrapper(RGBImgPartialObsWrapper(gym.make("MiniGrid-Empty-5x5-v0"), tile_size=4))
+    def made(pixels: bool = True) -> gym.Env:
+        env = gym.make("MiniGrid-Empty-5x5-v0")
+        return ImgObsWrapper(RGBImgPartialObsWrapper(env, tile_size=4) if pixels else env)
 
     resolve_env("minigrid:Empty-5x5")
     monkeypatch.setitem(gym.registry, "MiniGrid-Mine-v0", gym.envs.registration.EnvSpec("MiniGrid-Mine-v0", made))
     assert resolve_env("minigrid:mine") == "MiniGrid-Mine-v0"
     assert make_env("MiniGrid-Mine-v0").observation_space == gym.spaces.Box(0, 255, (28, 28, 3), np.uint8)
+    assert "no value above" not in describe_rows("MiniGrid-Mine-v0", None, "auto")
+    line = describe_rows("MiniGrid-Mine-v0", {"pixels": False}, "auto")
+    assert line.endswith("no value above 8: if none has, give its space that bound")
 
 
 @pytest.mark.slow

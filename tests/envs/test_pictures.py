@@ -1,6 +1,7 @@
 """Which observations are images, and how they lie in rows."""
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -52,6 +53,19 @@ def test_several_images_are_refused_by_name() -> None:
     eye = spaces.Box(**BYTES, shape=(8, 8, 3))
     with pytest.raises(ValueError, match=r"several images \(\['left'\], \['right'\]\).* --observations vector$"):
         find_image(spaces.Dict({"left": eye, "right": eye}))
+
+
+@pytest.mark.parametrize("frames", [(), (4,)])
+@pytest.mark.parametrize("observations", ["auto", "image"])
+def test_matrices_beside_an_image_are_vectors_also_in_a_stack(frames: tuple[int, ...], observations: Any) -> None:
+    eye, matrix = spaces.Box(**BYTES, shape=(*frames, 8, 8, 3)), spaces.Box(-1, 1, (*frames, 5, 5))
+    assert find_image(spaces.Dict({"matrix": matrix, "eye": eye}), observations) == ("['eye']", eye)
+
+
+def test_the_side_of_the_channels_can_be_said() -> None:
+    board = spaces.Box(**BYTES, shape=(7, 7, 20))
+    assert picture_of(board, "hwc") == Picture(20, 7, 7, last=True)
+    assert picture_of(spaces.Box(**BYTES, shape=(4, 20, 7, 7)), "chw") == Picture(80, 7, 7)
 
 
 def test_stacked_vectors_are_no_image() -> None:

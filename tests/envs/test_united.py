@@ -9,6 +9,7 @@ from gymnasium import spaces
 
 from supple.agents.spaces import describe_united, row_space, unite_environments
 from supple.envs import SEQUENCES, Picture, United, flatten, make_env, unite
+from supple.envs.united import Padded
 
 
 class Tiles(gym.Env):
@@ -45,6 +46,7 @@ def test_the_largest_numbers_of_channels_and_actions_are_those_of_all() -> None:
     assert sequence(a=Tiles(), b=Tiles((5, 5, 4), 2)) == United(4, 3)
     assert sequence(a=Tiles((2, 5, 5)), b=Tiles((3, 5, 5))) == United(3, 3)
     assert sequence(a=Tiles((4, 5, 5, 2)), b=Tiles((4, 5, 5, 3))) == United(3, 3)
+    assert unite({"a": Tiles((5, 5, 7)), "b": Tiles((5, 5, 9))}, "hwc") == United(9, 3, "hwc")
     assert sequence(a=Tiles(actions=2), b=Tiles()) == United(2, 3)
     assert sequence(a=Words(), b=Words()) is None
     assert sequence(a=Tiles(actions=None), b=Tiles((5, 5, 4), None)) == United(4, 0)
@@ -106,6 +108,7 @@ def test_missing_channels_are_zeros_at_the_end_and_missing_actions_action_0(regi
     first = make_env("First-v0", united=United(3, 0))
     np.testing.assert_array_equal(first.reset(seed=0)[0].sum(axis=(1, 2)), [25, 25, 0])
     assert first.action_space == spaces.Discrete(3)
+    assert Padded(Tiles((5, 5, 7)), United(9, 0, "hwc")).reset()[0].sum(axis=(0, 1)).tolist() == [*7 * [25], 0, 0]
 
 
 def test_a_run_says_what_its_environments_are_given(registered: None) -> None:

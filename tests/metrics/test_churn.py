@@ -11,6 +11,7 @@ from torch.distributions import Categorical, Independent, Normal
 
 from supple.interventions import Learner, learner_for
 from supple.metrics import measure, policy_churn, small_gradient_fraction, update_ratio, value_churn
+from supple.networks.distributions import independent_bits
 
 X = torch.randn(30, 4, generator=torch.Generator().manual_seed(1))
 seeds = st.integers(0, 2**31)
@@ -30,8 +31,25 @@ def test_the_update_ratio_of_scaled_parameters_follows_from_the_factor(seed: int
 @given(seeds)
 def test_an_unchanged_policy_has_no_churn_and_a_changed_one_has_some(seed: int) -> None:
     first, second = (Categorical(logits=draw(seed + i, 6, 3)) for i in range(2))
-    assert policy_churn(first, first) == pytest.approx(0, abs=1e-6)
-    assert policy_churn(first, second) > 0
+    assert policy_churn(first, first) == 0 < policy_churn(first, second)
+
+
+CONFIDENT = [([0, 60], [0, 120], 60 * math.exp(-60)), ([0, 0], [0, 120], 60 - math.log(2)),
+             ([0, 110], [0, 20], math.log1p(math.exp(-20))), ([0, 0], [0, 1e4], 5e3 - math.log(2)),
+             ([0, -math.inf], [0, -math.inf], 0)]  # fmt: skip
+
+
+@pytest.mark.parametrize(("before", "now", "expected"), CONFIDENT)
+def test_the_churn_of_confident_policies_is_exact(before: list[float], now: list[float], expected: float) -> None:
+    a, b = torch.tensor([before], dtype=torch.float32), torch.tensor([now], dtype=torch.float32)
+    assert float(policy_churn(Categorical(logits=a), Categorical(logits=b))) == pytest.approx(expected, rel=1e-6)
+    if not math.isinf(before[1]):
+        bits = policy_churn(independent_bits(a[:, 1:]), independent_bits(b[:, 1:]))
+        assert float(bits) == pytest.approx(expected, rel=1e-6)
+
+
+def test_the_update_ratio_of_zero_weights_is_nan() -> None:
+    assert update_ratio([torch.tensor([[0.0], [1.0]])], [torch.ones(2, 1)]).isnan().tolist() == [True, False]
 
 
 def test_churn_of_gaussians_is_the_printed_divergence() -> None:

@@ -216,6 +216,8 @@ def test_wrong_input_is_refused() -> None:
         hessian_eigenvalues(wide, [y], 2, block=1, max_basis=2)
     with pytest.raises(ValueError, match="finite"):
         hessian_eigenvalues(lambda: loss() * float("nan"), [x])
+    with pytest.raises(ValueError, match="its Hessian is not"):  # of a square root at 0
+        hessian_eigenvalues(lambda: x.sub(x.detach()).abs().pow(1.5).sum(), [x])
     with pytest.raises(ValueError, match="one finite number"):
         hessian_eigenvalues(lambda: x.square(), [x])
     with pytest.raises(ValueError, match="the 3 members"):

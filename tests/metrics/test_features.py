@@ -238,7 +238,8 @@ def test_covariance_distance_is_largest_for_features_on_different_inputs() -> No
 
 
 def test_covariance_distance_of_dead_features_is_nan() -> None:
-    assert math.isnan(feature_covariance_distance(torch.zeros(4, 2), torch.ones(4, 2)))
+    for features in (torch.zeros(4, 2), torch.full((4, 2), math.inf)):
+        assert math.isnan(feature_covariance_distance(features, torch.ones(4, 2)))
 
 
 def test_covariance_distance_refuses_different_inputs() -> None:

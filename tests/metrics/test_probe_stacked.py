@@ -7,6 +7,7 @@ from statistics import fmean
 import pytest
 import torch
 from torch import nn
+from torch.distributions import Categorical
 
 from supple.engine.hooks.driver import HookDriver
 from supple.experiments import conformance_networks
@@ -30,7 +31,7 @@ X = torch.randn(40, 3, generator=torch.Generator().manual_seed(1))
 
 def network(members: int = 0) -> nn.Sequential:
     linear = partial(StackedLinear, members) if members else nn.Linear
-    return nn.Sequential(linear(3, 9), nn.ReLU(), linear(9, 6), nn.ReLU(), linear(6, 1))
+    return nn.Sequential(linear(3, 9), nn.ReLU(), linear(9, 6), nn.ReLU(), linear(6, 3))
 
 
 def learner(module: nn.Module) -> Learner:
@@ -41,6 +42,7 @@ def learner(module: nn.Module) -> Learner:
         module, probe=lambda: (X,), loss=lambda: errors().mean(-1).sum(), batches=lambda n: iter([errors()])
     )
     target.values = lambda outputs: outputs
+    target.policy = lambda outputs, _: Categorical(logits=outputs, validate_args=False)
     target.marked = {name: p.detach().cos() for name, p in module.named_parameters()}
     return target
 
@@ -76,6 +78,7 @@ COMBINED = {
     "gradient_norm": root_of_squares,
     "small_gradient_fraction": fmean,
     "update_ratio": fmean,
+    "policy_churn": fmean,
     "value_churn": fmean,
     "dormant_fraction": fmean,
     "dormant_fraction/1": fmean,
@@ -96,7 +99,7 @@ def test_a_stack_of_two_measures_as_the_two_combined(seed):
     stack, members = stack_and_members(seed)
     values = measure(stack, per_layer=True, costly=True)
     apart = [measure(member, per_layer=True, costly=True) for member in members]
-    assert set(COMBINED) == set(values) == {*METRICS, "dormant_fraction/1", "dormant_fraction/3"} - {"policy_churn"}
+    assert set(COMBINED) == set(values) == {*METRICS, "dormant_fraction/1", "dormant_fraction/3"}
     for name, combine in COMBINED.items():
         assert values[name] == pytest.approx(combine([one[name] for one in apart]), rel=1e-5), name
     assert apart[0]["dormant_fraction"] > 0.3
@@ -203,12 +206,37 @@ def test_some_seeds_are_measured_without_looking_at_the_others():
         assert found == pytest.approx(measure(alone), rel=1e-5)
 
 
-def test_policies_of_a_stack_churn_apart():
-    stack, _ = stack_of_seeds(3, 1)
-    stack.policy = lambda outputs, _: (outputs > 0).squeeze(-1)
+CURVATURE = {"lambda_max"}
+WEIGHTS = {"dfi", "dfi_per_dim", "dfi_unscaled", "weight_norm", "lambda_balance", "lambda_residual", "update_ratio"}
+# State of a network → its parameters, and the metrics that are not finite there
+STATES = {
+    "dead": ({"0.bias": -1e3, "2.bias": -1e3}, set()),
+    "saturated": ({"0.weight": 1e3, "4.bias": torch.tensor([0.0, 1e3, -1e3])}, set()),
+    "constant features": ({"2.weight": 0.0, "2.bias": 1.0}, set()),
+    "zero gradient": ({"4.weight": 0.0, "4.bias": 1.0}, set()),
+    "infinite loss": ({"4.bias": 1e30}, CURVATURE),
+    "infinite units": ({"0.weight": 3e38}, {*COMBINED, "trainability", "trainability/loss"} - WEIGHTS),
+}
+
+
+def everything_of(stack: Learner) -> list[dict[str, float]]:
+    fits = trainability(stack, updates=2).numbers()
+    numbers = enumerate(measure_members(stack, per_layer=True, costly=True))
+    return [own | {name: float(fit[i]) for name, fit in fits.items()} for i, own in numbers]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("state", STATES)
+def test_a_broken_network_has_numbers_or_nan_and_no_other_member_notices(state):
+    values, undefined = STATES[state]
+    stack, members = stack_and_members()
+    sound = everything_of(stack)
     with torch.no_grad():
-        stack.module[4].bias[1] += 10.0
-    stack.mark()
-    with torch.no_grad():
-        stack.module[4].bias[1] -= 20.0
-    assert [found["policy_churn"] for found in measure_members(stack)] == [0.0, 1.0, 0.0]
+        for name, value in values.items():
+            for parameter in (stack.module.get_parameter(name)[1], members[1].module.get_parameter(name)):
+                parameter.copy_(torch.as_tensor(value))
+    first, broken = everything_of(stack)
+    alone = measure(members[1], per_layer=True, costly=True)
+    assert first == sound[0]
+    assert {name for name, value in broken.items() if not math.isfinite(value)} == undefined
+    assert {name: broken[name] for name in alone} == pytest.approx(alone, rel=1e-5, nan_ok=True)

@@ -24,7 +24,8 @@ WRONG: dict[str, str] = {
 }
 TRAIN = "train ppo --env hopper --steps 800 --out OUT"
 COMPARE = "compare ppo --sequence hopper,walker2d --steps-per-task 800 --out OUT"
-ATARI = "train dqn --env asterix --steps 800 --learning-starts 100 --replay-size 400 --device cpu --out OUT"
+ATARI = "train dqn --env asterix --steps 800 --learning-starts 100 --exploration-steps 400 --replay-size 400 "
+ATARI += "--device cpu --out OUT"
 MNIST = "train vision permuted-mnist --images 20 --tasks 2 --data DATA --device cpu --out OUT"
 PRETRAIN = (
     "train pretrain --first TEXT --tokenizer bytes --layers 1 --width 16 --heads 2 --block-size 8 --batch-size 4 "

@@ -6,7 +6,6 @@ the norm of the whole gradient (Figure 3) are measured on every batch. The other
 not seen.
 """
 
-import json
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -103,7 +102,7 @@ def write_balance(reports: Mapping[str, Mapping[str, Any]], folder: Path) -> lis
 
     folder.mkdir(parents=True, exist_ok=True)
     written = [folder / "sib.json"]
-    put_json(_temporary(written[0]), json.dumps(reports, indent=2, allow_nan=False, ensure_ascii=False))
+    put_json(_temporary(written[0]), reports)
     for plot in (eigenvalue_ratios(reports), gradient_norms(reports)):
         if plot is not None:
             written.append(folder / f"{plot.name}.png")

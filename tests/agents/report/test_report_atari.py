@@ -223,3 +223,9 @@ def test_caption_says_that_injection_changes_what_is_measured(tmp_path, name, wa
     data = load(run)
     plot = before_and_after(data)
     assert ("frozen heads" in plot.caption) == warned
+
+
+def test_an_agent_that_explores_to_its_end_is_noted(tmp_path):
+    with (write_run(tmp_path / "run") / "metrics.jsonl").open("a") as file:
+        file.write(json.dumps({"step": TOTAL, "exploration/epsilon": 0.62}) + "\n")
+    assert any("ε was still 0.62" in note for note in score(load(tmp_path / "run")).notes)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from tensorboard.backend.event_processing.event_file_loader import EventFileLoader
+from tensorboard.util import tensor_util
 
 from supple.engine.runs import prepare
 from supple.engine.spec import RunSpec
@@ -15,6 +16,7 @@ from supple.engine.storage.checkpoint import newest_step
 from supple.engine.storage.files import NotPlain
 from supple.engine.storage.run_directory import LOGS, RunDirectory
 from supple.engine.storage.signed_json import write_json
+from supple.experiments.history.logs import read_log
 from supple.registry.errors import RunError, UsageError
 from supple.tracks.linear.settings import LinearSettings
 from supple.tracks.linear.work import LinearWork
@@ -174,15 +176,17 @@ def test_every_log_is_closed_even_if_one_cannot_be_written(tmp_path: Path) -> No
     assert json.loads((tmp_path / LOGS["episodes"]).read_text()) == {"step": 1, "return": 1.5}
 
 
-def test_numbers_that_json_does_not_have_are_logged_as_null(tmp_path: Path) -> None:
+def test_numbers_that_json_does_not_have_are_logged_as_null_with_their_texts(tmp_path: Path) -> None:
     with RunDirectory.create(tmp_path, CONFIG) as run:
         run.start_logs({}, 0.0, AGENT_LOGS)
         run.metrics(1, {"loss": math.nan, "norm": 2.0})
-        run.event(event="intervention", step=1, after={"srank": math.inf})
-    metrics, event = (json.loads((tmp_path / f"{name}.jsonl").read_text()) for name in ("metrics", "events"))
-    assert metrics["loss"] is None
-    assert metrics["norm"] == 2.0
-    assert event["after"] == {"srank": None}
+        run.event(event="intervention", step=1, seeds=[0, 1], after={"a/srank": [2.0, -math.inf]})  # of a stack
+    metrics, event = (read_log(tmp_path, name, 1)[0] for name in ("metrics", "events"))
+    assert (metrics["loss"], metrics["norm"], metrics["not_finite"]) == (None, 2.0, {"loss": "nan"})
+    assert (event["after"], event["not_finite"]) == ({"a/srank": [2.0, None]}, {"after/a/srank/1": "-inf"})
+    events = EventFileLoader(str(tmp_path / LOGS["tensorboard"])).Load()
+    shown = {value.tag: tensor_util.make_ndarray(value.tensor) for event in events for value in event.summary.value}
+    assert math.isnan(shown["loss"])
 
 
 def test_an_environment_may_change_the_working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -100,6 +100,17 @@ def test_measures_are_those_of_the_matrix_scaled_by_random_actions_and_the_fresh
     assert np.isnan(mean_of(old, "fresh", "intransigence"))
 
 
+def test_intervals_have_the_error_of_random_actions_whose_returns_differ_between_seeds(tmp_path):
+    path = compare(tmp_path / "c", {"none": ARMS["none"], "fresh": FRESH})
+    for seed, random in enumerate(([10, 20, 0], [30, 20, 0])):
+        write_lines(path / f"seed-{seed}" / "none" / "events.jsonl", events_of(ARMS["none"], random=random))
+        write_lines(path / f"seed-{seed}" / "fresh" / "events.jsonl", events_of(FRESH, random=()))
+    old = old_tasks_of(path)
+    np.testing.assert_allclose(old.arms["none"].scaled[:, 0, 0], [0.8, 0.75])
+    np.testing.assert_allclose(old.arms["fresh"].scaled[:, 1, 0], [0, -0.25])
+    assert np.ptp(old.arms["none"].spread("forgetting").interval) > 0.1
+
+
 def test_without_a_fresh_agent_1_is_the_best_arm_right_after_each_task(tmp_path):
     arms = {arm: matrix for arm, matrix in ARMS.items() if arm != "fresh"}
     old = old_tasks_of(compare(tmp_path / "c", arms))

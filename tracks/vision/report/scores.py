@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ....engine.storage.strict_json import strict_json
 from ....experiments.history.collect import how_it_ended
 from ....experiments.history.data import ComparisonData, Row, RunData, Segment
 from ....metrics import (
@@ -29,7 +30,7 @@ from ....reports.tables.differences import (
 )
 from ....reports.tables.metrics import means_at_events
 from ....reports.tables.old_tasks import OldTasks, old_tasks_json, read_old_tasks, sentences
-from ....reports.tables.statistics import NAN, Spread, mean_of_known, spread_json, strict_json
+from ....reports.tables.statistics import NAN, Spread, mean_of_known, spread_json
 from ..presets import ACC, FINAL, MEASURES, ONLINE, TEST
 from .shocks import ShockScores, score_shocks
 
