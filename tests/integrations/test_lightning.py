@@ -2,6 +2,7 @@
 
 import warnings
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ pytest.importorskip("lightning")
 
 import lightning
 from lightning.pytorch.callbacks import ModelCheckpoint
+from lightning.pytorch.strategies import FSDPStrategy
 
 from supple.integrations.lightning import SuppleCallback
 from supple.interventions import learner_for, make
@@ -45,9 +47,11 @@ def loss(module: Any, batch: Any) -> Tensor:
     return nn.functional.mse_loss(module(batch[0]), batch[1])
 
 
-def fit(folder: Path, *callbacks: Any, ckpt: Path | None = None, module: Any = None, **more: Any) -> tuple[Any, Any]:
+def fit(
+    folder: Path, *callbacks: Any, ckpt: Path | None = None, module: Any = None, data: Any = None, **more: Any
+) -> tuple[Any, Any]:
     module = module or Module()
-    data = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(X, Y), batch_size=8)
+    data = data or torch.utils.data.DataLoader(torch.utils.data.TensorDataset(X, Y), batch_size=8)
     settings = {"max_steps": 8, "logger": False, "enable_progress_bar": False, "enable_model_summary": False}
     trainer = lightning.Trainer(
         default_root_dir=folder, accelerator="cpu", callbacks=list(callbacks),
@@ -151,7 +155,6 @@ def test_a_state_of_another_network_is_refused_in_one_line(tmp_path: Path) -> No
     ("hooks", "more", "message"),
     [
         (["fier@0.5"], {}, "did you mean 'fire'"),
-        (["fire@9"], {}, "never fires: the run has 8 steps"),
         (["injection@0.5"], {}, "injection@0.5 replaces parts of the network or its optimizer"),
         (["model/fire@0.5"], {"max_steps": -1, "max_epochs": -1}, "max_steps"),
         (["critic/fire@0.5"], {}, "unknown learner 'critic'"),
@@ -165,8 +168,36 @@ def test_what_cannot_work_is_refused_in_one_line_before_training(
     assert "\n" not in str(refusal.value)
 
 
-def test_several_optimizers_are_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [1, 2])
+def test_manual_optimization_and_several_optimizers_are_refused(tmp_path: Path, number: int) -> None:
     module = Module()
-    module.optimizers_made, module.automatic_optimization = 2, False
-    with pytest.raises(ValueError, match="needs one optimizer, but Module has 2"):
+    module.optimizers_made, module.automatic_optimization = number, False
+    with pytest.raises(ValueError, match=f"but Module has {number}, and automatic_optimization is False"):
         fit(tmp_path, SuppleCallback(), module=module)
+
+
+def test_a_strategy_that_shards_the_model_in_one_process_is_refused() -> None:
+    trainer: Any = SimpleNamespace(optimizers=[None], world_size=1, strategy=FSDPStrategy())
+    with pytest.raises(ValueError, match="in one process, not FSDPStrategy"):
+        SuppleCallback().on_train_start(trainer, Module())
+
+
+def test_a_fit_of_another_trainer_goes_on_with_the_module(tmp_path: Path) -> None:
+    _, module = fit(tmp_path, callback := SuppleCallback(["reset@task", "snp@14"], measure_every=0))
+    saver = ModelCheckpoint(tmp_path, filename="{step}", every_n_train_steps=4, save_top_k=-1)
+    fit(tmp_path, callback, saver, module=module)
+    again = SuppleCallback(["reset@task", "snp@14"], measure_every=0)
+    _, restored = fit(tmp_path, again, ckpt=tmp_path / "step=4.ckpt")
+    assert [event["step"] for event in callback.events] == [event["step"] for event in again.events] == [14]
+    assert_same(restored, module)
+
+
+def test_a_batch_of_names_needs_a_learner_and_says_so_on_the_first(tmp_path: Path) -> None:
+    class Named(Module):
+        def training_step(self, batch: Any, index: int) -> Tensor:
+            return nn.functional.mse_loss(self(batch["x"]), batch["y"])
+
+    data = torch.utils.data.DataLoader([{"x": x, "y": y} for x, y in zip(X, Y, strict=True)], batch_size=8)
+    with pytest.raises(ValueError, match=r"cannot be measured .*SuppleCallback\(learner=") as refusal:
+        fit(tmp_path, SuppleCallback(loss=loss), module=Named(), data=data)
+    assert "\n" not in str(refusal.value)
