@@ -24,8 +24,6 @@ Y = torch.randn(32, 2, generator=torch.Generator().manual_seed(2))
 
 
 class Module(lightning.LightningModule):
-    optimizers_made = 1
-
     def __init__(self) -> None:
         super().__init__()
         torch.manual_seed(0)
@@ -39,19 +37,16 @@ class Module(lightning.LightningModule):
         return nn.functional.mse_loss(self(batch[0]), batch[1])
 
     def configure_optimizers(self) -> Any:
-        made = [torch.optim.Adam(self.parameters(), lr=1e-2) for _ in range(self.optimizers_made)]
-        return made[0] if len(made) == 1 else made
+        return torch.optim.Adam(self.parameters(), lr=1e-2)
 
 
 def loss(module: Any, batch: Any) -> Tensor:
     return nn.functional.mse_loss(module(batch[0]), batch[1])
 
 
-def fit(
-    folder: Path, *callbacks: Any, ckpt: Path | None = None, module: Any = None, data: Any = None, **more: Any
-) -> tuple[Any, Any]:
+def fit(folder: Path, *callbacks: Any, ckpt: Path | None = None, module: Any = None, **more: Any) -> tuple[Any, Any]:
     module = module or Module()
-    data = data or torch.utils.data.DataLoader(torch.utils.data.TensorDataset(X, Y), batch_size=8)
+    data = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(X, Y), batch_size=8)
     settings = {"max_steps": 8, "logger": False, "enable_progress_bar": False, "enable_model_summary": False}
     trainer = lightning.Trainer(
         default_root_dir=folder, accelerator="cpu", callbacks=list(callbacks),
@@ -129,15 +124,17 @@ def test_a_training_that_was_saved_without_the_callback_goes_on_with_hooks_that_
     assert [(event["step"], event["hook"]) for event in callback.events] == [(4, "snp@start"), (6, "snp@0.75")]
 
 
-def test_a_callback_begins_anew_with_another_network(tmp_path: Path) -> None:
-    hooks = ["snp@when:weight_norm>0", "snp@start"]
+def test_a_callback_goes_on_with_a_network_in_another_trainer_and_begins_anew_with_another_network(
+    tmp_path: Path,
+) -> None:
+    hooks = ["snp@when:weight_norm>0", "snp@start", "snp@14"]
     callback = SuppleCallback(hooks, measure_every=4)
     saver = ModelCheckpoint(tmp_path, filename="{step}", every_n_train_steps=4, save_top_k=-1)
     fit(tmp_path, callback, saver)
-    fit(tmp_path, callback, ckpt=tmp_path / "step=4.ckpt")  # continues, and then its state is used up
-    first = len(callback.events)
+    _, module = fit(tmp_path, callback, ckpt=tmp_path / "step=4.ckpt")  # continues, and then its state is used up
+    fit(tmp_path, callback, module=module)
     fit(tmp_path, callback)
-    assert [event["step"] for event in callback.events[first:]] == [0, 4]
+    assert [event["step"] for event in callback.events] == [0, 4, 14, 0, 4]
 
 
 def test_a_state_of_another_network_is_refused_in_one_line(tmp_path: Path) -> None:
@@ -168,36 +165,22 @@ def test_what_cannot_work_is_refused_in_one_line_before_training(
     assert "\n" not in str(refusal.value)
 
 
-@pytest.mark.parametrize("number", [1, 2])
-def test_manual_optimization_and_several_optimizers_are_refused(tmp_path: Path, number: int) -> None:
+def trainer(optimizers: int = 1, strategy: Any = None) -> Any:
+    return SimpleNamespace(optimizers=[None] * optimizers, strategy=strategy, world_size=1)
+
+
+@pytest.mark.parametrize(
+    ("trainer", "automatic", "message"),
+    [
+        (trainer(), False, "but Module has 1, and automatic_optimization is False"),
+        (trainer(optimizers=2), True, "needs one optimizer .* but Module has 2"),
+        (trainer(strategy=FSDPStrategy()), True, "in one process, not FSDPStrategy"),
+    ],
+)
+def test_what_is_in_force_in_the_trainer_is_asked_and_refused_by_name(
+    trainer: Any, automatic: bool, message: str
+) -> None:
     module = Module()
-    module.optimizers_made, module.automatic_optimization = number, False
-    with pytest.raises(ValueError, match=f"but Module has {number}, and automatic_optimization is False"):
-        fit(tmp_path, SuppleCallback(), module=module)
-
-
-def test_a_strategy_that_shards_the_model_in_one_process_is_refused() -> None:
-    trainer: Any = SimpleNamespace(optimizers=[None], world_size=1, strategy=FSDPStrategy())
-    with pytest.raises(ValueError, match="in one process, not FSDPStrategy"):
-        SuppleCallback().on_train_start(trainer, Module())
-
-
-def test_a_fit_of_another_trainer_goes_on_with_the_module(tmp_path: Path) -> None:
-    _, module = fit(tmp_path, callback := SuppleCallback(["reset@task", "snp@14"], measure_every=0))
-    saver = ModelCheckpoint(tmp_path, filename="{step}", every_n_train_steps=4, save_top_k=-1)
-    fit(tmp_path, callback, saver, module=module)
-    again = SuppleCallback(["reset@task", "snp@14"], measure_every=0)
-    _, restored = fit(tmp_path, again, ckpt=tmp_path / "step=4.ckpt")
-    assert [event["step"] for event in callback.events] == [event["step"] for event in again.events] == [14]
-    assert_same(restored, module)
-
-
-def test_a_batch_of_names_needs_a_learner_and_says_so_on_the_first(tmp_path: Path) -> None:
-    class Named(Module):
-        def training_step(self, batch: Any, index: int) -> Tensor:
-            return nn.functional.mse_loss(self(batch["x"]), batch["y"])
-
-    data = torch.utils.data.DataLoader([{"x": x, "y": y} for x, y in zip(X, Y, strict=True)], batch_size=8)
-    with pytest.raises(ValueError, match=r"cannot be measured .*SuppleCallback\(learner=") as refusal:
-        fit(tmp_path, SuppleCallback(loss=loss), module=Named(), data=data)
-    assert "\n" not in str(refusal.value)
+    module.automatic_optimization = automatic
+    with pytest.raises(ValueError, match=message):
+        SuppleCallback().on_train_start(trainer, module)

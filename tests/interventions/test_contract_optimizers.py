@@ -86,11 +86,6 @@ def hugging_face_adafactor(p: list[nn.Parameter]) -> optim.Optimizer:
     return pytest.importorskip("transformers.optimization").Adafactor(p, RATE, relative_step=False, beta1=0.9)
 
 
-def build_muon(parameters: Any) -> optim.Optimizer:
-    nn.ParameterList(parameters[1:]).requires_grad_(False)
-    return optim.Muon(parameters[:1], RATE)
-
-
 ELEMENTWISE: dict[str, Make] = {
     "SGD": lambda p: optim.SGD(p, RATE),
     "SGD, momentum": lambda p: optim.SGD(p, RATE, momentum=0.9, nesterov=True, foreach=True),
@@ -125,7 +120,7 @@ WHOLE: dict[str, Make] = {
     "AdamW, clipped": Clipped,
     "Adafactor": lambda p: optim.Adafactor(p),
     "Adafactor of transformers": hugging_face_adafactor,
-    "Muon": build_muon,
+    "Muon": lambda p: optim.Muon([q for q in p if q.requires_grad_(q.ndim == 2).requires_grad], RATE),
     "muon": lambda p: MuonWithAdam(optim.NAdam(p, RATE), {p[0]: False}),
 }
 
