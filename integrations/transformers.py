@@ -111,7 +111,7 @@ class SuppleCallback(Updates, TrainerCallback):
         self.begin(model, getattr(optimizer, "optimizer", optimizer), state.max_steps, state.global_step, saved)
         self._release()  # a training that was interrupted
         self._trainer, self._compute_loss = trainer, trainer.compute_loss
-        trainer.compute_loss = self._see
+        trainer.compute_loss = self._watch(trainer.compute_loss)
 
     def on_pre_optimizer_step(self, args: Any, state: Any, control: Any, **objects: Any) -> None:
         """Apply the hooks that act on the gradients, which are already clipped."""
@@ -136,11 +136,15 @@ class SuppleCallback(Updates, TrainerCallback):
         self._release()
         self.end()
 
-    def _see(self, model: nn.Module, inputs: Any, *args: Any, **more: Any) -> Any:
-        """Store a training batch, and return the Trainer's loss on it."""
-        if model.training:
-            self._batch, self._more = copy.copy(inputs), more
-        return self._compute_loss(model, inputs, *args, **more)
+    def _watch(self, compute_loss: Callable[..., Any]) -> Callable[..., Any]:
+        """Return the function, which also stores its training batches."""
+
+        def watched(model: nn.Module, inputs: Any, *args: Any, **more: Any) -> Any:
+            if model.training:
+                self._batch, self._more = copy.copy(inputs), more
+            return compute_loss(model, inputs, *args, **more)
+
+        return watched
 
     def _loss(self) -> Tensor:
         """Return the Trainer's loss on the last batch."""
