@@ -214,7 +214,7 @@ def test_uniform_leaves_the_temperature_alone():
 
 def test_parameters_without_optimizer_state_and_learners_without_optimizer_are_accepted():
     module = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))
-    optimizer = torch.optim.Adam(module[0].parameters())
+    optimizer = torch.optim.Adam(module.parameters())
     assert make("fire").apply(learner_for(module, optimizer)) == ["0.weight", "2.weight"]
     assert not optimizer.state
     assert make("fire").apply(learner_for(module)) == ["0.weight", "2.weight"]
