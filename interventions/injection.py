@@ -27,6 +27,7 @@ from ..networks.activations import set_generators
 from ..networks.learner import Learner
 from ..networks.modules import is_activation
 from ..networks.parameters import restore_
+from ..networks.ranks import require_one
 from ..networks.wiring import Wiring
 from ..registry import did_you_mean
 from .base import Intervention, interventions
@@ -93,6 +94,7 @@ class Injection(Intervention):
         return learner.offers(Injectable) is not None
 
     def attach(self, learner: Learner) -> None:
+        require_one("injection")
         check_contract(learner, contract_for(self.name, self.preset, learner))
         path, _ = _find_head(learner)
         if self.toward == "fresh":
