@@ -108,7 +108,7 @@ class Updates:
         if state is not None:
             restore_learner(self.learner, state)
         self._driver = HookDriver(self.hooks, {self.learner.name: self.learner}, self.events.log, total, start)
-        self._step, self._total = step, total
+        self._step = step
         if state is not None:
             self._driver.load_state_dict(state["hooks"])
             self._switches, self._switching = state["switches"], state["switching"]
@@ -143,7 +143,7 @@ class Updates:
 
     def end(self) -> None:
         """Warn about hooks that have not fired. Call it when training ends."""
-        warn_unfired(self.hooks, self._total, self._switches)
+        warn_unfired(self.hooks, self._step, self._switches)
 
     def state(self) -> UpdatesState:
         """Return the complete state of hooks and metrics."""
