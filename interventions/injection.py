@@ -28,6 +28,7 @@ from ..networks.learner import Learner
 from ..networks.modules import is_activation
 from ..networks.parameters import restore_
 from ..networks.ranks import require_one
+from ..networks.units import check_followers
 from ..networks.wiring import Wiring
 from ..registry import did_you_mean
 from .base import Intervention, interventions
@@ -97,6 +98,7 @@ class Injection(Intervention):
         require_one("injection")
         check_contract(learner, contract_for(self.name, self.preset, learner))
         path, _ = _find_head(learner)
+        check_followers(learner, path, "injection")
         if self.toward == "fresh":
             learner.check_drawn([name for name in learner.initial if _is_within(name, path)], "injection")
 

@@ -164,10 +164,7 @@ class Learner:
         if not self.initial:
             self.initial = snapshot(self.module)
         for follower in self.followers:
-            try:
-                pair_tensors(follower, self.module)
-            except ValueError as error:
-                raise ValueError(f"'{self.name}' cannot be copied into its follower: {error}") from error
+            pair_tensors(follower, self.module)  # raises if they do not fit
         modules = dict(self.module.named_modules())
         places = [parse_call_name(unit).path for unit in self.units]
         features = () if self.features is None else (self.features,)

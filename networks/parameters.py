@@ -61,7 +61,7 @@ def pair_tensors(target: nn.Module, source: nn.Module) -> list[tuple[Tensor, Ten
         for module in (target, source)
     )
     if [value.shape for value in theirs] != [value.shape for value in ours]:
-        raise ValueError(f"{type(target).__name__} has other tensors than {type(source).__name__}")
+        raise ValueError(f"a {type(target).__name__} cannot follow a {type(source).__name__}: its tensors are others")
     return list(zip(theirs, ours, strict=True))
 
 

@@ -4,15 +4,13 @@ Each process calls the same interventions in the same order, on data of its own.
 """
 
 from collections.abc import Sequence
-from typing import TypeVar
+from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
 
 from .learner import Learner
-
-Value = TypeVar("Value", Tensor, Tensor | None)
 
 
 def world() -> int:
@@ -21,11 +19,11 @@ def world() -> int:
 
 
 @torch.no_grad()
-def average(values: Sequence[Value]) -> list[Value]:
+def average(values: Sequence[Tensor | None]) -> list[Any]:
     """Return the means of tensors over all processes, in their dtypes; a boolean one is true if it is so in any.
 
     All processes must call it with tensors of the same shapes, and None in the same places."""
-    means = list(values)
+    means: list[Any] = list(values)
     for index, value in enumerate(values if world() > 1 else ()):
         if value is not None:
             total = value.to(torch.float64, copy=True)  # in which equal values have exactly their mean

@@ -196,9 +196,17 @@ def check_module(learner: Learner, unit: str, who: str) -> None:
     call = parse_call_name(unit)
     if call.function:
         raise ValueError(f"{who}: '{unit}' is a function, not a module: call a module there, such as nn.ReLU()")
+    check_followers(learner, call.path, who)
     several = [other for other in learner.units if other != unit and parse_call_name(other).path == call.path]
     if call.number > 1 or several:
         raise ValueError(f"{who}: '{call.path}' is called several times: use a module of its own in each place")
+
+
+def check_followers(learner: Learner, path: str, who: str) -> None:
+    """Raise ValueError if a follower has no part of that name, for an intervention that replaces it in all."""
+    for follower in learner.followers:
+        if path not in dict(follower.named_modules()):
+            raise ValueError(f"{who}: a {type(follower).__name__}, which follows '{learner.name}', has no '{path}'")
 
 
 def activity_scores(magnitudes: Tensor) -> Tensor:

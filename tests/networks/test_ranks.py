@@ -33,23 +33,20 @@ def train(hook: str, rank: int = 0, world: int = 1) -> Tensor:
     draws = torch.Generator().manual_seed(5)
     x = torch.randn(8, 16, 4, generator=draws)[:, rank::world]
     y = torch.randint(2, (8, 16), generator=draws)[:, rank::world]
-    now = 0
+    optimizer, now = torch.optim.Adam(model.parameters(), lr=1e-2), 0
     learner = learner_for(
-        model, torch.optim.Adam(model.parameters(), lr=1e-2), probe=lambda: (x[now],),
+        model, optimizer, probe=lambda: (x[now],),
         loss=lambda: cross_entropy(model(x[now]), y[now]),
         batches=lambda _: (cross_entropy(model(x[i]), y[i], reduction="none") for i in range(3)), seed=rank,
     )  # fmt: skip
     network = DistributedDataParallel(model) if world > 1 else model  # which takes the weights of the first process
-    parsed = parse_hook(hook)
-    assert parsed is not None
-    hooks = HookDriver([parsed], {"model": learner}, lambda **_: None, total=9)
-    assert learner.optimizer is not None
+    hooks = HookDriver(list(filter(None, [parse_hook(hook)])), {"model": learner}, lambda **_: None, total=9)
     for now in range(8):
         loss = cross_entropy(network(x[now]), y[now]) + hooks.penalty(learner)
-        learner.optimizer.zero_grad()
+        optimizer.zero_grad()
         loss.backward()
         hooks.before_update(learner)
-        learner.optimizer.step()
+        optimizer.step()
         hooks.after_update(learner)
         hooks.after_steps(now, now + 1)
         if now == 4:
