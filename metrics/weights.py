@@ -40,8 +40,7 @@ def sfe(a: Weights, b: Weights, normalized: bool = False) -> float:
     """
     before, after = _tensors_by_name(a), _tensors_by_name(b)
     if isinstance(a, nn.Module) != isinstance(b, nn.Module):  # a snapshot has the buffers, too
-        modules = [module for module in (a, b) if isinstance(module, nn.Module)]
-        buffers = {bare_name(name) for module in modules for name, _ in module.named_buffers()}
+        buffers = {bare_name(name) for x in (a, b) if isinstance(x, nn.Module) for name, _ in x.named_buffers()}
         before, after = (
             {n: t for n, t in tensors.items() if bare_name(n) not in buffers} for tensors in (before, after)
         )

@@ -191,8 +191,8 @@ class HookDriver:
         In several processes, conditions see the means over these.
         """
         if world() > 1 and any(isinstance(hook.schedule, When) for hook in self.hooks):
-            like = next(p for learner in self.learners.values() for p in learner.module.parameters())
-            means = average([like.new_tensor([*own.values()], dtype=torch.float64) for own in metrics])
+            device = next(p.device for learner in self.learners.values() for p in learner.module.parameters())
+            means = average([torch.tensor([*of.values()], dtype=torch.float64, device=device) for of in metrics])
             metrics = tuple(dict(zip(of, mean.tolist(), strict=True)) for of, mean in zip(metrics, means, strict=True))
         self._fire_due(*(Moment(step, step, self.planned, self.start, metrics=own) for own in metrics))
 

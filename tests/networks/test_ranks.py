@@ -58,8 +58,7 @@ def train(hook: str, rank: int = 0, world: int = 1) -> Tensor:
 
 @pytest.mark.slow
 def test_all_processes_end_with_the_weights_of_one_that_had_all_data(tmp_path: Path) -> None:
-    commands = [[sys.executable, __file__, str(tmp_path), str(rank)] for rank in (0, 1)]
-    processes = [subprocess.Popen(command) for command in commands]
+    processes = [subprocess.Popen([sys.executable, __file__, str(tmp_path), str(rank)]) for rank in (0, 1)]
     assert [process.wait(120) for process in processes] == [0, 0]
     first, second = (torch.load(tmp_path / f"{rank}.pt", weights_only=True) for rank in (0, 1))
     assert "2 processes would not exchange" in first.pop(REFUSED)
@@ -70,7 +69,6 @@ def test_all_processes_end_with_the_weights_of_one_that_had_all_data(tmp_path: P
 
 
 if __name__ == "__main__":
-    torch.set_num_threads(1)
     folder, rank = Path(sys.argv[1]), int(sys.argv[2])
     dist.init_process_group("gloo", init_method=f"file://{folder}/joined", rank=rank, world_size=2)
     found: dict[str, Tensor | str] = {hook: train(hook, rank, 2) for hook in STATISTICS + OTHERS}
@@ -79,4 +77,3 @@ if __name__ == "__main__":
     except ValueError as error:
         found[REFUSED] = str(error)
     torch.save(found, folder / f"{rank}.pt")
-    dist.destroy_process_group()
