@@ -205,9 +205,11 @@ class SuppleCallback(BaseCallback):
         elif not goes_on:
             self._start = self._step = self._seen = start
         self._driver = HookDriver(self.hooks, self.learners, self.events.log, total, self._start)
-        # a later call of `learn()` may reach the steps beyond this one
-        near = [hook for hook in self.hooks if not (hook.schedule and hook.schedule.problem(total))]
-        check_hooks(near, total, start, self.measure_every > 0, begins=not goes_on)
+        check_hooks(
+            # a later call of `learn()` may reach the steps beyond this one
+            [hook for hook in self.hooks if not (hook.schedule and hook.schedule.problem(total))],
+            total, start, self.measure_every > 0, begins=not goes_on,
+        )  # fmt: skip
         if saved is not None:
             self._driver.load_state_dict(saved["hooks"])
             self._saved = None

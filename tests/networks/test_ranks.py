@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 import torch
-import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 from torch.nn.parallel import DistributedDataParallel
@@ -70,7 +69,7 @@ def test_all_processes_end_with_the_weights_of_one_that_had_all_data(tmp_path: P
 
 if __name__ == "__main__":
     folder, rank = Path(sys.argv[1]), int(sys.argv[2])
-    dist.init_process_group("gloo", init_method=f"file://{folder}/joined", rank=rank, world_size=2)
+    torch.distributed.init_process_group("gloo", init_method=f"file://{folder}/joined", rank=rank, world_size=2)
     found: dict[str, Tensor | str] = {hook: train(hook, rank, 2) for hook in STATISTICS + OTHERS}
     try:
         train(REFUSED, rank, 2)
