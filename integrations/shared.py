@@ -13,7 +13,7 @@ from torch import Tensor
 from ..engine.hooks.driver import HookDriver
 from ..engine.storage.restoring import require_like
 from ..engine.storage.strict_json import json_line
-from ..interventions import AtTask, Hook, Learner, When, parse_hook
+from ..interventions import Hook, Learner, When, parse_hook
 from ..networks.state_dicts import list_names
 from ..registry import tell
 
@@ -55,20 +55,18 @@ def check_hooks(hooks: Sequence[Hook], total: int, start: int, measured: bool, b
             raise ValueError(f"{hook.text} never fires: its condition needs measurements, but measure_every is 0")
 
 
-def warn_unfired(hooks: Sequence[Hook], total: int, switches: int | None = None) -> None:
+def warn_unfired(hooks: Sequence[Hook], step: int, switches: int) -> None:
     """Warn about hooks that have not fired by the end of training.
 
     Args:
         hooks: The hooks.
-        total: The planned steps.
-        switches: The number of task switches that the user has announced. None if training may go on with more.
+        step: The step that training has reached.
+        switches: The number of task switches that the user has announced.
     """
     for hook in hooks:
-        if hook.waits():
-            warnings.warn(f"{hook.text} has not fired: {hook.obstacle()}", stacklevel=2)
-        elif isinstance(hook.schedule, AtTask) and hook.schedule.problem(total, switches=switches):
-            reason = f"new_task() announced {switches} task switch{'es' if switches != 1 else ''}"
-            warnings.warn(f"{hook.text} has not fired: {reason}", stacklevel=2)
+        problem = hook.schedule.problem(step, switches=switches) if hook.schedule else None
+        if reason := hook.obstacle() if hook.waits() else problem:
+            warnings.warn(f"{hook.text} has not fired: {reason.removeprefix('never fires: ')}", stacklevel=2)
 
 
 class LearnerState(TypedDict):

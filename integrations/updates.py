@@ -122,7 +122,7 @@ class Updates:
         if state is not None:
             restore_learner(learner, state)
         self._driver = HookDriver(self.hooks, {learner.name: learner}, self.events.log, total, start)
-        self.learner, self._step, self._total = learner, step, total
+        self.learner, self._step = learner, step
         if state is not None:
             self._driver.load_state_dict(state["hooks"])
             self._switches, self._switching = state["switches"], state["switching"] or self._switching
@@ -163,7 +163,7 @@ class Updates:
     def end(self) -> None:
         """Warn about hooks that have not fired. Call it when training ends."""
         self._training = False
-        warn_unfired(self.hooks, self._total, self._switches)
+        warn_unfired(self.hooks, self._step, self._switches)
 
     def state(self) -> UpdatesState:
         """Return the complete state of hooks and metrics."""

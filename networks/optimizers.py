@@ -1,6 +1,7 @@
 """The optimizer of a learner, and its step with less overhead than `Optimizer.step` where networks are small."""
 
 import functools
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, cast, overload
@@ -135,7 +136,8 @@ def _wraps(kind: type) -> bool:
 def trainer_of(module: nn.Module, optimizer: Any, name: str) -> torch.optim.Optimizer | None:
     """Return the optimizer of a network, without wrappers, after a check that it trains this network; None if None.
 
-    An optimizer may hold parameters of other networks as well, but must hold all of this one's that are trained.
+    An optimizer may hold parameters of other networks as well. It warns if the optimizer does not hold all trained
+    parameters of this one, as after a layer was replaced, or if the network has a second optimizer.
 
     Args:
         module: The network.
@@ -143,20 +145,27 @@ def trainer_of(module: nn.Module, optimizer: Any, name: str) -> torch.optim.Opti
         name: The name of the network in messages.
 
     Raises:
-        ValueError: It is no optimizer, or it does not hold a parameter that is trained, as after a layer was replaced,
-            or if another optimizer trains it, whose state no reset would reach.
+        ValueError: It is no optimizer, or it holds none of the network's parameters.
     """
     if optimizer is None:
         return None
     optimizer = unwrap_optimizer(optimizer)
     if not hasattr(optimizer, "param_groups"):
         raise ValueError(f"'{name}': optimizer= should be an optimizer, but is a {type(optimizer).__name__}")
+    kind = type(optimizer).__name__
     held = {parameter for group in optimizer.param_groups for parameter in group["params"]}
-    trained = {name: parameter for name, parameter in module.named_parameters() if parameter.requires_grad}
-    if missing := [name for name, parameter in trained.items() if parameter not in held]:
-        more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+    parameters = dict(module.named_parameters())
+    if parameters and held.isdisjoint(parameters.values()):
         raise ValueError(
-            f"'{name}': the optimizer ({type(optimizer).__name__}) does not hold '{missing[0]}'{more}: give one that "
-            f"trains all present parameters, or freeze the others (requires_grad_(False))"
+            f"'{name}': the optimizer ({kind}) holds none of the parameters of this network: give the one that trains "
+            f"it, made from its present parameters"
+        )
+    missing = [parameter for parameter, value in parameters.items() if value.requires_grad and value not in held]
+    if missing:
+        more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+        warnings.warn(
+            f"'{name}': the optimizer ({kind}) does not hold '{missing[0]}'{more}: interventions cannot reset the "
+            "state of another that trains them; if layers were replaced, make the optimizer afterwards",
+            stacklevel=2,
         )
     return optimizer

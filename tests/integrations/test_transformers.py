@@ -96,7 +96,7 @@ def test_hooks_that_never_fired_are_told_when_training_ends(tmp_path: Path) -> N
         trainer(tmp_path, callback, max_steps=2).train()
     assert [text for each in told if "not fired" in (text := str(each.message))] == [
         "fire@when:srank<0.0 has not fired: its condition was never met",
-        "fire@task has not fired: new_task() announced 0 task switches",
+        "fire@task has not fired: the run has 0 task switches",
     ]
 
 
