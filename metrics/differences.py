@@ -52,7 +52,7 @@ def t_interval(values: ArrayLike, level: float = 0.95) -> tuple[Array, Array] | 
     It is unknown for fewer than two seeds, and if all seeds are equal: so few, or such coarse numbers, do not show it.
 
     Args:
-        values: (seeds, …) in any unit, finite. Where only some numbers are equal in all seeds, their interval is a point.
+        values: (seeds, …) in any unit, finite. If only some numbers are equal in all seeds, their interval is a point.
         level: Confidence, in (0, 1).
 
     Returns:

@@ -102,11 +102,15 @@ def plasticity_score(
 
     result = {}
     for name, values in cells.items():
-        scores = _normalize(values, low, high)
-        known = scores[~np.isnan(scores)]
-        ends = bootstrap_interval(scores, reps, confidence, seed)
-        result[name] = Score(iqm(known) if known.size else float("nan"), *ends, normalized=scores)
+        result[name] = aggregate(_normalize(values, low, high), reps, confidence, seed)
     return result
+
+
+def aggregate(scores: Array, reps: int = 2000, confidence: float = 0.95, seed: int = 0) -> Score:
+    """Return the IQM of scores, (runs, environments), over those that are not NaN, with its bootstrap interval."""
+    known = scores[~np.isnan(scores)]
+    ends = bootstrap_interval(scores, reps, confidence, seed)
+    return Score(iqm(known) if known.size else float("nan"), *ends, normalized=scores)
 
 
 def final_window_return(
@@ -151,10 +155,10 @@ def bootstrap_interval(scores: Array, reps: int = 2000, confidence: float = 0.95
     from scipy.stats import trim_mean  # takes half a second to import, which every run would pay
 
     # RandomState and not default_rng: the same draws as rliable's, so that the two can be compared exactly.
-    scores = np.sort(scores, axis=0) if np.isnan(scores).any() else scores  # NaN comes last
     known = (~np.isnan(scores)).sum(axis=0)
     if not known.any():
         return float("nan"), float("nan")
+    scores = np.sort(scores, axis=0) if known.min() < len(scores) else scores  # NaN comes last
     rows = np.random.RandomState(seed).randint(np.maximum(known, 1), size=(reps, *scores.shape))
     resampled = np.take_along_axis(scores[None], rows, axis=1)[:, np.arange(len(scores))[:, None] < known]
     tail = 50 * (1 - confidence)

@@ -4,6 +4,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import chain
 
+import numpy as np
+
 from ...metrics import Score, bootstrap_coverage
 from ...reports.tables.cells import MISSING, Form, Heading, Interval, Value
 from ...reports.tables.differences import difference_tables
@@ -30,8 +32,8 @@ def summary_table(scores: AgentScores) -> Table:
         "seeds": [len(arm.seeds) for arm in arms],
     }
     for name in _in_summary(scores):
-        for i, env in enumerate(scores.environments):
-            heading = short_name(env) if len(scores.environments) > 1 else name
+        for i in scores.places:
+            heading = short_name(scores.environments[i]) if len(scores.environments) > 1 else name
             columns[heading] = [Interval.of(arm.spread(name, i)) for arm in arms]
     columns[HUMAN] = [score_cell(arm.human, 3) for arm in arms]
     columns[GAP] = [arm.gap_change for arm in arms]
@@ -70,10 +72,10 @@ def _summary_words(scores: AgentScores, table: Table) -> str:
 
 def bootstrap_words(scores: Sequence[Score | None]) -> str:
     """Return a description of the scores' intervals and their coverage, or "" if no score has an interval."""
-    known = [score.normalized.shape for score in scores if score is not None and interval(score)]
+    known = [np.isfinite(score.normalized).sum(axis=0) for score in scores if score is not None and interval(score)]
     if not known:
         return ""
-    runs, environments = min(known)
+    runs, environments = min((int(counts[counts > 1].min()), int((counts > 1).sum())) for counts in known)
     coverage = 100 * bootstrap_coverage(runs, environments)
     return f"95 % stratified bootstrap over seeds, whose coverage with {runs} seeds is about {coverage:.0f} %"
 

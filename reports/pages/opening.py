@@ -126,8 +126,17 @@ def _count_agreeing(difference: Difference) -> int:
 
 def _other_sentences(compared: Sequence[Difference]) -> list[str]:
     others = (difference for difference in compared if not difference.significant)
-    groups = group_by(others, lambda difference: (difference.baseline, difference.paired.n == 1))
-    return [_chance(group) if single else _no_difference(group) for (_, single), group in groups.items()]
+    groups = group_by(others, lambda difference: (difference.baseline, difference.paired.n == 1, difference.untested))
+    return [
+        _untested(group, why) if why else _chance(group) if single else _no_difference(group)
+        for (_, single, why), group in groups.items()
+    ]
+
+
+def _untested(group: Sequence[Difference], why: str) -> str:
+    first, verb = group[0], "differs" if len(group) == 1 else "differ"
+    arms, baseline = join_words([difference.arm for difference in group]), baseline_name(first.baseline)
+    return f"{arms} {verb} from {baseline} in {first.measure.name} by {why}."
 
 
 def _no_difference(group: Sequence[Difference]) -> str:

@@ -217,8 +217,12 @@ def sentences(found: Iterable[OldTasks], sure: bool = False) -> list[str]:
                 prefix = f"{old.variant}: " if old.variant else ""
                 learns, forgets, keeps = (_clause(each, old.scale.form) for each in all_three)
                 clauses = f"{learns}, {forgets} and {keeps}"
+                single = any(each.paired.n == 1 for each in all_three)
+                same = any(each.untested and each.paired.mean for each in all_three)
                 chance = (
-                    "" if all(each.paired.n > 1 for each in all_three) else "; with 1 seed, this may be due to chance"
+                    "; with 1 seed, this may be due to chance"
+                    if single
+                    else "; a difference without an interval is the same in every seed, and is not tested" * same
                 )
                 said.append(f"{prefix}{arm} {clauses}{chance}.")
     return said
@@ -229,8 +233,7 @@ def _clause(difference: Difference, form: Form) -> str:
     middle = difference.paired.mean
     unknown = middle == 0 or (difference.paired.n > 1 and not difference.significant)
     words = SAID[difference.measure.name][2 if unknown else middle < 0].format(baseline_name(difference.baseline))
-    unit = " percentage points" if difference.measure.percent else ""
-    return f"{words} ({'+' * (middle > 0)}{replace(difference.interval, form=form)}{unit})"
+    return f"{words} ({'+' * (middle > 0)}{replace(difference.interval, form=form)}{difference.measure.unit})"
 
 
 def old_tasks_json(found: Iterable[OldTasks], label: str) -> dict[str, Any]:
