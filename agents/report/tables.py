@@ -55,7 +55,8 @@ def _summary_words(scores: AgentScores, table: Table) -> str:
     arms = scores.arms.values()
     places = ", ".join(map(short_name, scores.environments))
     of = f"{places}: {scores.names[0]}. " if len(scores.environments) > 1 else ""
-    meanings = " ".join(map(scores.define, _in_summary(scores)))
+    known = [name for name in _in_summary(scores) if len(scores.environments) > 1 or name in table.header]
+    meanings = " ".join(map(scores.define, known))
     texts = {
         "arm": f"{of}{meanings} {over_seeds(max(len(arm.seeds) for arm in arms))}",
         HUMAN: "Human-normalised score: interquartile mean of (return − random) / (human − random)"
