@@ -83,7 +83,7 @@ def bootstrap_words(scores: Sequence[Score | None]) -> str:
 
 def tables(scores: AgentScores) -> list[Table]:
     """Return all tables of the page: the summary, differences between arms, shares of a fresh agent, and old tasks."""
-    share_of_arm = {label: arm.shares for label, arm in scores.arms.items() if arm.shares is not None}
+    share_of_arm = {label: arm.shares for label, arm in scores.arms.items() if arm.shares and arm.shares.known}
     about = " ".join(map(scores.define, scores.names))
     return [
         summary_table(scores),

@@ -107,6 +107,11 @@ class OldTasks:
     scale: Scale
     arms: Mapping[str, ArmTasks]
 
+    @property
+    def known(self) -> bool:
+        """Whether there is any performance on this scale."""
+        return any(np.isfinite(own.scaled).any() for own in self.arms.values())
+
 
 def read_old_tasks(data: ComparisonData, areas: Areas | None = None) -> list[OldTasks]:
     """Return what became of old tasks in each variant in which a run was evaluated on one.
@@ -179,8 +184,8 @@ def _scale(rows: Sequence[Row], measured: Mapping[str, Array]) -> Scale:
 
 
 def old_tasks_tables(found: Sequence[OldTasks]) -> list[Table]:
-    """Return a table of all measures, with one row per arm and variant, or [] if no old tasks were evaluated."""
-    if not found:
+    """Return a table of all measures, with one row per arm and variant, or [] if there is none."""
+    if not any(old.known for old in found):
         return []
     rows = [(old, arm, of_arm) for old in found for arm, of_arm in old.arms.items()]
     columns: dict[Heading, list[Value]] = {
@@ -196,6 +201,11 @@ def old_tasks_tables(found: Sequence[OldTasks]) -> list[Table]:
     scales, seeds = dict.fromkeys(old.scale.words for old in found), max(len(of_arm.seeds) for *_, of_arm in rows)
     words = " ".join([*scales, *known, over_seeds(seeds)])
     return [replace(table, words=words)]
+
+
+def without_scale(found: Iterable[OldTasks]) -> list[str]:
+    """Return a note for each variant in which no task has a scale."""
+    return [f"no measures of old tasks: {old.scale.words}" for old in found if not old.known]
 
 
 def sentences(found: Iterable[OldTasks], sure: bool = False) -> list[str]:

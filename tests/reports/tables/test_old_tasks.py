@@ -119,6 +119,13 @@ def test_a_task_that_the_reference_has_not_learned_counts_in_no_measure_and_is_n
     assert "Left out, since 1 would not be above 0: task 2." in old.scale.words
 
 
+def test_without_a_task_on_the_scale_there_is_a_note_and_no_table_or_picture(tmp_path):
+    content = compose([compare(tmp_path / "c", random=[200, 200, 200])])
+    assert "Old tasks" not in [table.title for table in content.tables]
+    assert "old_tasks" not in [plot.name for plot in content.plots()]
+    assert any("Left out, since 1 would not be above 0: task 1, 2, 3." in line for line in content.lines)
+
+
 def test_transfer_to_tasks_to_come_is_known_where_these_are_evaluated(tmp_path):
     everywhere = {"none": [[90, 40, 10], [60, 80, 20], [30, 60, 20]], "fresh": FRESH}
     old = old_tasks_of(compare(tmp_path / "c", everywhere))

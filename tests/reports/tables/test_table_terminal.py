@@ -30,6 +30,16 @@ def test_a_wide_terminal_breaks_no_text() -> None:
     assert all(text in captured.get() for text in (*HEADER[1:], *ROW))
 
 
+def test_a_narrow_terminal_breaks_numbers_before_names_of_environments() -> None:
+    name = "MiniGrid-DoorKey-5x5-v0"
+    columns = {"arm": ["none", "snp(lam=0.9)@task"], name: 2 * ["0.1398 [0.1383, 0.1414]"], "SFE": 2 * ["0.135 → 8.83"]}
+    console = Console(width=60, force_terminal=False)
+    for turns in (False, True):
+        with console.capture() as captured:
+            console.print(Table.from_columns("Summary", columns, turns=turns))
+        assert all(text in captured.get() for text in (name, "snp(lam=0.9)@task"))
+
+
 @pytest.mark.parametrize(("width", "shown"), [(55, False), (140, True)])
 def test_a_narrow_terminal_leaves_out_numbers_by_seed_before_it_breaks_words(width: int, shown: bool) -> None:
     columns: dict[Heading, list[Value]] = {
