@@ -178,7 +178,8 @@ def _leading_means(contents: Any) -> dict[str, dict[str, str]]:
             for arm, by_seed in measure.arms.items():
                 known = [value for value in by_seed.values() if isfinite(value)]
                 scale, unit = (100, ", %") if measure.percent else (1, "")
-                text = f"{scale * sum(known) / len(known):.4g}" if known else "–"
+                some = f" ({len(known)} of {len(by_seed)} seeds)" if len(known) < len(by_seed) else ""
+                text = f"{scale * sum(known) / len(known):.4g}{some}" if known else "–"
                 means[Point(*measure.points.get(arm, (arm, {}))).label] = {f"{measure.name}{unit}, mean": text}
     return means
 

@@ -44,6 +44,11 @@ def test_a_single_run_has_no_interval() -> None:
     assert (result.mean, result.low, result.high) == (0.5, None, None)
 
 
+def test_runs_that_are_all_better_give_no_interval() -> None:
+    result = probability_of_improvement([[2.0], [3.0]], [[0.0], [1.0]])
+    assert (result.mean, result.low, result.high) == (1.0, None, None)
+
+
 def test_a_profile_is_the_share_of_scores_above_each_threshold(library: Any) -> None:
     at = np.linspace(-1, 2, 7)
     result = performance_profile(X, at)
