@@ -34,11 +34,6 @@ class ArmShares:
     by_task: tuple[Interval, ...]
     in_all: Interval
 
-    @property
-    def known(self) -> bool:
-        """Whether any task has a share."""
-        return bool(np.isfinite([share.mean for share in self.by_task]).any())
-
 
 def window(task: Segment) -> float:
     """Return the step at which a task's final window begins."""

@@ -29,7 +29,7 @@ from ...reports.tables.differences import (
     verdict,
 )
 from ...reports.tables.metrics import IN_TABLES, means_at_events
-from ...reports.tables.old_tasks import OldTasks, read_old_tasks, sentences, without_scale
+from ...reports.tables.old_tasks import OldTasks, read_old_tasks, sentences
 from ...reports.tables.statistics import Spread, mean
 from ..presets import FINAL, LATER, MEAN, MEASURES
 from .areas import TAIL, ArmShares, areas, mean_return, shares, window
@@ -180,7 +180,7 @@ def score(data: ComparisonData) -> AgentScores:
     _add_plasticity(scores, data, finished)
     _add_human(scores, data, finished)
     scores.old_tasks = read_old_tasks(data, areas)
-    scores.notes += without_scale(scores.old_tasks)
+    scores.notes += [f"no measures of old tasks: {old.scale.words}" for old in scores.old_tasks if not old.known]
     return scores
 
 

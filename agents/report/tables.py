@@ -7,7 +7,7 @@ from itertools import chain
 import numpy as np
 
 from ...metrics import Score, bootstrap_coverage
-from ...reports.tables.cells import MISSING, Form, Heading, Interval, Value
+from ...reports.tables.cells import MISSING, Form, Heading, Interval, Value, is_missing
 from ...reports.tables.differences import difference_tables
 from ...reports.tables.metrics import intervention_columns, intervention_words
 from ...reports.tables.old_tasks import old_tasks_tables
@@ -83,7 +83,11 @@ def bootstrap_words(scores: Sequence[Score | None]) -> str:
 
 def tables(scores: AgentScores) -> list[Table]:
     """Return all tables of the page: the summary, differences between arms, shares of a fresh agent, and old tasks."""
-    share_of_arm = {label: arm.shares for label, arm in scores.arms.items() if arm.shares and arm.shares.known}
+    share_of_arm = {
+        label: arm.shares
+        for label, arm in scores.arms.items()
+        if arm.shares and not all(map(is_missing, arm.shares.by_task))
+    }
     about = " ".join(map(scores.define, scores.names))
     return [
         summary_table(scores),

@@ -28,7 +28,10 @@ ABOUT = (
     "t test."
 )
 SIGNS = "p (signs): exact sign-flip test, not corrected. "
-SINGLE = "Each arm minus {baseline}. 1 seed: no interval and no test, so a difference may be due to chance."
+SINGLE = (
+    "Each arm minus {baseline}. 1 seed: no interval and no test, so a difference may be due to chance. The same holds "
+    "for a difference that is the same in every seed."
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,7 +141,7 @@ class Difference:
         if self.paired.n < 2 or self.p_holm is not None:
             return ""
         why = ": too few seeds, or too coarse numbers, to conclude" if self.paired.mean else ""
-        return f"{self.interval}{self.measure.unit} in every seed{why}"
+        return f"{replace(self.interval, seeds='')}{self.measure.unit} in every seed{why}"
 
     @property
     def seeds_needed(self) -> Number | None:

@@ -203,11 +203,6 @@ def old_tasks_tables(found: Sequence[OldTasks]) -> list[Table]:
     return [replace(table, words=words)]
 
 
-def without_scale(found: Iterable[OldTasks]) -> list[str]:
-    """Return a note for each variant in which no task has a scale."""
-    return [f"no measures of old tasks: {old.scale.words}" for old in found if not old.known]
-
-
 def sentences(found: Iterable[OldTasks], sure: bool = False) -> list[str]:
     """Return in words whether each arm learns new tasks better than the baseline, forgets more and keeps more.
 

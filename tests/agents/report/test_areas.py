@@ -101,13 +101,6 @@ def test_an_environment_that_ended_before_the_fork_is_not_compared(tmp_path):
     assert not any("in A" in str(cell) for row in difference.rows for cell in row)
 
 
-def test_shares_without_a_number_have_no_table(tmp_path):
-    path = compare(tmp_path / "c")
-    for file in path.glob("*/2/events.jsonl"):
-        file.write_text(file.read_text().replace(str(UNTRAINED), "1e6"))
-    assert not any(table.title == "Share of a fresh agent" for table in tables(score(load(path))))
-
-
 def test_a_fresh_arm_without_untrained_returns_is_noted(tmp_path):
     path = compare(tmp_path / "c", untrained=False)
     page = build_report(path).html.read_text()
