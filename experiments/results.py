@@ -10,7 +10,6 @@ from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any
 
 from ..engine.kinds import find_kind
-from ..engine.storage.names import TRUNK
 from .comparisons.folder import files_of_runs
 from .comparisons.points import Point
 from .history.collect import load as collect
@@ -178,7 +177,8 @@ def _leading_means(contents: Any) -> dict[str, dict[str, str]]:
             for arm, by_seed in measure.arms.items():
                 known = [value for value in by_seed.values() if isfinite(value)]
                 scale, unit = (100, ", %") if measure.percent else (1, "")
-                text = f"{scale * sum(known) / len(known):.4g}" if known else "–"
+                some = f" ({len(known)} of {len(by_seed)} seeds)" if len(known) < len(by_seed) else ""
+                text = f"{scale * sum(known) / len(known):.4g}{some}" if known else "–"
                 means[Point(*measure.points.get(arm, (arm, {}))).label] = {f"{measure.name}{unit}, mean": text}
     return means
 
@@ -186,7 +186,7 @@ def _leading_means(contents: Any) -> dict[str, dict[str, str]]:
 def load(path: str | Path) -> Results:
     """Return the results so far of a run, a comparison or a sweep.
 
-    Studies without a started arm are left out, and so are the points at which arms were tuned.
+    Studies without a started run are left out, and so are the points at which arms were tuned.
 
     Raises:
         ValueError: The folder is none of these, or a file in it is damaged.
@@ -194,9 +194,5 @@ def load(path: str | Path) -> Results:
     path = Path(path)
     if not (path / FILE).is_file():
         return Results(path, {"": collect(path)})
-    begun = [
-        folder
-        for folder in folders_of(path)
-        if folder.name != TUNING and any(f.parent.name != TRUNK for f in files_of_runs(folder, "config.json"))
-    ]
+    begun = [folder for folder in folders_of(path) if folder.name != TUNING and files_of_runs(folder, "config.json")]
     return Results(path, {str(folder.relative_to(path)): collect(folder) for folder in begun})

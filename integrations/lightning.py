@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 try:
     from lightning.pytorch import Callback, LightningModule, Trainer
+    from lightning.pytorch.strategies import DeepSpeedStrategy, FSDPStrategy, ModelParallelStrategy
 except ImportError as error:
     raise ImportError("SuppleCallback needs Lightning: pip install 'supple[lightning]'") from error
 
@@ -56,12 +57,17 @@ class SuppleCallback(Updates, Callback):
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Attach to module and optimizer, and restore the saved state if training is resumed."""
-        if len(trainer.optimizers) != 1:
+        if len(trainer.optimizers) != 1 or not pl_module.automatic_optimization:
             raise ValueError(
-                f"SuppleCallback needs one optimizer, but {type(pl_module).__name__} has {len(trainer.optimizers)}"
+                f"SuppleCallback needs one optimizer and automatic optimization, but {type(pl_module).__name__} has "
+                f"{len(trainer.optimizers)}, and automatic_optimization is {pl_module.automatic_optimization}"
             )
-        if trainer.world_size > 1:
-            raise ValueError("hooks need the whole model in one process: train in one process (devices=1)")
+        sharded = isinstance(trainer.strategy, DeepSpeedStrategy | FSDPStrategy | ModelParallelStrategy)
+        if trainer.world_size > 1 or sharded:
+            raise ValueError(
+                f"hooks need the whole model in one process, not {type(trainer.strategy).__name__} in "
+                f"{trainer.world_size}: train with devices=1, strategy='auto'"
+            )
         if trainer.precision == "16-mixed":
             raise ValueError("hooks cannot handle the scaled gradients of precision 16-mixed: use bf16-mixed or 32")
         total = trainer.estimated_stepping_batches

@@ -14,7 +14,7 @@ from torch import Tensor
 from ..engine.hooks.driver import HookDriver
 from ..engine.storage.restoring import require_like
 from ..engine.storage.strict_json import json_line
-from ..interventions import AtTask, Hook, Learner, When, parse_hook, parse_hook_text
+from ..interventions import Hook, Learner, When, parse_hook
 from ..networks.state_dicts import list_names
 
 
@@ -33,7 +33,7 @@ def parse_hooks(hooks: Sequence[str]) -> list[Hook]:
 
 
 def check_hooks(hooks: Sequence[Hook], total: int, start: int, measured: bool, begins: bool = True) -> None:
-    """Check when the hooks fire, and warn if the only steps of one lie before the start.
+    """Check when the hooks fire, and warn of those that do not: another training may reach steps beyond this one's end.
 
     Args:
         hooks: The hooks.
@@ -43,32 +43,30 @@ def check_hooks(hooks: Sequence[Hook], total: int, start: int, measured: bool, b
         begins: Whether the hooks begin here. With a state of an earlier part of the run, they may already have fired.
 
     Raises:
-        ValueError: A hook never fires in this run.
+        ValueError: A hook never fires in any training.
     """
     for hook in hooks:
-        if begins and (problem := parse_hook_text(hook.text).problem(total, start)):
-            if parse_hook_text(hook.text).problem(total, 0):
-                raise ValueError(problem)
-            reason = f"learning continues at step {start} of {total}, after its last step"
+        if begins and hook.schedule and hook.schedule.problem(total, start):
+            beyond = hook.schedule.problem(total)
+            behind = f"learning continues at step {start} of {total}, after its last step"
+            reason = beyond.removeprefix("never fires: ") if beyond else behind
             warnings.warn(f"{hook.text} does not fire: {reason}", stacklevel=2)
         if isinstance(hook.schedule, When) and not measured:
             raise ValueError(f"{hook.text} never fires: its condition needs measurements, but measure_every is 0")
 
 
-def warn_unfired(hooks: Sequence[Hook], total: int, switches: int | None = None) -> None:
+def warn_unfired(hooks: Sequence[Hook], step: int, switches: int) -> None:
     """Warn about hooks that have not fired by the end of training.
 
     Args:
         hooks: The hooks.
-        total: The planned steps.
-        switches: The number of task switches that the user has announced. None if training may go on with more.
+        step: The step that training has reached.
+        switches: The number of task switches that the user has announced.
     """
     for hook in hooks:
-        if hook.waits():
-            warnings.warn(f"{hook.text} has not fired: {hook.obstacle()}", stacklevel=2)
-        elif isinstance(hook.schedule, AtTask) and hook.schedule.problem(total, switches=switches):
-            reason = f"new_task() announced {switches} task switch{'es' if switches != 1 else ''}"
-            warnings.warn(f"{hook.text} has not fired: {reason}", stacklevel=2)
+        problem = hook.schedule.problem(step, switches=switches) if hook.schedule else None
+        if reason := hook.obstacle() if hook.waits() else problem:
+            warnings.warn(f"{hook.text} has not fired: {reason.removeprefix('never fires: ')}", stacklevel=2)
 
 
 class LearnerState(TypedDict):

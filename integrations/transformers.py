@@ -5,10 +5,12 @@
     trainer.train(resume_from_checkpoint=True)      # the callback restores the state saved next to the checkpoint
 
 The Trainer's loop does not change. It passes its optimizer, wrapped by accelerate, to callbacks when training begins.
-The callback uses PyTorch's optimizer inside. A forward pre-hook of the model provides the batches. Steps are those of
-the Trainer: updates, regardless of gradient accumulation.
+The callback uses PyTorch's optimizer inside. During training, it looks at the batches that `Trainer.compute_loss`
+receives. Steps are updates, regardless of gradient accumulation, over all Trainers that train the model.
 """
 
+import copy
+import sys
 from collections.abc import Callable, Sequence
 from inspect import Parameter, signature
 from pathlib import Path
@@ -18,7 +20,7 @@ import torch
 from torch import Tensor, nn
 
 try:
-    from transformers import PreTrainedModel, TrainerCallback
+    from transformers import PreTrainedModel, Trainer, TrainerCallback
 except ImportError as error:
     raise ImportError("SuppleCallback needs transformers: pip install 'supple[language]'") from error
 
@@ -29,10 +31,11 @@ from ..registry.errors import RunError
 from .updates import Build, Recent, Updates
 
 FOLDER = "supple"  # in a checkpoint of the Trainer
+SHARDED = ("FSDP", "DEEPSPEED", "MEGATRON_LM")  # of accelerate's distributed types, those that divide the model
 
 
-def make_learner(model: Any, optimizer: torch.optim.Optimizer, recent: Recent) -> Learner:
-    """Return the learner of a model of transformers, with or without adapters, whose outputs have a loss.
+def make_learner(model: Any, optimizer: torch.optim.Optimizer, recent: Recent, loss: Callable[[], Tensor]) -> Learner:
+    """Return the learner of a model of transformers, with or without adapters.
 
     The inputs to measure on are those of the last training batch without the labels, which an encoder-decoder needs,
     too, for the inputs of its decoder. Raises ValueError for other models.
@@ -54,10 +57,6 @@ def make_learner(model: Any, optimizer: torch.optim.Optimizer, recent: Recent) -
         last = max(map(order.index, inputs), default=-1)
         return tuple(inputs.get(name) for name in order[: last + 1])
 
-    def loss() -> Tensor:
-        value: Tensor = model(**recent()).loss
-        return value
-
     return causal_learner(model, optimizer, probe=probe, loss=loss, generator=torch.Generator().manual_seed(0))
 
 
@@ -76,7 +75,7 @@ class SuppleCallback(Updates, TrainerCallback):
         measure_every: int = 500,
         events: str | Path | None = None,
         verbose: int = 0,
-        learner: Build = make_learner,
+        learner: Build | None = None,
     ) -> None:
         """Create the callback.
 
@@ -85,25 +84,34 @@ class SuppleCallback(Updates, TrainerCallback):
             measure_every: Updates between measurements, which are added to `state.log_history`. 0: no measurements.
             events: A file to which each event is appended as a line of JSON.
             verbose: 1 prints a line for each event.
-            learner: A function of the model, its optimizer and a function that returns the model's last training
-                inputs, which returns the learner. The default is for models of transformers, adapters included.
+            learner: A function of the model, its optimizer and a function that returns the last training batch, which
+                returns the learner. The default is for models of transformers, adapters included, with the Trainer's
+                own loss.
 
         Raises:
             ValueError: The text of a hook is invalid. Hooks that do not work with the model raise when training starts.
         """
-        super().__init__(hooks, measure_every, events, verbose, learner)
-        self._taps: list[Any] = []
+        build = learner or (lambda model, optimizer, recent: make_learner(model, optimizer, recent, self._loss))
+        super().__init__(hooks, measure_every, events, verbose, build)
+        self._trainer: Any = None  # during training
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **objects: Any) -> None:
         """Attach to model and optimizer, and restore the saved state if training is resumed."""
-        if args.fp16:
+        trainer, resumed = _find_trainer()
+        if trainer.accelerator.mixed_precision == "fp16":
             raise ValueError("hooks cannot handle the scaled gradients of fp16: use bf16 or float32")
-        if getattr(args, "fsdp", None) or getattr(args, "deepspeed", None) or args.n_gpu > 1 or args.world_size > 1:
-            raise ValueError("hooks need the whole model in one process on one GPU: train without FSDP and DeepSpeed")
-        step, model, optimizer = state.global_step, objects["model"], objects["optimizer"]
-        saved = _load_state(_state_folder(args, state)) if step else None
-        self.begin(model, getattr(optimizer, "optimizer", optimizer), state.max_steps, step, saved)
-        self._taps = [model.register_forward_pre_hook(self._see, with_kwargs=True)]
+        kind = trainer.accelerator.distributed_type.value
+        if kind in SHARDED or args.n_gpu > 1 or args.world_size > 1:
+            raise ValueError(
+                f"hooks need the whole model in one process on one GPU: train without FSDP and DeepSpeed (accelerate's "
+                f"distributed_type is {kind}, with {args.n_gpu} GPUs in each of {args.world_size} processes)"
+            )
+        saved = None if resumed is None else _load_state(Path(resumed) / FOLDER)
+        model, optimizer = objects["model"], objects["optimizer"]
+        self.begin(model, getattr(optimizer, "optimizer", optimizer), state.max_steps, state.global_step, saved)
+        self._release()  # a training that was interrupted
+        self._trainer, self._compute_loss = trainer, trainer.compute_loss
+        trainer.compute_loss = self._watch(trainer.compute_loss)
 
     def on_pre_optimizer_step(self, args: Any, state: Any, control: Any, **objects: Any) -> None:
         """Apply the hooks that act on the gradients, which are already clipped."""
@@ -120,22 +128,40 @@ class SuppleCallback(Updates, TrainerCallback):
 
     def on_save(self, args: Any, state: Any, control: Any, **objects: Any) -> None:
         """Save the state of hooks and metrics next to the Trainer's checkpoint."""
-        checkpoint.save(_state_folder(args, state), state.global_step, dict(self.state()), FOLDER)
+        folder = Path(args.output_dir) / f"checkpoint-{state.global_step}" / FOLDER
+        checkpoint.save(folder, state.global_step, dict(self.state()), FOLDER)
 
     def on_train_end(self, args: Any, state: Any, control: Any, **objects: Any) -> None:
-        """Remove the forward pre-hook from the model, and warn about hooks that have not fired."""
-        while self._taps:
-            self._taps.pop().remove()
+        """Release the Trainer, and warn about hooks that have not fired."""
+        self._release()
         self.end()
 
-    def _see(self, module: nn.Module, args: tuple[Any, ...], batch: dict[str, Any]) -> None:
-        """Store the current training batch."""
-        if module.training:
-            self._batch = {name: value.detach() for name, value in batch.items() if isinstance(value, Tensor)}
+    def _watch(self, compute_loss: Callable[..., Any]) -> Callable[..., Any]:
+        """Return the function, which also stores its training batches."""
+
+        def watched(model: nn.Module, inputs: Any, *args: Any, **more: Any) -> Any:
+            if model.training:
+                self._batch, self._more = copy.copy(inputs), more
+            return compute_loss(model, inputs, *args, **more)
+
+        return watched
+
+    def _loss(self) -> Tensor:
+        """Return the Trainer's loss on the last batch."""
+        value: Tensor = self._compute_loss(self.learner.module, copy.copy(self._batch), **self._more)
+        return value
+
+    def _release(self) -> None:
+        if self._trainer is not None:
+            self._trainer.compute_loss, self._trainer = self._compute_loss, None
 
 
-def _state_folder(args: Any, state: Any) -> Path:
-    return Path(args.output_dir) / f"checkpoint-{state.global_step}" / FOLDER
+def _find_trainer() -> tuple[Any, str | None]:
+    """Return the Trainer that calls its callbacks, which it does not give to them, and the folder that it resumes."""
+    frame: Any = sys._getframe()
+    while not isinstance(frame.f_locals.get("self"), Trainer):
+        frame = frame.f_back
+    return frame.f_locals["self"], frame.f_locals.get("resume_from_checkpoint")
 
 
 def _load_state(folder: Path) -> dict[str, Any]:

@@ -31,6 +31,7 @@ from ..networks.learner import Learner, no_batches
 from ..networks.members import own_axes
 from ..networks.modules import CONV
 from ..networks.passes import unchanged
+from ..networks.ranks import average
 from .base import Reinitialization, interventions
 
 
@@ -91,15 +92,15 @@ class Dash(Reinitialization):
 
     def _gradients(self, learner: Learner, parameters: list[Tensor]) -> list[Tensor | None]:
         """Return −g, the moving average of the gradients, or None for parameters without a gradient."""
-        average: dict[int, Tensor] = {}
+        moving: dict[int, Tensor] = {}
         with unchanged(learner.module):  # running statistics would move, and tie the samples of a batch together
             for losses in learner.batches(self.batches):
                 gradients = torch.autograd.grad(losses.mean(-1).sum(), parameters, allow_unused=True)
                 reached = {i: gradient for i, gradient in enumerate(gradients) if gradient is not None}
-                for i in reached.keys() - average.keys():
-                    average[i] = torch.zeros_like(parameters[i])
-                torch._foreach_lerp_([average[i] for i in reached], list(reached.values()), self.alpha)
-        return [average.get(i) for i in range(len(parameters))]
+                for i in reached.keys() - moving.keys():
+                    moving[i] = torch.zeros_like(parameters[i])
+                torch._foreach_lerp_([moving[i] for i in reached], list(reached.values()), self.alpha)
+        return average([moving.get(i) for i in range(len(parameters))])
 
 
 @torch.no_grad()

@@ -32,6 +32,7 @@ from torch import Tensor
 
 from ..networks.learner import Learner, no_batches
 from ..networks.passes import unchanged
+from ..networks.ranks import average
 from .base import Intervention, check_strength, interventions
 
 BUDGET = 2**25  # numbers in the single-sample gradients held at once: 128 MB in float32
@@ -137,4 +138,4 @@ def empirical_fisher(learner: Learner, samples: int) -> dict[str, Tensor]:
             break
     if not seen:
         raise ValueError(f"ewc: '{learner.name}' has no samples of the task that ends")
-    return {name: total.div_(seen) for name, total in fisher.items()}
+    return dict(zip(fisher, average([total.div_(seen) for total in fisher.values()]), strict=True))

@@ -27,6 +27,8 @@ from ..networks.activations import set_generators
 from ..networks.learner import Learner
 from ..networks.modules import is_activation
 from ..networks.parameters import restore_
+from ..networks.ranks import require_one
+from ..networks.units import check_followers
 from ..networks.wiring import Wiring
 from ..registry import did_you_mean
 from .base import Intervention, interventions
@@ -93,8 +95,10 @@ class Injection(Intervention):
         return learner.offers(Injectable) is not None
 
     def attach(self, learner: Learner) -> None:
+        require_one("injection")
         check_contract(learner, contract_for(self.name, self.preset, learner))
         path, _ = _find_head(learner)
+        check_followers(learner, path, "injection")
         if self.toward == "fresh":
             learner.check_drawn([name for name in learner.initial if _is_within(name, path)], "injection")
 

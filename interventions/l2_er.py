@@ -32,6 +32,7 @@ from torch import Tensor
 
 from ..networks.learner import Learner
 from ..networks.passes import unchanged
+from ..networks.ranks import average
 from ..networks.recording import See, run_watched
 from .base import Intervention, interventions
 
@@ -99,7 +100,7 @@ def _climb_(learner: Learner, inputs: Any, rate: float) -> None:
             return
         if not mean.requires_grad:  # the layers before all units are frozen
             return
-        gradients = torch.autograd.grad(mean, parameters, allow_unused=True)
+        gradients = average(torch.autograd.grad(mean, parameters, allow_unused=True))
     climbed = [(p.detach(), g) for p, g in zip(parameters, gradients, strict=True) if g is not None]
     torch._foreach_add_([p for p, _ in climbed], [g for _, g in climbed], alpha=rate)
 

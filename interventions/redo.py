@@ -89,15 +89,10 @@ class Redo(Intervention):
 
         Modules that these inputs do not reach are left out.
         """
-        scores = observe(learner, hidden_units(learner, self.name), inputs, _scores)
-        return {unit: score <= self.tau for unit, score in scores.items()}
+        magnitudes = observe(learner, hidden_units(learner, self.name), inputs, lambda h: h.abs().mean(-2))
+        return {unit: activity_scores(each) <= self.tau for unit, each in magnitudes.items()}
 
 
 def check_tau(who: str, tau: float) -> None:
     if not 0.0 <= tau < 1.0:
         raise ValueError(f"{who}: tau must lie in [0, 1), got {tau}; scores are 1 on average")
-
-
-def _scores(activations: Tensor) -> Tensor:
-    """Return score_i of every unit: (…, rows, units) → (…, units)."""
-    return activity_scores(activations.abs().mean(-2))

@@ -36,6 +36,7 @@ from torch import Tensor
 
 from ..networks.gradients import loss_gradients
 from ..networks.learner import Learner
+from ..networks.ranks import average
 from ..networks.units import hidden_units, incoming_gradients, small_gradients
 from .base import interventions
 from .recycle import Outgoing
@@ -65,7 +66,7 @@ class ReGraMa(Redo):
     def choose(self, learner: Learner, inputs: Sequence[Any]) -> dict[str, Tensor]:
         named = learner.trained()
         learner.settle_wiring(inputs)
-        by_name = zip(named, loss_gradients(learner, list(named.values())), strict=True)
+        by_name = zip(named, average(loss_gradients(learner, list(named.values()))), strict=True)
         gradients = {name: gradient for name, gradient in by_name if gradient is not None}
         groups = hidden_units(learner, self.name)
         incoming = {unit: incoming_gradients(group, gradients) for unit, group in groups.items()}

@@ -23,6 +23,7 @@ from ..networks.layers import Scope
 from ..networks.learner import Learner
 from ..networks.members import Source, normal_like
 from ..networks.redraw import redraw
+from ..networks.state_dicts import match_names
 from .base import Reinitialization, interventions
 from .contract import Preset
 
@@ -83,6 +84,7 @@ def shrink_perturb_(
         start |= redraw(module, generator)
     elif toward == "zero":
         start = {name: torch.zeros_like(parameters[name]) for name in chosen}
+    start = {name: start[theirs] for name, theirs in match_names(start, chosen).items()}
     for name in chosen:
         if name not in start or start[name].shape != parameters[name].shape:
             raise ValueError(f"snp: initial has no '{name}' of shape {tuple(parameters[name].shape)}")

@@ -27,6 +27,7 @@ import torch
 from torch import Tensor, nn
 
 from ..networks.learner import Learner
+from ..networks.ranks import average
 from ..networks.symmetry import ScalePair, may_have_pairs, scale_pairs
 from .base import Intervention, interventions
 from .contract import UNIFORM, check_optimizer, settle
@@ -141,7 +142,7 @@ def scale_(pair: ScalePair, alpha: Tensor) -> None:
     pair.columns(pair.mul.weight).mul_(alpha.view(pair.heads, 1, -1))
 
 
-def _gradients(weights: list[Tensor], loss_fn: Callable[[], Tensor]) -> tuple[Tensor, ...]:
+def _gradients(weights: list[Tensor], loss_fn: Callable[[], Tensor]) -> list[Tensor]:
     """Return the gradients of these weights only, including frozen ones (a base model under adapters)."""
     frozen = [weight for weight in weights if not weight.requires_grad]
     try:
@@ -157,7 +158,7 @@ def _gradients(weights: list[Tensor], loss_fn: Callable[[], Tensor]) -> tuple[Te
             weight.requires_grad_(False)
     if all(gradient is None for gradient in gradients):
         raise ValueError("sib: the loss does not depend on the weights of this model")
-    return tuple(torch.zeros_like(w) if g is None else g for w, g in zip(weights, gradients, strict=True))
+    return average([torch.zeros_like(w) if g is None else g for w, g in zip(weights, gradients, strict=True)])
 
 
 def _norms(pair: ScalePair, gradients: dict[Tensor, Tensor]) -> tuple[Tensor, Tensor]:

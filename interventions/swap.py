@@ -20,6 +20,7 @@ from ..networks.activations import Activation, Units, set_generators
 from ..networks.learner import Learner
 from ..networks.modules import CONV, STACKED, is_activation
 from ..networks.passes import evaluating
+from ..networks.ranks import require_one
 from ..networks.units import check_module
 from ..networks.wiring import layer_before
 from .base import Intervention, interventions
@@ -69,6 +70,7 @@ class Swap(Intervention):
 
         parametric = [Units(self.activation)(WIDTH), *map(learner.module.get_submodule, learner.units)]
         if any(True for part in parametric for _ in part.parameters()):
+            require_one("swap")
             check_optimizer(learner.optimizer)  # their parameters join or leave it
 
     def contract(self, learner: Learner) -> dict[str, str]:

@@ -21,11 +21,11 @@ class PairedDifference:
     Attributes:
         n: Number of seeds that both have.
         mean: Of their differences; NaN for none.
-        low, high: The t interval of the mean; None for fewer than two seeds.
-        p_t: P-value of the two-sided t test that it is 0; None for fewer than two seeds.
+        low, high: The t interval of the mean; None for fewer than two seeds, and if their differences are equal.
+        p_t: P-value of the two-sided t test that it is 0; None if there is no interval.
         p_sign_flip: P-value of the exact sign-flip test; None for fewer than 6 seeds or more than 40.
         seeds_needed: Number of seeds that would detect the difference if it and its standard deviation are as observed;
-            None for fewer than two seeds, and if 10,000 are not enough.
+            None if there is no interval, and if 10,000 are not enough.
     """
 
     n: int
@@ -47,10 +47,12 @@ def t_quantile(seeds: int, level: float) -> float:
 
 
 def t_interval(values: ArrayLike, level: float = 0.95) -> tuple[Array, Array] | None:
-    """Return the ends (low, high) of Student's interval for the mean over seeds; None for fewer than two seeds.
+    """Return the ends (low, high) of Student's interval for the mean over seeds; None if their spread is unknown.
+
+    It is unknown for fewer than two seeds, and if all seeds are equal: so few, or such coarse numbers, do not show it.
 
     Args:
-        values: (seeds, …) in any unit, finite. If all seeds are equal, the interval is that point.
+        values: (seeds, …) in any unit, finite. If only some numbers are equal in all seeds, their interval is a point.
         level: Confidence, in (0, 1).
 
     Returns:
@@ -62,7 +64,7 @@ def t_interval(values: ArrayLike, level: float = 0.95) -> tuple[Array, Array] | 
     x = np.asarray(values, dtype=np.float64)
     _check(x, level)
     n = len(x)
-    if n < 2:
+    if n < 2 or are_equal(x).all():
         return None
     half = t_quantile(n, level) * x.std(axis=0, ddof=1) / np.sqrt(n)
     middle = x.mean(axis=0)
@@ -73,8 +75,6 @@ def paired_difference(
     values: ArrayLike, baseline: ArrayLike, level: float = 0.95, comparisons: int = 1
 ) -> PairedDifference:
     """Return how `values` differ from `baseline`, seed by seed.
-
-    If the differences are the same for every seed (up to rounding), p_t is its limit 0, or 1 if they are all 0.
 
     Args:
         values, baseline: (seeds,), in the same order of seeds and the same unit. A seed with NaN in either is left out.
@@ -96,13 +96,12 @@ def paired_difference(
         raise ValueError(f"paired_difference: comparisons must be 1 or more, got {comparisons}")
     known = np.isfinite(x) & np.isfinite(y)
     d = _subtract(x[known], y[known])
-    ends = t_interval(d, level)
-    if ends is None:
-        return PairedDifference(len(d), float(d[0]) if d.size else float("nan"))
-    mean, sd = float(d.mean()), float(d.std(ddof=1))
-    p = float(ttest_1samp(d, 0.0).pvalue) if np.ptp(d) > 0 else float(mean == 0)
+    ends, mean = t_interval(d, level), float(d.mean()) if d.size else float("nan")
     signs = sign_flip(d) if FEWEST_SIGNS <= len(d) <= MOST_SIGNS else None
-    needed = seeds_needed(mean, sd, level=(1 - level) / comparisons)
+    if ends is None:
+        return PairedDifference(len(d), mean, p_sign_flip=signs)
+    sd = float(d.std(ddof=1))
+    p, needed = float(ttest_1samp(d, 0.0).pvalue), seeds_needed(mean, sd, level=(1 - level) / comparisons)
     return PairedDifference(len(d), mean, float(ends[0]), float(ends[1]), p, signs, needed)
 
 
@@ -176,6 +175,11 @@ def seeds_needed(mean: float, sd: float, power: float = 0.8, level: float = 0.05
         middle = (few + many) // 2
         few, many = (few, middle) if enough(middle) else (middle, many)
     return many
+
+
+def are_equal(values: Array) -> NDArray[np.bool_]:
+    """Return whether the numbers along the first axis are equal up to rounding, (…). There must be one or more."""
+    return np.asarray(np.ptp(values, axis=0) <= 1e-12 * np.abs(values).max(axis=0))
 
 
 def _subtract(x: Array, y: Array) -> Array:

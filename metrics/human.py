@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .scores import Score, bootstrap_interval, iqm
+from .scores import Score, aggregate
 
 # Game → (random, human): mean scores with episodes of at most 108,000 frames that begin with up to 30 no-ops: the
 # table of Wang et al. 2016 (dueling networks, appendix), used since in DQN Zoo, Agent57 and rliable. The human column
@@ -102,14 +102,14 @@ def human_normalized_score(returns: ArrayLike, environments: Sequence[str]) -> S
     Scores are not clipped. With one run there is nothing to resample, and low = high = iqm.
 
     Args:
-        returns: (runs, environments), mean returns in game points.
+        returns: (runs, environments), mean returns in game points; NaN where one is missing.
         environments: The name of each column.
 
     Returns:
-        The score, with the 95 % interval of `bootstrap_interval`.
+        The score, with the 95 % interval of `bootstrap_interval`. NaN without a return.
 
     Raises:
-        ValueError: A game is not in the table, the shape is another one, there is no run, or a return is NaN.
+        ValueError: A game is not in the table, or the shape is another one.
     """
     values = np.asarray(returns, dtype=np.float64)
     if unknown := [env for env in environments if human_normalized(env, 0.0) is None]:
@@ -119,4 +119,4 @@ def human_normalized_score(returns: ArrayLike, environments: Sequence[str]) -> S
             f"human_normalized_score: returns must be (runs, {len(environments)} environments), got {values.shape}"
         )
     scores = np.array([[human_normalized(*cell) for cell in zip(environments, row, strict=True)] for row in values])
-    return Score(iqm(scores), *bootstrap_interval(scores), normalized=scores)
+    return aggregate(scores)

@@ -14,7 +14,10 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Improvement:
-    """The probability of improvement and its interval; low and high are None if a single run gives none."""
+    """The probability of improvement and its interval; low and high are None for a single run, and if all draws agree.
+
+    They do if each run of one side is better than all of the other: how seeds vary does not show.
+    """
 
     mean: float
     low: float | None = None
@@ -58,9 +61,9 @@ def probability_of_improvement(
         wins = (np.sign(a[:, None] - b[None, :]) + 1) / 2  # (runs of X, runs of Y): 1, .5 or 0
         means[task] = wins.mean()
         drawn += ((_shares(draw, len(a), reps) @ wins) * _shares(draw, len(b), reps)).sum(axis=1) / len(first)
-    if any(len(column) < 2 for column in (*first, *second)):
-        return Improvement(float(means.mean()))
     low, high = np.percentile(drawn, _tails(confidence))
+    if low == high or any(len(column) < 2 for column in (*first, *second)):
+        return Improvement(float(means.mean()))
     return Improvement(float(means.mean()), float(low), float(high))
 
 

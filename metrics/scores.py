@@ -6,6 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from .differences import are_equal
+
 Array = NDArray[np.float64]
 # Runs → environments → share of intervals that hold the truth, as simulated by docs/interval_coverage.py.
 BOOTSTRAP_COVERAGE = {
@@ -24,7 +26,7 @@ class Score:
     iqm: float
     low: float
     high: float
-    normalized: Array  # (runs, environments); for the plasticity score each in [0, 1]
+    normalized: Array  # (runs, environments), NaN where missing; for the plasticity score each in [0, 1]
 
 
 def iqm(scores: ArrayLike) -> float:
@@ -53,8 +55,9 @@ def plasticity_score(
     """Return the plasticity score of every method: IQM of min–max normalised late returns, in [0, 1].
 
     A score is (R − R_min)/(R_max − R_min), clipped to [0, 1]. If the bounds coincide it takes the limit: 1 above them,
-    else 0. If all runs return the same, they therefore score 0. With one run the bootstrap has nothing to resample: low
-    = high = iqm.
+    else 0. An environment in which all runs that did not fail return the same has no scale, and its scores are NaN. The
+    score of a method is over the numbers that it has, and NaN without any. With one run the bootstrap has nothing to
+    resample: low = high = iqm.
 
     The interval equals that of `rliable.library.get_interval_estimates` after `np.random.seed(seed)` bit for bit. It is
     computed here, since rliable 1.2 draws from numpy's global generator even if given a `random_state`, and imports
@@ -62,9 +65,9 @@ def plasticity_score(
 
     Args:
         returns: Method → (runs, environments), each the mean return over the last 15 % of the last cycle's steps
-            (`final_window_return`). Methods may differ in runs, not in environments.
+            (`final_window_return`). NaN is missing. Methods may differ in runs, not in environments.
         exploded: Method → (runs, environments) booleans of physics explosions; methods may be left out.
-        floor: A return below it is a failure, and so are exploded and non-finite ones. Failures score 0.
+        floor: A return below it is a failure, and so are exploded and infinite ones. Failures score 0.
         percentiles: The bounds R_min and R_max of an environment, over all methods and runs together. The paper says "a
             robust percentile sweep across all activations" without numbers; 5 and 95 are ours. Failures are left out,
             since one return of −10⁶ would determine the scale of all others.
@@ -91,19 +94,23 @@ def plasticity_score(
     flags = {name: np.asarray(values, dtype=bool) for name, values in (exploded or {}).items()}
     _check_shapes(cells, flags)
 
-    # Failures become NaN, which the percentiles skip and the scores turn into 0.
-    alive = {}
+    # Failures become −∞, which the percentiles skip and which is clipped to 0.
     for name, values in cells.items():
-        failed = ~np.isfinite(values) | (values < floor) | flags.get(name, False)
-        alive[name] = np.where(failed, np.nan, values)
-    low, high = _bounds(np.concatenate(list(alive.values())), percentiles)
+        failed = np.isinf(values) | (values < floor) | flags.get(name, False)
+        cells[name] = np.where(failed, -np.inf, values)
+    low, high = _bounds(np.concatenate(list(cells.values())), percentiles)
 
     result = {}
-    for name, values in alive.items():
-        scores = _normalize(values, low, high)
-        interval = bootstrap_interval(scores, reps, confidence, seed)
-        result[name] = Score(iqm(scores), *interval, normalized=scores)
+    for name, values in cells.items():
+        result[name] = aggregate(_normalize(values, low, high), reps, confidence, seed)
     return result
+
+
+def aggregate(scores: Array, reps: int = 2000, confidence: float = 0.95, seed: int = 0) -> Score:
+    """Return the IQM of scores, (runs, environments), over those that are not NaN, with its bootstrap interval."""
+    known = scores[~np.isnan(scores)]
+    ends = bootstrap_interval(scores, reps, confidence, seed)
+    return Score(iqm(known) if known.size else float("nan"), *ends, normalized=scores)
 
 
 def final_window_return(
@@ -112,8 +119,8 @@ def final_window_return(
     """Return the mean return of the episodes that ended in the last `fraction` of the steps from `start` to `end`.
 
     The window is (end − fraction·(end − start), end], so an episode that ends at the step of a task switch belongs to
-    the earlier task. NaN if no episode ended in it, which `plasticity_score` counts as a failure. An earlier episode is
-    not used instead, since it would not measure the steady state.
+    the earlier task. If no episode ended in it, it reaches back to the last step after `start` at which one did. NaN if
+    there is none.
 
     Args:
         steps, returns: (episodes,), the environment step at which each episode ended, and its return.
@@ -129,17 +136,18 @@ def final_window_return(
             "final_window_return: needs start < end and 0 < fraction <= 1; "
             f"got start {start}, end {end}, fraction {fraction}"
         )
-    inside = (at > end - fraction * (end - start)) & (at <= end)
-    return float(values[inside].mean()) if inside.any() else float("nan")
+    inside = (at > start) & (at <= end)
+    late = inside & ((at > end - fraction * (end - start)) | (at == at[inside].max(initial=start)))
+    return float(values[late].mean()) if late.any() else float("nan")
 
 
 def bootstrap_interval(scores: Array, reps: int = 2000, confidence: float = 0.95, seed: int = 0) -> tuple[float, float]:
     """Return the percentile interval (low, high) of the IQM of scores by a stratified bootstrap.
 
-    In every environment, runs are drawn with replacement.
+    In every environment, as many runs as have a score are drawn with replacement. NaN and NaN without any score.
 
     Args:
-        scores: (runs, environments).
+        scores: (runs, environments); NaN where one is missing.
         reps: Number of draws.
         confidence: In (0, 1).
         seed: Seed of the draws.
@@ -147,8 +155,12 @@ def bootstrap_interval(scores: Array, reps: int = 2000, confidence: float = 0.95
     from scipy.stats import trim_mean  # takes half a second to import, which every run would pay
 
     # RandomState and not default_rng: the same draws as rliable's, so that the two can be compared exactly.
-    rows = np.random.RandomState(seed).randint(len(scores), size=(reps, *scores.shape))
-    resampled = np.take_along_axis(scores[None], rows, axis=1).reshape(reps, -1)
+    known = (~np.isnan(scores)).sum(axis=0)
+    if not known.any():
+        return float("nan"), float("nan")
+    scores = np.sort(scores, axis=0) if known.min() < len(scores) else scores  # NaN comes last
+    rows = np.random.RandomState(seed).randint(np.maximum(known, 1), size=(reps, *scores.shape))
+    resampled = np.take_along_axis(scores[None], rows, axis=1)[:, np.arange(len(scores))[:, None] < known]
     tail = 50 * (1 - confidence)
     low, high = np.percentile(trim_mean(resampled, 0.25, axis=1), (tail, 100 - tail))
     return float(low), float(high)
@@ -231,15 +243,17 @@ def _check_shapes(cells: Mapping[str, Array], flags: Mapping[str, NDArray[np.boo
 
 
 def _bounds(values: Array, percentiles: tuple[float, float]) -> tuple[Array, Array]:
-    """Return the percentiles of each column without its NaNs; 0 and 0 for an all-NaN column, which nothing uses."""
-    columns = [column[~np.isnan(column)] for column in values.T]
-    bounds = [np.percentile(column, percentiles) if column.size else np.zeros(2) for column in columns]
-    low, high = np.stack(bounds, axis=1)
+    """Return the percentiles of each column's finite entries; NaN if they are all equal up to rounding, or none."""
+    bounds = np.full((2, values.shape[1]), np.nan)
+    for i, column in enumerate(values.T):
+        known = column[np.isfinite(column)]
+        if known.size and not are_equal(known):
+            bounds[:, i] = np.percentile(known, percentiles)
+    low, high = bounds
     return low, high
 
 
 def _normalize(values: Array, low: Array, high: Array) -> Array:
     span = high - low
-    at_limit = (values > high).astype(np.float64)
-    scores = np.divide(values - low, span, out=at_limit, where=span > 0)
-    return np.clip(np.nan_to_num(scores, nan=0.0), 0.0, 1.0)
+    at_limit = np.where(np.isnan(values + span), np.nan, values > high)
+    return np.clip(np.divide(values - low, span, out=at_limit, where=span > 0), 0.0, 1.0)

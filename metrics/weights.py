@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from ..networks.scale import isometry_scale
+from ..networks.state_dicts import bare_name, match_names
 
 Weights = Tensor | Mapping[str, Tensor] | Sequence[Tensor] | nn.Module
 Side = Literal["smaller", "columns", "rows"]
@@ -40,19 +41,21 @@ def sfe(a: Weights, b: Weights, normalized: bool = False) -> float:
     """
     before, after = _tensors_by_name(a), _tensors_by_name(b)
     if isinstance(a, nn.Module) != isinstance(b, nn.Module):  # a snapshot has the buffers, too
-        buffers = {name for module in (a, b) if isinstance(module, nn.Module) for name, _ in module.named_buffers()}
-        before, after = ({n: t for n, t in tensors.items() if n not in buffers} for tensors in (before, after))
-    if before.keys() != after.keys():
-        unmatched = sorted(before.keys() ^ after.keys())
+        buffers = {bare_name(name) for x in (a, b) if isinstance(x, nn.Module) for name, _ in x.named_buffers()}
+        before, after = (
+            {n: t for n, t in tensors.items() if bare_name(n) not in buffers} for tensors in (before, after)
+        )
+    names = match_names(after, before)
+    if unmatched := sorted((before.keys() - names) | (after.keys() - names.values())):
         raise ValueError(f"sfe: a and b must hold the same tensors; {unmatched[0]!r} is in only one of them")
     if not before:
         raise ValueError("sfe: a and b hold no tensor; pass at least one")
 
     for name, old in before.items():
-        if old.shape != after[name].shape:
+        if old.shape != after[names[name]].shape:
             where = f" of {name!r}" if name else ""
-            raise ValueError(f"sfe: shapes{where} differ: {tuple(old.shape)} and {tuple(after[name].shape)}")
-    pairs = [(old, after[name].to(old.device)) for name, old in before.items()]
+            raise ValueError(f"sfe: shapes{where} differ: {tuple(old.shape)} and {tuple(after[names[name]].shape)}")
+    pairs = [(old, after[names[name]].to(old.device)) for name, old in before.items()]
     error = torch.stack([(old.double() - new.double()).square().sum() for old, new in pairs]).sum().item()
     if not normalized:
         return error

@@ -16,7 +16,7 @@ from .layers import Layer, Scope, find_stack
 from .linear_pairs import Joint, LinearPair, find_declared_pairs, find_joints, pair_at
 from .modules import CONV, LINEAR, STACKED
 from .optimizers import trainer_of
-from .parameters import check_values, snapshot
+from .parameters import check_values, pair_tensors, snapshot
 from .passes import keep_states, outputs_with
 from .private import find_entangled_units
 from .recording import find_misread_units
@@ -163,6 +163,8 @@ class Learner:
         self._check_stack()
         if not self.initial:
             self.initial = snapshot(self.module)
+        for follower in self.followers:
+            pair_tensors(follower, self.module)  # raises if they do not fit
         modules = dict(self.module.named_modules())
         places = [parse_call_name(unit).path for unit in self.units]
         features = () if self.features is None else (self.features,)

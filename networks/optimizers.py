@@ -136,8 +136,8 @@ def _wraps(kind: type) -> bool:
 def trainer_of(module: nn.Module, optimizer: Any, name: str) -> torch.optim.Optimizer | None:
     """Return the optimizer of a network, without wrappers, after a check that it trains this network; None if None.
 
-    An optimizer may hold parameters of other networks as well, and need not hold all of this one's. It warns if both is
-    the case for trained parameters, as after a layer was replaced.
+    An optimizer may hold parameters of other networks as well. It warns if the optimizer does not hold all trained
+    parameters of this one, as after a layer was replaced, or if the network has a second optimizer.
 
     Args:
         module: The network.
@@ -161,11 +161,11 @@ def trainer_of(module: nn.Module, optimizer: Any, name: str) -> torch.optim.Opti
             f"it, made from its present parameters"
         )
     missing = [parameter for parameter, value in parameters.items() if value.requires_grad and value not in held]
-    if missing and not held <= set(parameters.values()):
+    if missing:
         more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
         warnings.warn(
-            f"'{name}': the optimizer ({kind}) holds parameters of another network, but not '{missing[0]}'{more}, so "
-            "it does not train them; if layers were replaced, make the optimizer afterwards",
+            f"'{name}': the optimizer ({kind}) does not hold '{missing[0]}'{more}: interventions cannot reset the "
+            "state of another that trains them; if layers were replaced, make the optimizer afterwards",
             stacklevel=2,
         )
     return optimizer

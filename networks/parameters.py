@@ -8,6 +8,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
+from .state_dicts import match_names
+
 Stacked = TypeVar("Stacked", bound=nn.Module)
 
 
@@ -36,17 +38,31 @@ def saved_buffers(module: nn.Module) -> dict[str, Tensor]:
 def restore_(module: nn.Module, values: Mapping[str, Tensor]) -> None:
     """Copy named values into a module's parameters and buffers, in place."""
     named = {**dict(module.named_parameters()), **dict(module.named_buffers())}
+    names = match_names(named, values)
     for name, value in values.items():
-        named[name].detach().copy_(value)
+        named[names[name]].detach().copy_(value)
 
 
 @torch.no_grad()
 def copy_module_(target: nn.Module, source: nn.Module) -> None:
-    """Copy every parameter and buffer of `source` into `target`, in place."""
-    pairs = [(target.parameters(), source.parameters()), (target.buffers(), source.buffers())]
-    for theirs, ours in pairs:
-        for old, new in zip(theirs, ours, strict=True):
-            old.copy_(new)
+    """Copy every parameter and saved buffer of `source` into `target`, in place."""
+    for old, new in pair_tensors(target, source):
+        old.copy_(new)
+
+
+def pair_tensors(target: nn.Module, source: nn.Module) -> list[tuple[Tensor, Tensor]]:
+    """Return the parameters and saved buffers of two modules of one architecture, in pairs.
+
+    Their order counts, not their names: TorchRL's target parameters are the buffers of a module without parts.
+    Raises ValueError if their numbers or shapes differ.
+    """
+    theirs, ours = (
+        [value for value in module.state_dict(keep_vars=True).values() if isinstance(value, Tensor)]
+        for module in (target, source)
+    )
+    if [value.shape for value in theirs] != [value.shape for value in ours]:
+        raise ValueError(f"a {type(target).__name__} cannot follow a {type(source).__name__}: its tensors are others")
+    return list(zip(theirs, ours, strict=True))
 
 
 def stack_networks(networks: Sequence[Stacked], make: Callable[[int], Stacked]) -> Stacked:

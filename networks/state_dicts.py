@@ -39,7 +39,7 @@ def fit_state(values: Any, module: nn.Module, what: str) -> dict[str, Tensor]:
             raise ValueError(f"{what} has no values: its {name!r} is on the meta device")
     kind = type(module).__name__
     tensors = {name: value for name, value in module.state_dict(keep_vars=True).items() if isinstance(value, Tensor)}
-    names = _match(values, tensors)
+    names = match_names(values, tensors)
     where: dict[int, str] = {}  # tensor → the first of its names that is given
     for name in names:
         where.setdefault(id(tensors[name]), name)
@@ -73,11 +73,13 @@ def list_names(names: Collection[str], count: int = 3) -> str:
     return shown + (f" and {len(names) - count} more" if len(names) > count else "")
 
 
-def _match(values: Collection[str], tensors: Collection[str]) -> dict[str, str]:
-    """Return name in `tensors` → name in `values`, for names that are equal, or equal without what wrappers add."""
+def match_names(values: Collection[str], tensors: Collection[str]) -> dict[str, str]:
+    """Return name in `tensors` → name in `values`, for names that are equal, or equal without what wrappers add.
+
+    Wrappers are DataParallel, torch.compile and the like (`module.0.weight`, `_orig_mod.0.weight`)."""
     bare = {bare_name(name): name for name in values if name not in tensors}
     matches = {name: name if name in values else bare.get(bare_name(name)) for name in tensors}
-    return {name: match for name, match in matches.items() if match}
+    return {name: match for name, match in matches.items() if match is not None}
 
 
 def bare_name(name: str) -> str:

@@ -16,6 +16,7 @@ from .activations.leaky import LearnedSlope
 from .calls import parse_call_name
 from .learner import Learner
 from .modules import CONV, LAYER_NORM, LINEAR, NORMS, STACKED
+from .ranks import average
 from .recording import See, run_watched
 from .wiring import Wiring
 
@@ -161,7 +162,7 @@ def observe(
         learner: The network.
         groups: The units to observe, by name.
         inputs: The positional arguments of the pass.
-        statistic: Activations (…, rows, units) → any tensor.
+        statistic: Activations (…, rows, units) → any tensor. In several processes, it is averaged (see `average`).
 
     Raises:
         ValueError: No columns turned out to be those of single units.
@@ -173,7 +174,7 @@ def observe(
         return lambda called: seen.__setitem__(group.name, statistic(group.rows(called.output)))
 
     run_watched(learner.module, inputs, {name: keep(each) for name, each in groups.items()}, learner.run)
-    return seen
+    return dict(zip(seen, average([*seen.values()]), strict=True))
 
 
 def _settle_groups(learner: Learner, groups: Mapping[str, Hidden], inputs: Sequence[Any]) -> Mapping[str, Hidden]:
@@ -195,9 +196,17 @@ def check_module(learner: Learner, unit: str, who: str) -> None:
     call = parse_call_name(unit)
     if call.function:
         raise ValueError(f"{who}: '{unit}' is a function, not a module: call a module there, such as nn.ReLU()")
+    check_followers(learner, call.path, who)
     several = [other for other in learner.units if other != unit and parse_call_name(other).path == call.path]
     if call.number > 1 or several:
         raise ValueError(f"{who}: '{call.path}' is called several times: use a module of its own in each place")
+
+
+def check_followers(learner: Learner, path: str, who: str) -> None:
+    """Raise ValueError if a follower has no part of that name, for an intervention that replaces it in all."""
+    for follower in learner.followers:
+        if path not in dict(follower.named_modules()):
+            raise ValueError(f"{who}: a {type(follower).__name__}, which follows '{learner.name}', has no '{path}'")
 
 
 def activity_scores(magnitudes: Tensor) -> Tensor:

@@ -67,7 +67,8 @@ def make_report(
             study, cells, final_values(cells, compared_names(cells)) if parts.compared is None else parts.compared
         )
         compared = differences(measures)
-        tables = [*parts.tables, *difference_tables(compared), *old_tasks_tables(parts.old_tasks)]
+        described = [table for table in parts.tables if table.rows]
+        tables = [*described, *difference_tables(compared), *old_tasks_tables(parts.old_tasks)]
         lines = [line for line in parts.lines if line]
         said = [*verdict(compared), *sentences(parts.old_tasks)]
 

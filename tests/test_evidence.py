@@ -216,7 +216,7 @@ def scores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     [
         ("rows.jsonl: [job.arm=b] / last", "6 [-58, 70]"),
         ("rows.jsonl: [job.arm=a, job.seed=1] / last", "10"),
-        ("rows.jsonl: [job.arm=b] / levels / 1:", "7 [7, 7]"),
+        ("rows.jsonl: [job.arm=b] / levels / 1:", "7"),
         ("rows.jsonl: [job.arm=b] / last / median", "6"),
         ("scores.json: arms / a", "2 [-11, 15]"),
         ("scores.json: arms / a / 1", "3"),

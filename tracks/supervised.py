@@ -9,12 +9,12 @@ import torch
 from torch import Tensor
 
 from ..engine.hooks.driver import HookDriver
-from ..engine.machine import distributed
 from ..engine.storage.learner_state import learner_state, load_learner_state
 from ..engine.storage.restoring import require_like
 from ..engine.storage.run_directory import RunDirectory
 from ..engine.work import Numbers, Task, Work
 from ..interventions import Learner
+from ..networks.ranks import average
 from ..registry.errors import Diverged
 from .settings import TrackSettings
 
@@ -113,7 +113,7 @@ class SupervisedWork(Work):
         optimizer.step()
         if hooks.follows_updates:
             hooks.after_update(self.learner)
-        self.mean_loss.add(distributed.mean(total))
+        self.mean_loss.add(average([total])[0])
         return 1
 
     def check(self, closely: bool = False) -> None:

@@ -125,7 +125,7 @@ class MultiHead(nn.Module):
             init_lambda: Rescale the hidden units to this balance at initialisation (see `balance_`). None: do not.
             value_hidden: Widths of the value function's own body, if it has one. None: as the policy's.
             initialization: Orthogonal weights with CleanRL's gains (√2 in the body, 0.01 before actions) and zero
-                biases, or PyTorch's default.
+                biases, or PyTorch's default. CleanRL's IMPALA keeps PyTorch's in its body; here that is orthogonal too.
             normalization: The normalisation of the bodies' layers (see `networks.normalization`).
             members: The number of networks in the stack. 0: no stack.
             encoder: The convolutions that read images (see `parse_encoder`).

@@ -63,7 +63,7 @@ class PPOSettings(GameSettings):
     )
     """Normalisation of linear hidden layers: layer normalisation before activations, or spectral norm of weights."""
     initialization: Literal["orthogonal", "pytorch"] = "orthogonal"
-    """Initial weights: orthogonal with CleanRL's gains, or PyTorch's default."""
+    """Initial weights: orthogonal with CleanRL's gains (in IMPALA too, unlike CleanRL's), or PyTorch's default."""
     adapter: Annotated[int | None, tyro.conf.arg(metavar="INT")] = None
     """Width of each environment's linear input adapter; 0: none (default: 256 in sequences of vectors, else 0)."""
     heads: Annotated[Literal["environment", "one"], tyro.conf.arg(metavar="environment|one")] = "environment"

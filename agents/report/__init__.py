@@ -48,7 +48,7 @@ def _content(data: ComparisonData, scores: AgentScores, videos: "Sequence[Video]
         to_json(data, scores),
         lambda: _plots(data, scores),
         page,
-        scores.verdict,
+        [*scores.verdict, *scores.notes],
         scores.measures,
         overall_shares(data, scores),
         data.runs,

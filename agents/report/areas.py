@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from ...engine.forks import FRESH
 from ...experiments.history.data import ComparisonData, RunData, Segment
 from ...metrics import learning_curve_area, share_of_fresh, share_over_seeds
-from ...reports.tables.cells import MISSING, Form, Interval, Value
+from ...reports.tables.cells import MISSING, Form, Interval, Value, some_of
 from ...reports.tables.differences import variants_of
 from ...reports.tables.statistics import NAN, Spread
 from ...reports.tables.table import Table
@@ -113,7 +113,8 @@ def _sum_by_place(area: Array, places: NDArray[np.intp]) -> Array:
 def _over_seeds(seeds: Sequence[int], of_arm: Array, new: Array, untrained: Array) -> Interval:
     share = share_over_seeds(of_arm, new, untrained)
     own = share_of_fresh(of_arm, new, untrained).reshape(len(seeds), -1).mean(axis=1)
-    return Interval(share.mean, share.low, share.high, Spread(own, seeds).by_seed, Form(decimals=2))
+    some = some_of(share.n, len(seeds))
+    return Interval(share.mean, share.low, share.high, Spread(own, seeds).by_seed, Form(decimals=2), some)
 
 
 def _untrained(run: RunData | None, tasks: Sequence[Segment]) -> Array:
@@ -150,7 +151,7 @@ def share_table(share_of_arm: Mapping[str, ArmShares]) -> Table:
         "(A − A_random) / (A_fresh − A_random), each a mean over seeds. A is the area under the arm’s learning curve "
         "of a task, A_fresh that of an agent that begins with the task, A_random the mean return of the untrained "
         "policy. 1: learns as well as a fresh agent; 0: learns nothing. Only tasks from the first task switch on "
-        f"count. In all: {whole}share of sums over tasks. [ ]: {interval}; [−∞, ∞] if A_fresh is not clearly above "
+        f"count. In all: {whole}share of sums over tasks. [ ]: {interval}; not bounded if A_fresh is not clearly above "
         f"A_random. {MISSING}: unfinished, or A_fresh is below A_random. Under the pointer: the share of each seed "
         "alone, whose mean is another number."
     )

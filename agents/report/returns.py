@@ -66,8 +66,8 @@ def _means_by_task(data: ComparisonData, scores: AgentScores) -> str:
     if len(scores.environments) > 1 or len(data.arms) * len(data.first.tasks) > MOST_SAID:
         return ""
     means = {label: mean(np.stack([*map(areas, runs)]), axis=0) for label, runs in data.arms.items()}
-    words = [f"{label} {', '.join(map(number, row.tolist()))}" for label, row in means.items()]
-    return f"Mean return{' by task' if len(data.first.tasks) > 1 else ''}: {'; '.join(words)}. "
+    words = [f"{label} {', '.join(map(number, row))}" for label, row in means.items() if np.isfinite(row).any()]
+    return f"Mean return{' by task' if len(data.first.tasks) > 1 else ''}: {'; '.join(words)}. " if words else ""
 
 
 def _describe_jump(data: ComparisonData) -> str:

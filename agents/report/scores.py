@@ -45,7 +45,7 @@ class ArmScores:
 
     Attributes:
         seeds: The seeds of the runs.
-        finals: Mean return of the episodes that ended in the last 15 % of a task.
+        finals: Mean return of the episodes that ended in the last 15 % of a task (`final_window_return`).
         evaluations: Mean return of the last evaluation in those 15 %.
         tests: The same with held-out friction.
         gaps: finals − tests, 0 for failures.
@@ -59,7 +59,6 @@ class ArmScores:
         plasticity: The plasticity score, or None if it is undefined (see `score`).
         human: The human-normalised score, or None if it is undefined (see `score`).
         shares: The shares of a fresh agent, if there is one.
-        human_cells: The human-normalised scores that `human` aggregates, (seeds, environments).
     """
 
     seeds: tuple[int, ...]
@@ -77,10 +76,6 @@ class ArmScores:
     plasticity: Score | None = None
     human: Score | None = None
     shares: ArmShares | None = None
-    human_cells: Array = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.human_cells = np.full_like(self.last, np.nan)
 
     @property
     def last(self) -> Array:
@@ -108,6 +103,7 @@ class AgentScores:
 
     Attributes:
         environments: One label for each position in the sequence.
+        places: The positions that have a task after the fork point. The others have no difference between arms.
         cycles: The number of passes through the sequence.
         arms: The scores of each arm, by its label.
         notes: Lines on what is missing.
@@ -118,6 +114,7 @@ class AgentScores:
     """
 
     environments: tuple[str, ...]
+    places: tuple[int, ...]
     cycles: int
     arms: dict[str, ArmScores]
     notes: list[str] = field(default_factory=list)
@@ -148,7 +145,7 @@ class AgentScores:
         meaning = {
             MEAN: "area under the learning curves after the fork point, divided by the number of steps",
             LATER: "area under the learning curves of all tasks but the first, divided by the number of steps",
-            FINAL: f"mean training return in {self.end}",
+            FINAL: f"mean training return in {self.end}, or of the last episode before if none ended there",
         }
         return f"{name.capitalize()}: {meaning[name]}."
 
@@ -160,28 +157,32 @@ def score(data: ComparisonData) -> AgentScores:
     physics explosion" without saying how a run that recovered counts; this is the strict reading, applied per task.
 
     The plasticity score is relative to the runs of the report, so it needs at least two finished runs. Unfinished runs
-    are left out, and so are environments in which no run finished an episode in its final window. If only some runs
-    did not, they count as failures there. `notes` reports all of this.
+    are left out, and so are environments in which all runs return the same. A run that finished no episode in a task is
+    missing there. `notes` reports all of this.
 
     The human-normalised score also uses the last cycle of finished runs, and only exists if every environment is in
     the table of `human_normalized`. It uses the last evaluation in the final 15 % if every finished run has one in
     every environment, else the training returns of those 15 %. All arms use the same source, because the exploring
-    policy scores lower. A run that finished no episode there has no such score, which `notes` reports.
+    policy scores lower.
     """
     labels = position_labels(data.first.tasks)
     cycles = 1 + max(task.cycle for task in data.first.tasks)
     fork = data.fork_step or 0
     arms = {label: _score_arm(runs, (len(runs), cycles, len(labels)), fork) for label, runs in data.arms.items()}
+    places = tuple(dict.fromkeys(task.index % len(labels) for task in data.first.tasks if task.end > fork))
     share_of_arm, notes = shares(data, len(labels))
     for label, share in share_of_arm.items():
         arms[label].shares = share
-    scores = AgentScores(labels, cycles, arms, [*data.notes, *_note_unfinished(data), *_note_exploring(data), *notes])
+    all_notes = [*data.notes, *_note_unfinished(data), *_note_exploring(data), *notes]
+    scores = AgentScores(labels, tuple(sorted(places)), cycles, arms, all_notes)
     scores.measures = _measures(data, scores)
     scores.differences = differences(scores.measures)
     finished = {label: _mask_finished(runs) for label, runs in data.arms.items()}
+    scores.notes += _note_missing(scores, finished)
     _add_plasticity(scores, data, finished)
     _add_human(scores, data, finished)
     scores.old_tasks = read_old_tasks(data, areas)
+    scores.notes += [f"no measures of old tasks: {old.scale.words}" for old in scores.old_tasks if not old.known]
     return scores
 
 
@@ -205,8 +206,8 @@ def _measures(data: ComparisonData, scores: AgentScores) -> list[Measure]:
     measures = []
     for variant, labels in variants_of(data).items():
         points = points_of(data, labels)
-        for i, environment in enumerate(scores.environments):
-            place = environment if len(scores.environments) > 1 else ""
+        for i in scores.places:
+            place = scores.environments[i] if len(scores.environments) > 1 else ""
             for name in names:
                 by_seed = {arm: scores.arms[label].spread(name, i).by_seed for arm, label in labels.items()}
                 full = f"{name} in {place}" if place else name
@@ -230,9 +231,10 @@ def _score_arm(runs: Sequence[RunData], shape: tuple[int, int, int], fork: int) 
         for task in run.tasks:
             cell = seed, task.cycle, task.index % shape[2]
             in_task = run.episodes.tasks == task.index
-            finals[cell] = final_window_return(
-                run.episodes.steps[in_task], run.episodes.returns[in_task], task.start, task.end, TAIL
-            )
+            if run.last_step >= window(task):
+                own = in_task & (run.episodes.steps > min(fork, window(task)) * (fork < task.end))  # none of the trunk
+                steps, returns = run.episodes.steps[own], run.episodes.returns[own]
+                finals[cell] = final_window_return(steps, returns, task.start, task.end, TAIL)
             evaluations[cell] = _last_evaluation(run, "eval/return", task)
             tests[cell] = _last_evaluation(run, "eval/return_friction", task)
             exploded[cell] = task.index in burst or run.episodes.exploded[in_task].any()
@@ -293,33 +295,38 @@ def _mask_finished(runs: Sequence[RunData]) -> NDArray[np.bool_]:
     return np.array([run.last_step >= window(run.tasks[-1]) for run in runs])
 
 
+def _note_missing(scores: AgentScores, finished: Masks) -> list[str]:
+    """Return a note for each finished run that ended no episode in the last task of an environment."""
+    return [
+        f"{label}, seed {arm.seeds[i]}: no episode ended in the last task of {scores.environments[j]}, so its final "
+        "return is missing there"
+        for label, arm in scores.arms.items()
+        for i, j in np.argwhere(np.isnan(arm.last) & finished[label][:, None])
+    ]
+
+
 def _add_plasticity(scores: AgentScores, data: ComparisonData, finished: Masks) -> None:
-    seen = np.stack([np.isfinite(row) for arm in scores.arms.values() for row in arm.last]).any(axis=0)
     if sum(mask.sum() for mask in finished.values()) < 2:
         scores.notes.append("no plasticity score: it is relative to the other runs and needs two finished ones")
         return
-    if not seen.all():
-        missing = ", ".join(np.array(scores.environments)[~seen])
-        scores.notes.append(f"no run finished an episode in the last 15 % of {missing}: the scores leave it out")
-    if not seen.any():
-        return
-    arms = {label: arm for label, arm in scores.arms.items() if finished[label].any()}
     # Such a low return means broken physics, except in games (Skiing: −17,098 with random play).
     games = all(task.env.startswith("ALE/") for task in data.first.tasks)
     floor = -np.inf if games else -500.0
-    finals = np.concatenate([arm.last[finished[label]][:, seen].ravel() for label, arm in arms.items()])
-    if low := int((finals < floor).sum()):
+    finals = {label: _where_finished(arm.last, finished[label]) for label, arm in scores.arms.items()}
+    known = np.concatenate([of_arm[np.isfinite(of_arm)] for of_arm in finals.values()])
+    if low := int((known < floor).sum()):
         scores.notes.append(
-            f"{low} of {finals.size} final returns are below {floor:g} and count as failures (0) in the plasticity "
+            f"{low} of {known.size} final returns are below {floor:g} and count as failures (0) in the plasticity "
             "score: such a return means broken physics in MuJoCo tasks. Where it is normal, compare the returns instead"
         )
-    result = plasticity_score(
-        {label: arm.last[finished[label]][:, seen] for label, arm in arms.items()},
-        {label: arm.exploded[finished[label], -1][:, seen] for label, arm in arms.items()},
-        floor,
-    )
-    for label, arm in arms.items():
-        arm.plasticity = result[label]
+    exploded = {label: arm.exploded[:, -1] & finished[label][:, None] for label, arm in scores.arms.items()}
+    result = plasticity_score(finals, exploded, floor)
+    scaled = np.isfinite(np.concatenate([of_arm.normalized for of_arm in result.values()])).any(axis=0)
+    if not scaled.all():
+        same = ", ".join(np.array(scores.environments)[~scaled])
+        scores.notes.append(f"the plasticity score leaves out {same}: all runs that have a final return have the same")
+    for label, arm in scores.arms.items():
+        arm.plasticity = result[label] if np.isfinite(result[label].iqm) else None
 
 
 def _add_human(scores: AgentScores, data: ComparisonData, finished: Masks) -> None:
@@ -330,20 +337,19 @@ def _add_human(scores: AgentScores, data: ComparisonData, finished: Masks) -> No
     evaluated = all(np.isfinite(arm.evaluations[finished[label], -1]).all() for label, arm in arms)
     scores.human_from = "evaluation" if evaluated else "training"
     for label, arm in arms:
-        returns = arm.evaluations[:, -1] if evaluated else arm.last
-        usable = finished[label] & np.isfinite(returns).all(axis=1)
-        for i in np.flatnonzero(finished[label] & ~usable):
-            scores.notes.append(
-                f"{label}, seed {arm.seeds[i]}: no episode ended in the last 15 %, so no human-normalised score"
-            )
-        if usable.any():
-            arm.human = human_normalized_score(returns[usable], games)
-            arm.human_cells[usable] = arm.human.normalized
+        returns = _where_finished(arm.evaluations[:, -1] if evaluated else arm.last, finished[label])
+        if np.isfinite(returns).any():
+            arm.human = human_normalized_score(returns, games)
+
+
+def _where_finished(returns: Array, finished: NDArray[np.bool_]) -> Array:
+    """Return the returns, (seeds, environments), with NaN for unfinished runs."""
+    return np.where(finished[:, None], returns, np.nan)
 
 
 def interval(score: Score | None) -> tuple[float, float] | None:
-    """Return the 95 % interval (low, high), or None for fewer than two runs."""
-    return (score.low, score.high) if score is not None and len(score.normalized) > 1 else None
+    """Return the 95 % interval (low, high), or None for a single run and for equal ones."""
+    return (score.low, score.high) if score is not None and score.low < score.high else None
 
 
 def _explosions(run: RunData) -> int:

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import numpy as np
+
 from ...engine.storage.strict_json import strict_json
 from ...experiments.history.data import ComparisonData
 from ...reports.tables.differences import differences_json
@@ -21,11 +23,13 @@ def to_json(data: ComparisonData, scores: AgentScores) -> dict[str, Any]:
     `human_normalized_from` ("evaluation" or "training", the returns that were human-normalised, see `scores.score`),
     and `arms`: label →
         `seeds`: the seeds, in the order of every list below;
-        `plasticity_score`, `plasticity_score_interval`: IQM and 95 % interval [low, high] (null with one seed);
+        `plasticity_score`, `plasticity_score_interval`: IQM and 95 % interval [low, high] (null with one seed, and if
+        all are equal);
         `human_normalized`, `human_normalized_interval`: the same for the human-normalised scores, and
-        `human_normalized_per_seed`: (seeds, environments), null for a run that was left out;
+        `human_normalized_per_seed`: (seeds, environments), null for what is missing;
         `final_return`: last cycle's mean training return in the final 15 % of each environment, mean over seeds;
-        `final_return_interval`: 95 % Student-t interval [low, high] for each environment (null with one seed);
+        `final_return_interval`: 95 % Student-t interval [low, high] for each environment (null with one seed, and if
+        all are equal);
         `final_return_per_seed`: (seeds, environments);
         `mean_return_per_seed`: (seeds, environments), mean area under the learning curves after the fork point, and
         `mean_return_after_first_task_per_seed`: the same over the tasks after the first;
@@ -68,7 +72,7 @@ def _arm_json(arm: ArmScores) -> dict[str, Any]:
         "plasticity_score_interval": interval(arm.plasticity),
         "human_normalized": arm.human and arm.human.iqm,
         "human_normalized_interval": interval(arm.human),
-        "human_normalized_per_seed": arm.human_cells,
+        "human_normalized_per_seed": np.full_like(arm.last, np.nan) if arm.human is None else arm.human.normalized,
         "final_return": mean(arm.last, axis=0),
         "final_return_interval": [arm.spread(FINAL, i).interval for i in range(arm.last.shape[1])],
         "final_return_per_seed": arm.last,

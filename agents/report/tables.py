@@ -4,8 +4,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import chain
 
+import numpy as np
+
 from ...metrics import Score, bootstrap_coverage
-from ...reports.tables.cells import MISSING, Form, Heading, Interval, Value
+from ...reports.tables.cells import MISSING, Form, Heading, Interval, Value, is_missing
 from ...reports.tables.differences import difference_tables
 from ...reports.tables.metrics import intervention_columns, intervention_words
 from ...reports.tables.old_tasks import old_tasks_tables
@@ -30,8 +32,8 @@ def summary_table(scores: AgentScores) -> Table:
         "seeds": [len(arm.seeds) for arm in arms],
     }
     for name in _in_summary(scores):
-        for i, env in enumerate(scores.environments):
-            heading = short_name(env) if len(scores.environments) > 1 else name
+        for i in scores.places:
+            heading = short_name(scores.environments[i]) if len(scores.environments) > 1 else name
             columns[heading] = [Interval.of(arm.spread(name, i)) for arm in arms]
     columns[HUMAN] = [score_cell(arm.human, 3) for arm in arms]
     columns[GAP] = [arm.gap_change for arm in arms]
@@ -53,7 +55,8 @@ def _summary_words(scores: AgentScores, table: Table) -> str:
     arms = scores.arms.values()
     places = ", ".join(map(short_name, scores.environments))
     of = f"{places}: {scores.names[0]}. " if len(scores.environments) > 1 else ""
-    meanings = " ".join(map(scores.define, _in_summary(scores)))
+    known = [name for name in _in_summary(scores) if len(scores.environments) > 1 or name in table.header]
+    meanings = " ".join(map(scores.define, known))
     texts = {
         "arm": f"{of}{meanings} {over_seeds(max(len(arm.seeds) for arm in arms))}",
         HUMAN: "Human-normalised score: interquartile mean of (return − random) / (human − random)"
@@ -70,17 +73,21 @@ def _summary_words(scores: AgentScores, table: Table) -> str:
 
 def bootstrap_words(scores: Sequence[Score | None]) -> str:
     """Return a description of the scores' intervals and their coverage, or "" if no score has an interval."""
-    known = [score.normalized.shape for score in scores if score is not None and interval(score)]
+    known = [np.isfinite(score.normalized).sum(axis=0) for score in scores if score is not None and interval(score)]
     if not known:
         return ""
-    runs, environments = min(known)
+    runs, environments = min((int(counts[counts > 1].min()), int((counts > 1).sum())) for counts in known)
     coverage = 100 * bootstrap_coverage(runs, environments)
     return f"95 % stratified bootstrap over seeds, whose coverage with {runs} seeds is about {coverage:.0f} %"
 
 
 def tables(scores: AgentScores) -> list[Table]:
     """Return all tables of the page: the summary, differences between arms, shares of a fresh agent, and old tasks."""
-    share_of_arm = {label: arm.shares for label, arm in scores.arms.items() if arm.shares is not None}
+    share_of_arm = {
+        label: arm.shares
+        for label, arm in scores.arms.items()
+        if arm.shares and not all(map(is_missing, arm.shares.by_task))
+    }
     about = " ".join(map(scores.define, scores.names))
     return [
         summary_table(scores),

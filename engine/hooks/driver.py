@@ -8,6 +8,7 @@ from torch import Tensor
 
 from ...interventions import Every, Hook, Learner, Memory, Moment, UnknownName, When, did_you_mean
 from ...metrics import METRICS, TRAINABILITY, cheap_metrics
+from ...networks.ranks import average, begin_alike, world
 from ...registry import owner_of, schema
 from ..storage.restoring import require_like
 from .calls import calling
@@ -77,6 +78,8 @@ class HookDriver:
         self._check_seeds: Callable[[], object] = lambda: None
         self._recorder = Recorder(extras, self.seeds)
         self._at = {moment: [hook for hook in hooks if hook.intervention.has(moment)] for moment in MOMENTS}
+        for learner in learners.values() if hooks else ():
+            begin_alike(learner)
         for hook in self.hooks:
             named = self._learners_of(hook)
             for learner in [learner for learner in named if hook.concerns(learner)] or named:
@@ -189,7 +192,12 @@ class HookDriver:
         """Apply the hooks that fire on new measurements, `learner/metric` → value.
 
         A name without a learner refers to every learner. For a stack of seeds, there are those of each seed, in turn.
+        In several processes, conditions see the means over these.
         """
+        if world() > 1 and any(isinstance(hook.schedule, When) for hook in self.hooks):
+            device = next(p.device for learner in self.learners.values() for p in learner.module.parameters())
+            means = average([torch.tensor([*of.values()], dtype=torch.float64, device=device) for of in metrics])
+            metrics = tuple(dict(zip(of, mean.tolist(), strict=True)) for of, mean in zip(metrics, means, strict=True))
         self._fire_due(*(Moment(step, step, self.planned, self.start, metrics=own) for own in metrics))
 
     def _call(self, hooks: Sequence[Hook], moment: str, learner: Learner) -> None:

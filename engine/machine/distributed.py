@@ -10,7 +10,6 @@ from contextlib import contextmanager
 
 import torch
 import torch.distributed as dist
-from torch import Tensor
 
 from ...registry.errors import RunError, one_line
 from .torchrun import ADDRESS, PORT, local_rank, require_whole, world
@@ -27,14 +26,6 @@ def wait_for_all() -> None:
     """Wait until all processes have reached this point."""
     if is_joined():
         dist.barrier()
-
-
-def mean(value: Tensor) -> Tensor:
-    """Return the mean of a number over all processes."""
-    if is_joined():
-        dist.all_reduce(value)
-        value /= world()
-    return value
 
 
 @contextmanager

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from ...engine.storage import checkpoint
+from ...engine.storage.names import TRUNK
 from ...engine.storage.run_directory import CHECKPOINTS, require_ended
 from ...engine.storage.versions import describe_mixed
 from ...registry import schema
@@ -35,7 +36,8 @@ def kind_of(path: Path) -> str:
 def load(path: Path) -> ComparisonData:
     """Read a run directory or a comparison directory. In a comparison, every arm in every variant counts as an arm.
 
-    Unfinished runs are read as far as they came. `notes` lists runs that have not started.
+    Unfinished runs are read as far as they came. Until an arm starts, the trunks count as arms. `notes` lists runs that
+    have not started.
 
     Raises:
         ValueError: The directory is neither, or a file in it is damaged.
@@ -65,7 +67,8 @@ def _load_comparison(path: Path) -> ComparisonData:
     variants, points = load_points(plan, configs, load_arm)
     arms = {Point(arm, variants[i]).label: by_seed(runs) for (i, arm), runs in points.items()}
     notes = [note for label, runs in arms.items() for note in missing_seeds(label, plan, runs)] + notes_of_seeds(arms)
-    return ComparisonData(path, require_started(path, arms), fork, notes + notes_of_runs(path, configs))
+    started = require_started(path, arms, (run for folder in trunks.values() for run in load_runs(folder)))
+    return ComparisonData(path, started, fork, notes + notes_of_runs(path, configs))
 
 
 def read_plan(path: Path) -> tuple[Row, dict[Path, Row]]:
@@ -149,11 +152,16 @@ def notes_of_runs(path: Path, configs: Mapping[Path, Row]) -> list[str]:
     )
 
 
-def require_started(path: Path, arms: Mapping[str, list[RunData]]) -> dict[str, list[RunData]]:
-    """Return the arms that have runs. Raises ValueError if there are none."""
-    if not any(arms.values()):
-        raise ValueError(f"{path}: no arm has started yet; expected run directories such as seed-0/<arm>/config.json")
-    return {arm: runs for arm, runs in arms.items() if runs}
+def require_started(
+    path: Path, arms: Mapping[str, list[RunData]], trunks: Iterable[RunData]
+) -> dict[str, list[RunData]]:
+    """Return the arms that have runs, or the trunks as arms if none has. Raises ValueError if no run has started."""
+    started = {arm: runs for arm, runs in arms.items() if runs}
+    for run in () if started else by_seed(trunks):
+        started.setdefault(Point(TRUNK, run.config.get("variant", {})).label, []).append(run)
+    if not started:
+        raise ValueError(f"{path}: no run has started yet; expected run directories such as seed-0/<arm>/config.json")
+    return started
 
 
 def failures(path: Path) -> list[str]:

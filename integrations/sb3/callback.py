@@ -205,7 +205,11 @@ class SuppleCallback(BaseCallback):
         elif not goes_on:
             self._start = self._step = self._seen = start
         self._driver = HookDriver(self.hooks, self.learners, self.events.log, total, self._start)
-        check_hooks(self.hooks, total, start, self.measure_every > 0, begins=not goes_on)
+        check_hooks(
+            # a later call of `learn()` may reach the steps beyond this one
+            [hook for hook in self.hooks if not (hook.schedule and hook.schedule.problem(total))],
+            total, start, self.measure_every > 0, begins=not goes_on,
+        )  # fmt: skip
         if saved is not None:
             self._driver.load_state_dict(saved["hooks"])
             self._saved = None
@@ -277,7 +281,7 @@ class SuppleCallback(BaseCallback):
     def _on_training_end(self) -> None:
         self._between_updates(last=True)
         self.detach()
-        warn_unfired(self.hooks, self.model._total_timesteps)
+        warn_unfired(self.hooks, self._step, self._switches)
 
     def _between_updates(self, last: bool = False) -> None:
         previous, self._step = self._step, self.model.num_timesteps

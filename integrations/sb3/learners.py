@@ -26,6 +26,7 @@ from ...interventions import (
     trace_wiring,
     unit_names,
 )
+from ...networks.forward import unwrap
 from .outputs import ActorCriticOutputs, DeterministicOutputs, SquashedOutputs
 from .recent import LastRollout, Replay, actor_losses, critic_losses, on_policy_losses, preserve, q_losses
 
@@ -171,7 +172,7 @@ def _learner(
 ) -> Learner:
     """part: the path of the learner's network in the model's policy. losses: returns the loss of each row, (n,)."""
     draws = generator(model.seed or 0, "interventions", name)
-    module = model.policy.get_submodule(part)
+    module = unwrap(model.policy)[1].get_submodule(part)
     if any(isinstance(submodule, Injected) for submodule in module.modules()):
         raise ValueError(f"'{name}' already has plasticity injection: use the callback that made it")
     layers, units, wiring, unwired = anatomy(module, paths)

@@ -33,8 +33,10 @@ class HeatMap:
     values: Array
 
 
-def plot_old_tasks(old: OldTasks) -> Plot:
-    """Plot the performance of each arm on each task (across) after each task (down), mean over seeds."""
+def plot_old_tasks(old: OldTasks) -> Plot | None:
+    """Plot the performance of each arm on each task (across) after each task (down), mean over seeds, if known."""
+    if not old.known:
+        return None
     panels = [HeatMap(baseline_name(arm), own.tasks, mean(own.scaled, axis=0)) for arm, own in old.arms.items()]
     seeds = max(len(own.seeds) for own in old.arms.values())
     unit = "in %, " if old.scale.percent else ""

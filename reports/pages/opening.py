@@ -126,23 +126,20 @@ def _count_agreeing(difference: Difference) -> int:
 
 def _other_sentences(compared: Sequence[Difference]) -> list[str]:
     others = (difference for difference in compared if not difference.significant)
-    groups = group_by(others, lambda difference: (difference.baseline, difference.paired.n == 1))
-    return [_chance(group) if single else _no_difference(group) for (_, single), group in groups.items()]
+    groups = group_by(others, lambda difference: (difference.baseline, difference.paired.n == 1, difference.untested))
+    return [_not_significant(group, single, untested) for (_, single, untested), group in groups.items()]
 
 
-def _no_difference(group: Sequence[Difference]) -> str:
-    first, verb = group[0], "does" if len(group) == 1 else "do"
-    needed = join_words([difference.about_seeds_needed for difference in group])
-    arms, baseline = join_words([difference.arm for difference in group]), baseline_name(first.baseline)
-    return f"{arms} {verb} not differ significantly from {baseline} in {first.measure.name} (seeds needed: {needed})."
-
-
-def _chance(group: Sequence[Difference]) -> str:
-    first, verb = group[0], "has" if len(group) == 1 else "have"
-    arms, baseline = join_words([difference.arm for difference in group]), baseline_name(first.baseline)
-    return (
-        f"{arms} {verb} 1 seed in common with {baseline}: any difference in {first.measure.name} may be due to chance."
-    )
+def _not_significant(group: Sequence[Difference], single: bool, untested: str) -> str:
+    arms, baseline = join_words([difference.arm for difference in group]), baseline_name(group[0].baseline)
+    name, one = group[0].measure.name, len(group) == 1
+    if untested:
+        return f"{arms} {'differs' if one else 'differ'} from {baseline} in {name} by {untested}."
+    if single:
+        have = "has" if one else "have"
+        return f"{arms} {have} 1 seed in common with {baseline}: any difference in {name} may be due to chance."
+    needed, do = join_words([difference.about_seeds_needed for difference in group]), "does" if one else "do"
+    return f"{arms} {do} not differ significantly from {baseline} in {name} (seeds needed: {needed})."
 
 
 def _cut_sentences(sentences: list[str]) -> list[str]:

@@ -107,7 +107,9 @@ def _read_comparison(path: Path) -> ReportedStudy:
             notes += missing_seeds(", ".join(filter(None, [group.words, arm])), plan, runs)
         if data.arms:
             groups.append(group)
-    return ReportedStudy(path, str(plan.get("algorithm", "")), groups, require_started(path, by_arm), trunks, notes)
+    arms = require_started(path, by_arm, trunks.values())
+    groups = groups or [Group({}, ComparisonData(path, arms))]
+    return ReportedStudy(path, str(plan.get("algorithm", "")), groups, arms, trunks, notes)
 
 
 def _count_from_start(data: ComparisonData) -> ComparisonData:

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from ...engine.forks import FRESH
 from ...experiments.comparisons.points import Point
 from ...experiments.sweeps.study import Published
-from ...metrics import bootstrap_coverage, bootstrap_interval, iqm, plasticity_score, probability_of_improvement
+from ...metrics import bootstrap_coverage, plasticity_score, probability_of_improvement
+from ...metrics.scores import aggregate
 from .cells import SETTING, Heading, Interval, Label, Number, Value
 from .differences import Measure, group_by
 from .table import Table, variant_text
@@ -97,6 +98,8 @@ def overall_table(family: str, measures: Sequence[Measure], published: Published
     if not matrices:
         return None
     scores = plasticity_score({str(i): matrix for i, matrix in enumerate(matrices)}, floor=-np.inf)
+    if np.isnan([score.iqm for score in scores.values()]).all():
+        return None
     columns: dict[Heading, list[Value]] = {
         "arm": [", ".join(filter(None, [variant_text(point.variant), point.arm])) for point in points],
         "seeds": list(map(len, matrices)),
@@ -163,10 +166,7 @@ def _over_baseline(measure: Measure, arm: str) -> Interval | None:
 
 
 def _iqm(measure: Measure, scores: Array) -> Interval | None:
-    if not scores.size:
-        return None
-    low, high = bootstrap_interval(scores[:, None]) if scores.size > 1 else (None, None)
-    return Interval(iqm(scores), low, high, form=measure.form)
+    return Interval.of_score(aggregate(scores[:, None]), measure.form) if scores.size else None
 
 
 def _with_level(text: str) -> Label:

@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from math import floor, isfinite, isinf, isnan, log10
 from typing import Self
 
+import numpy as np
+
 from ...metrics import Score
 from .statistics import Spread
 
@@ -42,13 +44,10 @@ class Form:
         if low is None or high is None or not isfinite(mean):
             return self.text(mean)
         if isinf(low) or isinf(high):
-            return f"{self.text(mean)} [{self._end(low)}, {self._end(high)}]"
+            return f"{self.text(mean)} (not bounded)"
         if self.decimals is None:
             return estimate(self.scale * mean, (self.scale * low, self.scale * high))
         return f"{self.text(mean)} [{self.text(low)}, {self.text(high)}]"
-
-    def _end(self, end: float) -> str:
-        return self.text(end) if isfinite(end) else f"{'−' if end < 0 else ''}∞"
 
 
 @dataclass(frozen=True)
@@ -104,28 +103,35 @@ class Number:
 
 @dataclass(frozen=True)
 class Interval:
-    """A mean and the ends of its interval, which are None if there is none. `by_seed` is shown under the pointer."""
+    """A mean and the ends of its interval, which are None if there is none.
+
+    `by_seed` is shown under the pointer. `seeds` says of how many seeds the mean is, if some are missing.
+    """
 
     mean: float
     low: float | None = None
     high: float | None = None
     by_seed: Mapping[int, float] = field(default_factory=dict)
     form: Form = PLAIN
+    seeds: str = ""
 
     @classmethod
     def of(cls, spread: Spread, form: Form = PLAIN) -> Self:
         """Return the mean over seeds with Student's 95 % interval."""
         low, high = spread.interval or (None, None)
-        return cls(spread.mean, low, high, spread.by_seed, form)
+        return cls(spread.mean, low, high, spread.by_seed, form, some_of(spread.known.size, len(spread.values)))
 
     @classmethod
     def of_score(cls, score: Score, form: Form = PLAIN) -> Self:
-        """Return an interquartile mean with its bootstrap interval, which a single run does not have."""
-        low, high = (score.low, score.high) if len(score.normalized) > 1 else (None, None)
-        return cls(score.iqm, low, high, form=form)
+        """Return an interquartile mean with its bootstrap interval, which a single run and equal ones do not have."""
+        low, high = (score.low, score.high) if score.low < score.high else (None, None)
+        known = np.isfinite(score.normalized).sum(axis=0).tolist()
+        return cls(
+            score.iqm, low, high, form=form, seeds=some_of(min(filter(None, known), default=0), len(score.normalized))
+        )
 
     def __str__(self) -> str:
-        return self.form.interval(self.mean, self.low, self.high)
+        return self.form.interval(self.mean, self.low, self.high) + self.seeds
 
     def parts(self) -> dict[str, Scalar]:
         ends: dict[str, Scalar] = {} if self.low is None else {" low": self.low, " high": self.high}
@@ -210,6 +216,11 @@ def hover(value: Value) -> str:
     return ", ".join(f"seed {seed}: {number(value.form.scale * x, 4)}" for seed, x in value.by_seed.items())
 
 
+def some_of(known: int, seeds: int) -> str:
+    """Return ` (2 of 3 seeds)`, or "" if all have a number, or none."""
+    return f" ({known} of {seeds} seeds)" if 0 < known < seeds else ""
+
+
 def is_missing(value: Value) -> bool:
     return show(value) in (MISSING, "")
 
@@ -227,7 +238,7 @@ def estimate(mean: float, ends: tuple[float, float]) -> str:
     """Return a mean and its interval as text, `112 [85, 139]`, rounded to two digits of the interval's half width."""
     low, high = ends
     half, largest = (high - low) / 2, max(abs(low), abs(high))
-    if half == 0 or not 1e-3 <= largest < 1e7:
+    if half <= 1e-6 * largest or not 1e-3 <= largest < 1e7:
         return f"{number(mean)} [{number(low)}, {number(high)}]"
     digits = min(6, max(0, 1 - floor(log10(half))))
     mean, low, high = (round(value, digits) + 0.0 for value in (mean, low, high))  # no −0

@@ -11,7 +11,7 @@ from ...engine.forks import FRESH, NONE
 from ...experiments.comparisons.points import Point
 from ...experiments.history.data import ComparisonData
 from ...metrics import PairedDifference, holm, paired_difference
-from .cells import P_VALUE, PLAIN, AtMost, BySeed, Form, Heading, Interval, Label, Number, Value, percent
+from .cells import P_VALUE, PLAIN, AtMost, BySeed, Form, Heading, Interval, Label, Number, Value, percent, some_of
 from .statistics import Spread
 from .table import Table, variant_text
 
@@ -24,10 +24,14 @@ ABOUT = (
     "Each arm minus {baseline}, paired by seed, which removes the variation that arms with the same seed share. [ ]: "
     "95 % Student-t interval of the mean. p (Holm): paired t test, corrected over the arms of a measure. "
     "{signs}Seeds needed: for such a p in 8 of 10 experiments, if the true difference and deviation are those seen "
-    "here. From few seeds, this is a rough number."
+    "here. From few seeds, this is a rough number. A difference that is the same in every seed has no interval and no "
+    "t test."
 )
 SIGNS = "p (signs): exact sign-flip test, not corrected. "
-SINGLE = "Each arm minus {baseline}. 1 seed: no interval and no test, so a difference may be due to chance."
+SINGLE = (
+    "Each arm minus {baseline}. 1 seed: no interval and no test, so a difference may be due to chance. The same holds "
+    "for a difference that is the same in every seed."
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,6 +81,11 @@ class Measure:
         return 100.0 if self.percent else 1.0
 
     @property
+    def unit(self) -> str:
+        """What follows differences in sentences."""
+        return " percentage points" if self.percent else ""
+
+    @property
     def form(self) -> Form:
         """The form in which the numbers are shown."""
         return Form(scale=self.scale) if self.percent else PLAIN
@@ -104,7 +113,7 @@ class Difference:
     """The difference between one arm and a baseline in one measure, for the seeds that both have.
 
     `p_holm` is the p-value of the t test, corrected over all arms that are compared with this baseline in this measure;
-    None with one seed.
+    None without a test.
     """
 
     measure: Measure
@@ -122,7 +131,17 @@ class Difference:
     @property
     def interval(self) -> Interval:
         """The mean and its interval, shown as `112 [85, 139]`, in % if the measure is a share."""
-        return Interval(self.paired.mean, self.paired.low, self.paired.high, self.by_seed, self.measure.form)
+        planned = len(self.measure.arms[self.arm].keys() | self.measure.arms[self.baseline].keys())
+        ends, seeds = (self.paired.low, self.paired.high), some_of(self.paired.n, planned)
+        return Interval(self.paired.mean, *ends, self.by_seed, self.measure.form, seeds)
+
+    @property
+    def untested(self) -> str:
+        """Why nothing can be concluded from several seeds without a test, in words; "" for other differences."""
+        if self.paired.n < 2 or self.p_holm is not None:
+            return ""
+        why = ": too few seeds, or too coarse numbers, to conclude" if self.paired.mean else ""
+        return f"{replace(self.interval, seeds='')}{self.measure.unit} in every seed{why}"
 
     @property
     def seeds_needed(self) -> Number | None:
@@ -205,9 +224,12 @@ def _compare(measure: Measure, pairs: Sequence[tuple[str, str]]) -> list[Differe
             compared.append(
                 Difference(measure, arm, baseline, by_seed, paired_difference(values, zeros, comparisons=len(pairs)))
             )
-    p_values = {i: difference.paired.p_t for i, difference in enumerate(compared) if difference.paired.p_t is not None}
-    corrected = dict(zip(p_values, holm(list(p_values.values())).tolist(), strict=True))
-    return [replace(difference, p_holm=corrected.get(i)) for i, difference in enumerate(compared)]
+    p_values = [difference.paired.p_t for difference in compared]
+    corrected = holm([1.0 if p is None else p for p in p_values]).tolist()
+    return [
+        replace(difference, p_holm=None if p is None else of_family)
+        for difference, p, of_family in zip(compared, p_values, corrected, strict=True)
+    ]
 
 
 def difference_tables(compared: Sequence[Difference], about: str = "") -> list[Table]:
@@ -252,16 +274,19 @@ def _sentence(group: Sequence[Difference]) -> str:
         return f"{who}any difference may be due to chance."
     significant = [
         f"{difference.measure.name} is {'higher' if difference.paired.mean > 0 else 'lower'}: {difference.interval}"
-        f"{' percentage points' if difference.measure.percent else ''} (p {_p_text(difference.p_holm)} after Holm)"
+        f"{difference.measure.unit} (p {_p_text(difference.p_holm)} after Holm)"
         for difference in group
         if difference.significant
     ]
     names = [
         f"{difference.measure.name} ({difference.about_seeds_needed} seeds needed)"
         for difference in group
-        if not difference.significant and difference.paired.n > 1
+        if not difference.significant and difference.p_holm is not None
     ]
     others = [f"no significant difference in {', '.join(names)}"] if names else []
+    others += [
+        f"{difference.measure.name} differs by {difference.untested}" for difference in group if difference.untested
+    ]
     return f"{who}{'; '.join([*significant, *others])}."
 
 
@@ -271,7 +296,7 @@ def differences_json(compared: Sequence[Difference]) -> dict[str, Any]:
     Keys: `differences`, a list with `measure`, `variant` (as text; "" if nothing varies), `arm`, `baseline`, `seeds`,
     `per_seed` (arm − baseline; shares are not in %), `mean`, `interval` (Student's, 95 %), `p_t`, `p_holm`,
     `p_sign_flip` (null below six seeds) and `seeds_needed` (null above 10,000). With one seed, all numbers after `mean`
-    are null. `verdict`: sentences.
+    are null, and so are all but `p_sign_flip` if the difference is the same in every seed. `verdict`: sentences.
     """
     rows = [
         {

@@ -107,6 +107,11 @@ class OldTasks:
     scale: Scale
     arms: Mapping[str, ArmTasks]
 
+    @property
+    def known(self) -> bool:
+        """Whether there is any performance on this scale."""
+        return any(np.isfinite(own.scaled).any() for own in self.arms.values())
+
 
 def read_old_tasks(data: ComparisonData, areas: Areas | None = None) -> list[OldTasks]:
     """Return what became of old tasks in each variant in which a run was evaluated on one.
@@ -179,8 +184,8 @@ def _scale(random: Array, measured: Mapping[str, Array]) -> Scale:
 
 
 def old_tasks_tables(found: Sequence[OldTasks]) -> list[Table]:
-    """Return a table of all measures, with one row per arm and variant, or [] if no old tasks were evaluated."""
-    if not found:
+    """Return a table of all measures, with one row per arm and variant, or [] if there is none."""
+    if not any(old.known for old in found):
         return []
     rows = [(old, arm, of_arm) for old in found for arm, of_arm in old.arms.items()]
     columns: dict[Heading, list[Value]] = {
@@ -217,8 +222,12 @@ def sentences(found: Iterable[OldTasks], sure: bool = False) -> list[str]:
                 prefix = f"{old.variant}: " if old.variant else ""
                 learns, forgets, keeps = (_clause(each, old.scale.form) for each in all_three)
                 clauses = f"{learns}, {forgets} and {keeps}"
+                single = any(each.paired.n == 1 for each in all_three)
+                same = any(each.untested and each.paired.mean for each in all_three)
                 chance = (
-                    "" if all(each.paired.n > 1 for each in all_three) else "; with 1 seed, this may be due to chance"
+                    "; with 1 seed, this may be due to chance"
+                    if single
+                    else "; a difference without an interval is the same in every seed, and is not tested" * same
                 )
                 said.append(f"{prefix}{arm} {clauses}{chance}.")
     return said
@@ -229,8 +238,7 @@ def _clause(difference: Difference, form: Form) -> str:
     middle = difference.paired.mean
     unknown = middle == 0 or (difference.paired.n > 1 and not difference.significant)
     words = SAID[difference.measure.name][2 if unknown else middle < 0].format(baseline_name(difference.baseline))
-    unit = " percentage points" if difference.measure.percent else ""
-    return f"{words} ({'+' * (middle > 0)}{replace(difference.interval, form=form)}{unit})"
+    return f"{words} ({'+' * (middle > 0)}{replace(difference.interval, form=form)}{difference.measure.unit})"
 
 
 def old_tasks_json(found: Iterable[OldTasks], label: str) -> dict[str, Any]:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from rich.table import Table as RichTable
 
 Columns = Mapping[Heading, Sequence[Value]]  # heading → cells
-NAME, WORD = 24, 12  # characters; longer names of rows, and longer words, may be broken in a narrow terminal
+NAME = 32  # characters; a longer word may be broken in a narrow terminal
 
 
 @dataclass(frozen=True)
@@ -112,8 +112,7 @@ def _widths(columns: Sequence[Sequence[str]], available: int) -> list[int]:
 
 def _least_widths(columns: Sequence[Sequence[str]]) -> list[int]:
     """Return the widths below which words are broken that should not be."""
-    words = [max(map(len, " ".join(texts).split()), default=1) for texts in columns]
-    return [min(words[0], NAME), *(min(length, WORD) for length in words[1:])]
+    return [min(max(map(len, " ".join(texts).split()), default=1), NAME) for texts in columns]
 
 
 def join_words(words: Sequence[str]) -> str:

@@ -37,14 +37,14 @@ class Text(torch.utils.data.Dataset):
         return {"input_ids": ids, "labels": ids}
 
 
-def trainer(folder: Path, *callbacks: Any, of: Any = None, **more: Any) -> Any:
+def trainer(folder: Path, *callbacks: Any, of: Any = None, kind: Any = hf.Trainer, own: Any = None, **more: Any) -> Any:
     arguments = {
         "max_steps": 8, "per_device_train_batch_size": 4, "learning_rate": 1e-2, "save_steps": 4, "report_to": [],
         "use_cpu": True, "disable_tqdm": True, "logging_steps": 1000, "save_strategy": "steps", "seed": 3,
         "lr_scheduler_type": "constant",
     }  # fmt: skip
-    own = hf.TrainingArguments(output_dir=str(folder), **arguments | more)
-    return hf.Trainer(of or model(), own, train_dataset=Text(), callbacks=list(callbacks))
+    of, settings = of or model(), hf.TrainingArguments(output_dir=str(folder), **arguments | more)
+    return kind(of, settings, train_dataset=Text(), callbacks=list(callbacks), compute_loss_func=own)
 
 
 def weights(of: Any) -> dict[str, Tensor]:
@@ -96,7 +96,7 @@ def test_hooks_that_never_fired_are_told_when_training_ends(tmp_path: Path) -> N
         trainer(tmp_path, callback, max_steps=2).train()
     assert [text for each in told if "not fired" in (text := str(each.message))] == [
         "fire@when:srank<0.0 has not fired: its condition was never met",
-        "fire@task has not fired: new_task() announced 0 task switches",
+        "fire@task has not fired: the run has 0 task switches",
     ]
 
 
@@ -131,11 +131,12 @@ def test_a_training_that_goes_on_from_the_trainers_checkpoint_is_the_same(tmp_pa
 
     whole, events = train(tmp_path / "whole")
     whole.train()
-    again, later = train(tmp_path / "whole")
-    again.train(resume_from_checkpoint=str(tmp_path / "whole/checkpoint-4"))
+    (tmp_path / "whole/checkpoint-4").rename(tmp_path / "moved")
+    again, later = train(tmp_path / "again")
+    again.train(resume_from_checkpoint=str(tmp_path / "moved"))
     assert_same(weights(again), weights(whole))
-    assert [e["step"] for e in events.events] == [3, 6, 6]
-    assert [e["step"] for e in later.events] == [6, 6]
+    assert [e["step"] for e in events.events] == [3, 5, 6]
+    assert [e["step"] for e in later.events] == [5, 6]
     rows = [
         [row for row in each.state.log_history if row["step"] == 8 and "supple/model/weight_norm" in row]
         for each in (whole, again)
@@ -165,23 +166,49 @@ def test_another_model_is_looked_at_by_a_learner_of_its_own(tmp_path: Path) -> N
     assert [e["learner"] for e in callback.events] == ["net"]
 
 
+class Boxes(hf.Trainer):
+    """A Trainer that has the labels as a list of dictionaries, as in detection, and its own loss."""
+
+    def _prepare_inputs(self, inputs: Any) -> Any:
+        inputs["labels"] = [{"ids": row} for row in inputs["labels"]]
+        return inputs
+
+    def compute_loss(self, model: Any, inputs: Any, return_outputs: bool = False, **more: Any) -> Any:
+        wanted = torch.stack([label["ids"] for label in inputs.pop("labels")])
+        return 3 * nn.functional.cross_entropy(model(**inputs).logits.flatten(0, 1), wanted.flatten())
+
+
 @pytest.mark.parametrize(
-    ("hooks", "more", "message"),
+    "more",
     [
-        (["fier@0.5"], {}, "did you mean 'fire'"),
-        (["fire@0.5", "fire@0.5"], {}, "is given twice"),
-        (["fire@9"], {}, "never fires: the run has 8 steps"),
-        (["muon@0.5"], {}, "muon@0.5 replaces parts of the network or its optimizer"),
-        (["redo@0.5"], {}, "redo@0.5"),
-        (["q/fire@0.5"], {}, "unknown learner 'q'"),
-        (["fire@when:srank<2"], {"measure_every": 0}, "measure_every is 0"),
+        {},
+        {"label_smoothing_factor": 0.2},
+        {"own": lambda outputs, *_, **__: outputs.logits.exp().mean()},
+        {"kind": Boxes},
     ],
+    ids=["model", "smoothed", "function", "trainer"],
 )
-def test_what_cannot_work_is_refused_in_one_line_before_training(
-    tmp_path: Path, hooks: list[str], more: dict[str, int], message: str
+def test_the_loss_that_is_measured_is_the_trainers_own(tmp_path: Path, more: dict[str, Any]) -> None:
+    found = trainer(tmp_path, callback := SuppleCallback(measure_every=1), max_steps=1, learning_rate=0.0, **more)
+    told = found.train().training_loss
+    assert float(callback.learner.loss()) == pytest.approx(told)
+    assert found.state.log_history[0]["supple/model/gradient_norm"] > 0
+    assert found.compute_loss.__func__ is type(found).compute_loss
+
+
+def begin(self: Any) -> None:
+    self.callback_handler.on_train_begin(self.args, self.state, self.control)
+
+
+@pytest.mark.parametrize("what", ["mixed_precision=fp16", "distributed_type=FSDP", "distributed_type=DEEPSPEED"])
+def test_what_accelerates_environment_switches_on_is_asked_and_refused(
+    tmp_path: Path, what: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with pytest.raises(ValueError, match=message) as refusal:
-        trainer(tmp_path, SuppleCallback(hooks, **more)).train()
+    found, (name, value) = trainer(tmp_path, SuppleCallback()), what.split("=")
+    kinds = pytest.importorskip("accelerate.utils").DistributedType
+    monkeypatch.setattr(type(found.accelerator), name, getattr(kinds, value, value))
+    with pytest.raises(ValueError, match=value) as refusal:
+        begin(found)
     assert "\n" not in str(refusal.value)
 
 

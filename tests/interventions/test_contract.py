@@ -197,10 +197,18 @@ def test_uniform_makes_followers_the_online_network_buffers_included():
     torch.manual_seed(0)
     module = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 2))
     target = copy.deepcopy(module)
-    learner = learner_for(module, torch.optim.SGD(module.parameters(), lr=0.1), followers=(target,))
+    parameters = nn.Module()  # as TorchRL's target parameters
+    for name, value in module.state_dict().items():
+        parameters.register_buffer(f"module_0_{name}".replace(".", "_"), value.clone())
+    learner = learner_for(module, torch.optim.SGD(module.parameters(), lr=0.1), followers=(target, parameters))
     train(learner, 4)
     make("fire").apply(learner)
     assert same(dict(target.state_dict()), dict(module.state_dict()))
+    assert all(map(torch.equal, parameters.buffers(), module.state_dict().values()))
+    with pytest.raises(ValueError, match="which follows 'model', has no '2'"):
+        make("swap", activation="tanh").attach(learner)
+    with pytest.raises(ValueError, match="a Linear cannot follow a Sequential"):
+        learner_for(module, followers=(module[0],))
 
 
 def test_uniform_leaves_the_temperature_alone():
@@ -214,7 +222,7 @@ def test_uniform_leaves_the_temperature_alone():
 
 def test_parameters_without_optimizer_state_and_learners_without_optimizer_are_accepted():
     module = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))
-    optimizer = torch.optim.Adam(module[0].parameters())
+    optimizer = torch.optim.Adam(module.parameters())
     assert make("fire").apply(learner_for(module, optimizer)) == ["0.weight", "2.weight"]
     assert not optimizer.state
     assert make("fire").apply(learner_for(module)) == ["0.weight", "2.weight"]

@@ -120,7 +120,7 @@ WHOLE: dict[str, Make] = {
     "AdamW, clipped": Clipped,
     "Adafactor": lambda p: optim.Adafactor(p),
     "Adafactor of transformers": hugging_face_adafactor,
-    "Muon": lambda p: optim.Muon(p[:1], RATE),
+    "Muon": lambda p: optim.Muon([q for q in p if q.requires_grad_(q.ndim == 2).requires_grad], RATE),
     "muon": lambda p: MuonWithAdam(optim.NAdam(p, RATE), {p[0]: False}),
 }
 

@@ -74,11 +74,12 @@ def test_toward_zero_shrinks_and_needs_no_initial_values():
         torch.testing.assert_close(parameter.detach(), 0.75 * before[name])
 
 
-def test_initial_may_be_a_module():
+@pytest.mark.parametrize("wrap", [nn.Sequential.train, torch.compile, nn.DataParallel])
+def test_initial_may_be_a_module_and_without_the_names_of_wrappers(wrap):
     module, initial = build_trained()
     other = copy.deepcopy(module)
     other.load_state_dict(initial)
-    shrink_perturb_(module, other, lam=1.0)
+    shrink_perturb_(wrap(module), other, lam=1.0)
     assert equal(snapshot(module), initial)
 
 

@@ -39,9 +39,10 @@ def test_ties_count_half_and_what_is_no_score_is_left_out() -> None:
     assert probability_of_improvement(X, X).mean == pytest.approx(0.5)
 
 
-def test_a_single_run_has_no_interval() -> None:
+def test_a_single_run_and_runs_that_are_all_better_have_no_interval() -> None:
     result = probability_of_improvement([[1.0, 2.0]], [[0.0, 3.0]])
     assert (result.mean, result.low, result.high) == (0.5, None, None)
+    assert probability_of_improvement([[2.0], [3.0]], [[0.0], [1.0]]).low is None
 
 
 def test_a_profile_is_the_share_of_scores_above_each_threshold(library: Any) -> None:

@@ -58,7 +58,7 @@ def test_scores_do_not_depend_on_an_environments_units() -> None:
         np.testing.assert_allclose(plain[name].normalized, changed[name].normalized, atol=1e-12)
 
 
-@pytest.mark.parametrize("value", [-501.0, -1e6, math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize("value", [-501.0, -1e6, math.inf, -math.inf])
 def test_failures_score_zero_and_leave_the_bounds_alone(value: float) -> None:
     healthy = draw(6, 2)
     failing = np.vstack([healthy, [[value, 100.0]]])
@@ -79,14 +79,30 @@ def test_exploded_runs_score_zero_however_high_their_return() -> None:
 
 
 def test_the_floor_can_be_moved() -> None:
-    returns = {"a": np.array([[-900.0], [-700.0], [-100.0]])}
+    returns = {"a": np.array([[-900.0], [-700.0], [-200.0], [-100.0]])}
     assert plasticity_score(returns, reps=10)["a"].normalized[:2].max() == 0
     assert plasticity_score(returns, floor=-1000, reps=10)["a"].normalized[1, 0] > 0
 
 
-def test_an_environment_without_spread_or_survivors_scores_zero() -> None:
-    assert plasticity_score({"a": np.full((3, 2), 7.0)}, reps=10)["a"].iqm == 0
-    assert plasticity_score({"a": np.full((3, 2), -1e9)}, reps=10)["a"].iqm == 0
+@pytest.mark.parametrize("column", [[7.0, 7.0, 7.0], [0.3, 0.1 + 0.2, -1e9], [-1e9, -1e9, math.inf]])
+def test_an_environment_without_spread_has_no_score(column: list[float]) -> None:
+    score = plasticity_score({"a": np.array(column)[:, None]}, reps=10)["a"]
+    assert np.isnan([score.iqm, score.low, score.high, *score.normalized.ravel()]).all()
+    beside = plasticity_score({"a": np.column_stack([column, [1.0, 2.0, 3.0]])}, reps=10)["a"]
+    alone = plasticity_score({"a": [[1.0], [2.0], [3.0]]}, reps=10)["a"]
+    assert beside.iqm == alone.iqm
+
+
+def test_a_missing_run_is_left_out_and_does_not_count_as_zero() -> None:
+    returns = {"a": draw(5, 2, 1), "b": draw(5, 2, 2)}
+    returns["a"][1, 0] = math.nan
+    score = plasticity_score(returns)["a"]
+    assert np.isnan(score.normalized).sum() == 1
+    assert score.iqm == iqm(score.normalized[~np.isnan(score.normalized)])
+    assert 0 < score.low < score.iqm < score.high
+
+
+def test_bounds_that_coincide_have_scores_at_the_limits() -> None:
     outlier = np.r_[np.full(60, 7.0), 8.0][:, None]  # both percentiles are 7
     scores = plasticity_score({"a": outlier}, reps=10)["a"].normalized
     assert scores.ravel().tolist() == [0.0] * 60 + [1.0]
@@ -171,12 +187,10 @@ def test_final_window_takes_the_last_fifteen_percent_of_a_task() -> None:
     assert final_window_return(steps, returns, 1_000, 2_000, fraction=1.0) == 4.5  # step 1000: the task before
 
 
-def test_final_window_without_episodes_is_nan_and_then_a_failure() -> None:
-    missing = final_window_return([10, 20], [1.0, 2.0], start=0, end=1000)
-    assert math.isnan(missing)
+def test_final_window_reaches_back_to_an_episode_of_its_task() -> None:
+    assert final_window_return([10, 20, 20], [1.0, 2.0, 4.0], start=0, end=1000) == 3.0
+    assert math.isnan(final_window_return([10, 20, 1001], [1.0, 2.0, 4.0], start=20, end=1000))
     assert math.isnan(final_window_return([], [], start=0, end=1000))
-    scores = plasticity_score({"a": [[missing], [1.0], [2.0]]}, reps=10)["a"].normalized
-    assert scores[0, 0] == 0
 
 
 @pytest.mark.parametrize(

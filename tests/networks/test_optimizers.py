@@ -81,14 +81,14 @@ def test_an_optimizer_of_another_network_is_refused_when_the_learner_is_made() -
             learner_for(ours, nothing)  # type: ignore[arg-type]
 
 
-def test_one_that_holds_more_or_less_than_the_network_is_accepted_in_silence() -> None:
+def test_one_that_holds_more_than_the_network_or_less_if_the_rest_is_frozen_is_accepted_in_silence() -> None:
     actor, critic = network(), network()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         both = torch.optim.Adam([*critic.parameters(), *actor.parameters()])
         assert learner_for(actor, both).optimizer is both
-        learner_for(actor, torch.optim.Adam(actor[2].parameters()))  # the head alone
         actor[0].requires_grad_(False)
+        learner_for(actor, torch.optim.Adam(actor[2].parameters()))  # the head alone
         learner_for(actor, torch.optim.Adam([*critic.parameters(), *actor[2].parameters()]))
         learner_for(actor, torch.optim.Adam(actor.parameters()))
         learner_for(actor.to(torch.float64), torch.optim.Adam(actor.parameters()))
@@ -96,11 +96,13 @@ def test_one_that_holds_more_or_less_than_the_network_is_accepted_in_silence() -
         assert learner_for(actor).optimizer is None
 
 
-def test_a_layer_replaced_after_the_optimizer_was_made_is_named() -> None:
+def test_a_layer_that_another_optimizer_trains_or_that_was_replaced_later_is_named() -> None:
     module = network()
+    with pytest.warns(UserWarning, match="not hold '2.weight' and 1 more: .* state of another"):
+        learner_for(module, torch.optim.Adam(module[0].parameters()))
     optimizer = torch.optim.Adam(module.parameters())
     module[2] = nn.Linear(8, 3)
-    with pytest.warns(UserWarning, match="but not '2.weight' and 1 more, so it does not train them") as caught:
+    with pytest.warns(UserWarning, match="not hold '2.weight' and 1 more") as caught:
         learner_for(module, optimizer)
     assert len(caught) == 1
     module[0] = nn.Linear(4, 8)  # now all are others

@@ -226,7 +226,7 @@ def test_the_report_of_a_sweep_counts_its_runs_and_links_each_study(
     write_json(file_of_sweep, sweep | {"published": {"lin": beside}})
     dispatch(["report", str(tmp_path / "out")])
     said = capsys.readouterr()
-    assert "not-begun: no arm has started yet" in said.err
+    assert "not-begun: no run has started yet" in said.err
     page = (tmp_path / "out/report/index.html").read_text()
     assert re.findall(r'href="\.\./(.*?)/report/index.html"', page) == ["lin"]
     assert (tmp_path / "out/lin/report/index.html").is_file()

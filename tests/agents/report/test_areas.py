@@ -93,6 +93,14 @@ def test_tasks_before_the_fork_have_no_share(tmp_path):
     assert [task.index for task in arms["none"].shares.tasks] == [2, 3]
 
 
+def test_an_environment_that_ended_before_the_fork_is_not_compared(tmp_path):
+    scores = score(load(compare(tmp_path / "c", ("none", "fire@task"), envs=("A", "B"), tasks=2, fork=LENGTH)))
+    assert {measure.place for measure in scores.measures} == {"B"}
+    summary, difference = tables(scores)
+    assert "A" not in summary.header
+    assert not any("in A" in str(cell) for row in difference.rows for cell in row)
+
+
 def test_a_fresh_arm_without_untrained_returns_is_noted(tmp_path):
     path = compare(tmp_path / "c", untrained=False)
     page = build_report(path).html.read_text()

@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 from rich.console import Console
 
+from supple.agents.presets import FINAL
 from supple.agents.report import score
+from supple.agents.report.tables import tables
 from supple.engine.storage.signed_json import write_json
 from supple.metrics import human_normalized, iqm
 from supple.reports import build_report, load, summary_table
@@ -154,7 +156,7 @@ def test_without_an_evaluation_the_training_returns_are_normalized(tmp_path):
     assert scores.human_from == "training"
     for arm in scores.arms.values():
         expected = [human_normalized(GAME, value) for value in arm.last[:, 0]]
-        np.testing.assert_allclose(arm.human_cells[:, 0], expected)
+        np.testing.assert_allclose(arm.human.normalized[:, 0], expected)
 
 
 def test_one_run_without_its_last_evaluation_turns_all_arms_to_training_returns(tmp_path):
@@ -165,7 +167,7 @@ def test_one_run_without_its_last_evaluation_turns_all_arms_to_training_returns(
     scores = score(load(folder))
     assert scores.human_from == "training"
     np.testing.assert_allclose(
-        scores.arms["none"].human_cells[0, 0], human_normalized(GAME, scores.arms["none"].last[0, 0])
+        scores.arms["none"].human.normalized[0, 0], human_normalized(GAME, scores.arms["none"].last[0, 0])
     )
 
 
@@ -174,18 +176,24 @@ def test_unfinished_run_has_no_human_normalized_score(tmp_path):
     write_run(folder / "seed-1" / "fire", arm="fire", seed=1, start=FORK, stop=FORK + 80_000)
     fire = score(load(folder)).arms["fire"]
     assert fire.human is not None
-    assert fire.human.normalized.shape == (1, 1)
-    assert np.isfinite(fire.human_cells).ravel().tolist() == [True, False]
+    assert np.isfinite(fire.human.normalized).ravel().tolist() == [True, False]
 
 
-def test_run_that_finished_no_episode_at_the_end_is_left_out_with_a_note(tmp_path):
-    folder = write_comparison(tmp_path / "c", seeds=(0, 1), evaluations=False)
+@pytest.mark.parametrize("kept", [0, 1])
+def test_a_run_with_longer_episodes_than_the_final_window_has_its_last_one_or_is_missing(tmp_path, kept):
+    folder = write_comparison(tmp_path / "c", evaluations=False)
     file = folder / "seed-1" / "fire" / "episodes.jsonl"
-    write_lines(file, [row for row in map(json.loads, file.read_text().splitlines()) if row["step"] < 0.8 * TOTAL])
+    rows = [json.loads(line) for line in file.read_text().splitlines()][:kept]
+    write_lines(file, rows)
     scores = score(load(folder))
-    assert any("fire, seed 1: no episode ended" in note for note in scores.notes)
-    assert scores.arms["fire"].human.normalized.shape == (1, 1)
-    assert scores.arms["none"].human.normalized.shape == (2, 1)
+    fire = scores.arms["fire"]
+    assert fire.last[1, 0] == pytest.approx(rows[0]["return"] if kept else np.nan, nan_ok=True)
+    assert any("fire, seed 1: no episode ended" in note for note in scores.notes) == (not kept)
+    for score_of_arm in (fire.human, fire.plasticity):
+        assert np.isfinite(score_of_arm.normalized[:, 0]).tolist() == [True, bool(kept), True]
+    summary, difference, *_ = tables(scores)
+    texts = [*summary.texts[2], *(text for row in difference.texts if row[1] == FINAL for text in row)]
+    assert sum("(2 of 3 seeds)" in text for text in texts) == (0 if kept else 5)
 
 
 def test_game_outside_the_table_has_no_human_normalized_score(tmp_path):

@@ -157,8 +157,21 @@ def test_unknown_kind_of_runs_is_refused_with_those_that_there_are(tmp_path, kin
 
 
 def test_comparison_without_a_run_is_refused(tmp_path):
-    with pytest.raises(ValueError, match="no arm has started"):
+    with pytest.raises(ValueError, match="no run has started"):
         load(write_comparison(tmp_path / "c", ["none"], [0]))
+
+
+@pytest.mark.slow
+def test_until_an_arm_starts_the_report_is_of_the_trunks_with_the_reason(tmp_path):
+    folder = write_comparison(tmp_path / "c", ["none", "fire"], [0, 1])
+    for seed in (0, 1):
+        trunk = write_run(folder / f"seed-{seed}" / "trunk", [episode(50, 1.0)], seed=seed)
+    write_json(trunk / "outcome.json", {"outcome": "failed", "reason": "the spring broke"})
+    assert {arm: len(runs) for arm, runs in load(folder).arms.items()} == {"trunk": 2}
+    page = build_report(folder).html.read_text()
+    assert "seed-1/trunk failed: the spring broke" in page
+    assert "fire: no run yet for seed 0, 1" in page
+    assert "–, –" not in page
 
 
 @pytest.mark.parametrize(

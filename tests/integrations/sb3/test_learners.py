@@ -67,6 +67,8 @@ def test_every_trained_parameter_belongs_to_one_learner_with_its_optimizer(kind:
     for each in learners.values():
         stepped = {id(p) for group in each.optimizer.param_groups for p in group["params"]}
         assert stepped == {id(p) for p in each.module.parameters()}
+    model.policy = torch.compile(model.policy)
+    assert [each.layers for each in learners_of(model).values()] == [each.layers for each in learners.values()]
 
 
 @pytest.mark.parametrize(("kind", "names"), [(PPO, ["policy"]), (DQN, ["q"]), (SAC, ["actor", "critic"])])

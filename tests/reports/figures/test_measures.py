@@ -28,13 +28,14 @@ def test_every_arm_has_a_mark_at_its_mean_and_a_dot_for_each_seed() -> None:
 
 
 def test_an_interval_is_drawn_from_five_seeds_on() -> None:
-    plot = plot_measures([measure(none=[1.0, 2.0, 3.0, 4.0, 5.0], fire=[5.0] * 5)])
+    plot = plot_measures([measure(none=[1.0, 2.0, 3.0, 4.0, 5.0], fire=[5.0] * 5, snp=[1.0, 2.0, np.nan])])
     assert plot is not None
     assert "bars: 95 % Student-t interval" in plot.caption
-    (none, _, baseline) = plot.figure.axes[0].get_lines()
+    (none, baseline) = plot.figure.axes[0].get_lines()  # equal seeds have none
     low, high = np.asarray(none.get_xdata(), dtype=float)
     assert low < 2 < 4 < high
     assert set(np.asarray(baseline.get_xdata(), dtype=float)) == {3.0}
+    assert [text.get_text() for text in plot.figure.axes[0].texts][1:] == ["5", "1.5 [−4.9, 7.9] (2 of 3 seeds)"]
 
 
 def test_lower_is_better_for_losses_and_shares_are_in_percent() -> None:

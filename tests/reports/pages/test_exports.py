@@ -107,11 +107,6 @@ def test_what_is_no_number_is_shown_as_missing_and_zero_has_no_sign() -> None:
     assert [*map(show, (-0.0, Number(-0.0), Interval(-0.0, -0.0, -0.0)))] == ["0", "0", "0 [0, 0]"]
 
 
-def test_latex_shows_intervals_without_bounds() -> None:
-    table = Table("t", ["arm", "share"], [["a", Interval(0.5, -math.inf, math.inf)]])
-    assert r"0.5 [$-$$\infty$, $\infty$]" in as_latex(table)
-
-
 def test_pages_and_latex_show_the_same_text() -> None:
     assert TABLE.texts[1] == ["none", "1,112 [−85, 1,139]", "30.00", "–", "33 → 1.2e−08", "11, −59.5"]
     assert TABLE.texts[0][2] == "accuracy (%)"

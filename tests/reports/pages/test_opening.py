@@ -68,8 +68,15 @@ def test_seeds_with_a_difference_of_the_same_sign_are_counted() -> None:
 
 
 def test_two_seeds_are_called_both_seeds() -> None:
-    can, _ = conclude([measure(none=[0.0, 0], fire=[-5.0, -5])])
+    can, _ = conclude([measure(none=[0.0, 0], fire=[-5.0, -5.1])])
     assert can == ["fire has a lower return than none, in both seeds."]
+
+
+def test_differences_that_are_the_same_in_every_seed_conclude_nothing() -> None:
+    can, cannot = conclude([measure(none=[1.0, 2], fire=[2.0, 3], reset=[1.0, 2])])
+    assert can == ["Nothing about return: no difference is significant."]
+    assert cannot[0].startswith("fire differs from none in return by 1 in every seed: too few seeds")
+    assert cannot[1] == "reset differs from none in return by 0 in every seed."
 
 
 def test_one_seed_concludes_nothing() -> None:
@@ -85,7 +92,7 @@ def test_arms_without_a_common_seed_are_not_compared() -> None:
 
 def test_other_measures_are_mentioned_if_they_differ() -> None:
     same = measure(none=[1.0, 2, 3], fire=[1.0, 3, 2], fresh=[2.0, 2, 2])
-    can, cannot = conclude([same, measure("accuracy", none=[1.0, 2, 3], fire=[11.0, 12, 13])])
+    can, cannot = conclude([same, measure("accuracy", none=[1.0, 2, 3], fire=[11.0, 12, 13.1])])
     assert can == [
         "Nothing about return: no difference is significant.",
         "fire has a higher accuracy than none, in all 3 seeds.",

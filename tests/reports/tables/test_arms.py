@@ -56,7 +56,7 @@ def test_published_numbers_and_shares_of_a_fresh_agent_stand_in_the_row_of_their
 
 def test_one_seed_has_no_interval_and_a_seed_without_a_number_is_none() -> None:
     table = arms_table([measure(none=[1.0, np.nan], fire=[2.0, np.nan])])
-    assert row(table, "fire")["mean [95 %]"] == "2"
+    assert row(table, "fire")["mean [95 %]"] == "2 (1 of 2 seeds)"
     assert row(table, "fire")["seeds"] == "1"
     assert "1 seed" in table.words
 

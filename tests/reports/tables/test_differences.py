@@ -52,6 +52,7 @@ def test_one_arm_or_none_is_compared_with_nothing() -> None:
 def test_seeds_are_paired_by_their_numbers_and_those_of_one_arm_left_out() -> None:
     (each,) = differences([Measure("r", {"none": {0: 1.0, 1: 2.0, 2: math.nan}, "fire": {2: 5.0, 1: 4.0, 3: 7.0}})])
     assert each.by_seed == {1: 2.0}
+    assert str(each.interval) == "2 (1 of 4 seeds)"
     assert differences([Measure("r", {"none": {0: 1.0}, "fire": {1: 1.0}})]) == []
 
 
@@ -85,12 +86,20 @@ def test_one_seed_has_no_interval_and_no_test() -> None:
 @given(returns, returns, returns)
 def test_nothing_is_claimed_where_the_interval_covers_0(none, fire, snp) -> None:
     for each in differences([measure(none=none, fire=fire, snp=snp)]):
-        assert each.paired.low is not None
-        assert each.paired.high is not None
-        if each.paired.low <= 0 <= each.paired.high and each.paired.p_t > 0:
+        if each.paired.low is None or each.paired.low <= 0 <= each.paired.high:
             assert not each.significant
             assert "is higher" not in verdict([each])[0]
             assert "is lower" not in verdict([each])[0]
+
+
+def test_a_difference_that_is_the_same_in_every_seed_has_no_test_and_leaves_the_family_as_it_is() -> None:
+    found = differences([measure(none=[1.0, 2, 4], fire=[2.0, 3, 5], snp=[1.0, 2, 4], reset=[9.0, 13, 11])])
+    fire, snp, reset = found
+    assert (fire.p_holm, snp.p_holm, fire.significant) == (None, None, False)
+    assert reset.p_holm == pytest.approx(3 * reset.paired.p_t)
+    assert "return differs by 1 in every seed: too few seeds" in verdict([fire])[0]
+    assert verdict([snp]) == ["snp against none, 3 seeds: return differs by 0 in every seed."]
+    assert difference_tables(found)[0].texts[1][2:5] == ["1", MISSING, MISSING]
 
 
 def test_differences_of_shares_are_in_percentage_points() -> None:
@@ -123,8 +132,8 @@ def test_the_file_has_what_the_table_has() -> None:
         (-0.01234, (-0.0135, -0.0112), "−0.0123 [−0.0135, −0.0112]"),
         (1234.5, (1000.0, 1469.0), "1,234 [1,000, 1,469]"),
         (2e-6, (1e-6, 3e-6), "2e−06 [1e−06, 3e−06]"),
-        (5.0, (5.0, 5.0), "5 [5, 5]"),
-        (0.5, (-math.inf, math.inf), "0.5 [−∞, ∞]"),
+        (400.0, (400.0 - 1e-7, 400.0 + 1e-7), "400 [400, 400]"),
+        (0.5, (-math.inf, math.inf), "0.5 (not bounded)"),
         (5.0, (None, None), "5"),
         (math.nan, (None, None), MISSING),
     ],

@@ -59,7 +59,7 @@ def write_run(folder, arm, events, seed=0, start=0, stop=None, tasks=3, area=0.0
     write_lines(folder / "events.jsonl", events)
 
 
-def compare(path, arms=ARMS, seeds=(0, 1), fork=0, areas=(0.4, 0.7, 0.5), **more):
+def compare(path, arms=ARMS, seeds=(0, 1), fork=0, areas=(0.4, 0.7, 0.5), noise=0.0, **more):
     path.mkdir()
     plan = {"algorithm": "ppo", "arms": list(arms), "seeds": list(seeds), "fork_step": fork}
     write_json(path / "comparison.json", plan)
@@ -69,6 +69,9 @@ def compare(path, arms=ARMS, seeds=(0, 1), fork=0, areas=(0.4, 0.7, 0.5), **more
             write_run(path / f"seed-{seed}" / "trunk", None, events, seed, stop=fork)
         for (arm, matrix), area in zip(arms.items(), areas, strict=False):
             events = events_of(matrix, start=fork, **more)
+            for row in events:
+                if arm not in ("none", "fresh") and row["event"] == "evaluation":
+                    row["return"] += noise * (seed - 2) * (1 if row["task"] == row["evaluated"] else -1)
             write_run(path / f"seed-{seed}" / arm, arm, events, seed, start=fork, area=area)
     return path
 
@@ -127,6 +130,13 @@ def test_a_task_that_the_reference_has_not_learned_counts_in_no_measure_and_is_n
     assert "Left out, since 1 would not be above 0: task 2." in old.scale.words
 
 
+def test_without_a_task_on_the_scale_there_is_a_note_and_no_table_or_picture(tmp_path):
+    content = compose([compare(tmp_path / "c", random=[200, 200, 200])])
+    assert "Old tasks" not in [table.title for table in content.tables]
+    assert "old_tasks" not in [plot.name for plot in content.plots()]
+    assert any("Left out, since 1 would not be above 0: task 1, 2, 3." in line for line in content.lines)
+
+
 def test_transfer_to_tasks_to_come_is_known_where_these_are_evaluated(tmp_path):
     everywhere = {"none": [[90, 40, 10], [60, 80, 20], [30, 60, 20]], "fresh": FRESH}
     old = old_tasks_of(compare(tmp_path / "c", everywhere))
@@ -181,24 +191,30 @@ def test_runs_without_evaluations_of_old_tasks_have_no_such_section(tmp_path):
         ([[80, None, None], [60, 60, None], [60, 60, 10]], range(5), "other learns new tasks worse than none "
          "(−0.20 [−0.20, −0.20]), forgets less (−0.30 [−0.30, −0.30]) and keeps more of old tasks (+0.15 [0.15, "
          "0.15])."),
-        (ARMS["none"], range(5), "other does not learn new tasks significantly better or worse than none (0.00 [0.00, "
-         "0.00]), does not forget significantly more or less (0.00 [0.00, 0.00]) and does not keep significantly more "
-         "or less of old tasks (0.00 [0.00, 0.00])."),
+        (ARMS["none"], range(5), "other does not learn new tasks significantly better or worse than none (0.00), "
+         "does not forget significantly more or less (0.00) and does not keep significantly more or less of old tasks "
+         "(0.00)."),
         (ARMS["reset@task"], (0,), "other learns new tasks better than none (+0.35), forgets more (+0.35) and keeps "
          "less of old tasks (−0.20); with 1 seed, this may be due to chance."),
     ],
 )  # fmt: skip
 def test_the_verdict_says_whether_an_arm_that_learns_better_also_forgets_and_keeps_more(tmp_path, arm, seeds, sentence):
     arms = {"none": ARMS["none"], "other": arm, "fresh": FRESH}
-    scores = score(load(compare(tmp_path / "c", arms, seeds)))
+    scores = score(load(compare(tmp_path / "c", arms, seeds, noise=0.01 * (arm != ARMS["none"]))))
     assert scores.verdict[-1] == sentence
     sure = sentences(scores.old_tasks, sure=True)
     assert sure == ([sentence] if len(seeds) > 1 and "not learn" not in sentence else [])
 
 
+def test_differences_that_are_the_same_in_every_seed_are_not_tested(tmp_path):
+    (sentence,) = sentences([old_tasks_of(compare(tmp_path / "c"))])
+    assert "forget significantly more or less (+0.35)" in sentence
+    assert sentence.endswith("is the same in every seed, and is not tested.")
+
+
 @pytest.mark.slow
 def test_page_and_file_have_the_matrix_the_table_and_the_sentence(tmp_path):
-    paths = build_report(compare(tmp_path / "c", seeds=range(3)))
+    paths = build_report(compare(tmp_path / "c", seeds=range(3), noise=0.01))
     page = paths.html.read_text()
     assert '<img src="old_tasks.png"' in page
     assert page.index("What can be concluded") < page.index("reset@task learns new tasks better than none")

@@ -136,7 +136,8 @@ def tasks_table(study: ReportedStudy, learned: Sequence[Learned]) -> Table:
         for name, values in scores.by_task().items():
             spreads = [Spread(of_task, scores.cell.seeds) for of_task in values.T]
             cells = {task: Interval.of(spread, PERCENT) for task, spread in zip(scores.tasks, spreads, strict=True)}
-            rows.append([label, name.capitalize(), *map(cells.get, tasks)])
+            if np.isfinite(values).any():
+                rows.append([label, name.capitalize(), *map(cells.get, tasks)])
     return Table("By task (%)", ["method", "measure", *tasks], rows, "Means over seeds; tasks as first learned.")
 
 

@@ -58,8 +58,10 @@ def _tasks_table(study: ReportedStudy, cells: Sequence[Cell]) -> Table:
     rows: list[tuple[int, list[Value]]] = []
     for cell in cells:
         for task in cell.runs[0].tasks:
-            intervals = [Interval.of(_without_rounding(spread)) for spread in _losses(cell, task)]
-            rows.append((task.index, [f"{task.index} {task.name}", study.name(cell.group, cell.arm), *intervals]))
+            losses = _losses(cell, task)
+            intervals = [Interval.of(_without_rounding(spread)) for spread in losses]
+            if losses[-1].known.size:
+                rows.append((task.index, [f"{task.index} {task.name}", study.name(cell.group, cell.arm), *intervals]))
     rows.sort(key=lambda row: row[0])
     note = (
         "Excess loss in each task: before its first update (after interventions at the task switch), the mean of all "

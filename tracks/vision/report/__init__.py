@@ -9,7 +9,7 @@ from ....experiments.history.data import ComparisonData, RunData
 from ....reports.studies.content import Content, Report, SideBySide
 from ....reports.studies.side_by_side import gather
 from .scores import ClassifierScores, score, to_json
-from .tables import sentences, tables
+from .tables import notes_of, sentences, tables
 
 if TYPE_CHECKING:
     from ....reports.figures.style import Plot
@@ -30,7 +30,7 @@ def compose(paths: Sequence[Path]) -> Content:
         to_json(studies, scores),
         lambda: _plots(studies, scores),
         page,
-        sentences(scores),
+        sentences(scores) + notes_of(scores),
         [measure for of_benchmark in scores.values() for measure in of_benchmark.measures],
         runs=list(chain.from_iterable(data.runs for data in studies.values())),
     )

@@ -13,7 +13,7 @@ from ....reports.studies.side_by_side import differing_settings
 from ....reports.tables import old_tasks
 from ....reports.tables.differences import Measure
 from ....reports.tables.table import join_words
-from .tables import Results, Studies, name_benchmarks, sentences, tables
+from .tables import Results, Studies, name_benchmarks, notes_of, sentences, tables
 
 if TYPE_CHECKING:
     from ....reports.figures.style import Plot
@@ -41,7 +41,7 @@ def render(studies: Studies, scores: Results, plots: "Sequence[Plot]", place: Pa
         together,
         plots,
         tables(studies, scores),
-        name_benchmarks({name: of_benchmark.notes for name, of_benchmark in scores.items()}),
+        notes_of(scores),
         title=title,
         facts=_facts(studies, together.runs),
         limits=limits_text(min(studies.values(), key=lambda data: data.seeds)),

@@ -55,6 +55,11 @@ def sentences(scores: Results) -> list[str]:
     return name_benchmarks({name: of_benchmark.verdict for name, of_benchmark in scores.items()})
 
 
+def notes_of(scores: Results) -> list[str]:
+    """Return the notes on each benchmark."""
+    return name_benchmarks({name: of_benchmark.notes for name, of_benchmark in scores.items()})
+
+
 def name_benchmarks(lines: Mapping[str, Sequence[str]]) -> list[str]:
     """Return the lines on all benchmarks. If there are several, each line begins with its benchmark."""
     return [f"{name}: {line}" if len(lines) > 1 else line for name, of_name in lines.items() for line in of_name]

@@ -180,10 +180,13 @@ def test_unfinished_runs_and_missing_seeds_are_named_and_enter_no_final_number(t
     assert unfinished in printed_report(path)
 
 
-def test_reporting_a_comparison_without_a_started_arm_is_refused_in_one_line(tmp_path):
-    write_plan(tmp_path / "c", "sft", ["none"], [0])
-    with pytest.raises(ValueError, match="no arm has started yet"):
-        build_report(tmp_path / "c")
+def test_until_an_arm_starts_the_report_is_of_the_trunks(tmp_path):
+    path = warm_start(tmp_path / "c", skip={(start, arm, seed) for start, arm in FINAL for seed in (0, 1)})
+    assert build_report(path).html.is_file()
+    assert body_of(path)["variants"][0]["arms"]["trunk"]["seeds"] == [0, 1]
+    write_plan(tmp_path / "empty", "sft", ["none"], [0])
+    with pytest.raises(ValueError, match="no run has started yet"):
+        build_report(tmp_path / "empty")
 
 
 def test_losses_are_drawn_by_start_over_the_updates_since(tmp_path):
