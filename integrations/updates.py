@@ -12,7 +12,7 @@ from torch import nn
 from ..engine.hooks.driver import HookDriver
 from ..interventions import Learner
 from ..metrics import measure
-from ..registry import first_line, schema
+from ..registry import one_line, schema
 from .shared import (
     Events,
     LearnerState,
@@ -182,7 +182,7 @@ class Updates:
         try:
             numbers = measure(self.learner, per_layer=True)
         except Exception as error:  # of the network or its loss, on whatever data there are
-            failed = f"'{name}' cannot be measured on this batch ({type(error).__name__}: {first_line(error)})"
+            failed = f"'{name}' cannot be measured on this batch ({one_line(error)})"
             if not self._measured:
                 raise ValueError(f"{failed}: give its inputs and its loss with SuppleCallback(learner=…)") from error
             if not self._warned:
