@@ -2,9 +2,8 @@
 
 import os
 import shutil
-import uuid
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Any
@@ -28,7 +27,7 @@ from .settings import RunSettings
 from .spec import RunSpec, Start, read_spec, write_config
 from .storage import files, signed_json, versions
 from .storage.checkpoint import newest_step
-from .storage.claim import PATIENCE, Claim, claim
+from .storage.lock import PATIENCE, Lock
 from .storage.run_directory import RunDirectory, open_directory
 from .threads import fastest
 from .trackers import tracking
@@ -98,9 +97,7 @@ def attach_hooks(work: Work, hooks: Sequence[str], start: int = 0, planned: int 
     return read_hooks(texts, work.tasks, work.learners, start, extras=extras, planned=planned, seeds=work.seeds)
 
 
-def prepare(
-    spec: RunSpec, path: Path, warn: Warn = tell, held: Claim | None = None, trunk: Path | None = None
-) -> "Run":
+def prepare(spec: RunSpec, path: Path, warn: Warn = tell, held: Lock | None = None, trunk: Path | None = None) -> "Run":
     """Check everything that can be checked before training, make the folder of the run, and return the run.
 
     The networks that were checked are those that `Run.train` trains.
@@ -109,7 +106,7 @@ def prepare(
         spec: The specification.
         path: The folder, which must be new or empty.
         warn: Called with lines for the user.
-        held: This process's claim on the folder, for a run of a queue.
+        held: This process's lock on the folder, for a run of a queue.
         trunk: The folder of the run from whose checkpoint it continues, for an arm of a fork.
 
     Raises:
@@ -135,11 +132,10 @@ def prepare(
             for line in notes:  # not before, as in `build`
                 warn(line)
             spec = replace(spec, settings=work.settings, start=start)
-            with held.writing() if held else nullcontext():
-                if source:
-                    fork(parent, source, path, write_config(spec, work))
-                else:
-                    RunDirectory.create(path, write_config(spec, work))
+            if source:
+                fork(parent, source, path, write_config(spec, work))
+            else:
+                RunDirectory.create(path, write_config(spec, work))
         except BaseException:
             work.close()
             raise
@@ -150,11 +146,10 @@ def open_run(path: Path, warn: Warn = tell) -> "Run":
     """Return the run in a folder.
 
     Raises:
-        RunError: The folder contains a link, or config.json cannot be read.
+        RunError: config.json cannot be read.
         UsageError: There is no run, or the loaded plug-ins are not those that it was started with.
     """
     path = path.absolute()  # an environment may change the working directory
-    files.require_unlinked(path)
     return Run(path, read_spec(RunDirectory.open(path).config, path / "config.json"), warn)
 
 
@@ -232,38 +227,34 @@ class Run:
         self.close()
 
     @keep_working_directory()
-    def train(self, progress: Progress = lambda step: None, held: Claim | None = None) -> None:
+    def train(self, progress: Progress = lambda step: None, held: Lock | None = None) -> None:
         """Train to the end, from the newest checkpoint or from the beginning.
 
         Args:
             progress: Called with the current step.
-            held: This process's claim on the run, if it has one already.
+            held: This process's lock on the run, if it has one already.
 
         Raises:
             RunError: The run cannot continue. It is PluginFailed if a plug-in is to blame.
-            Claimed: Another process is training this run.
+            Held: Another process is training this run.
         """
         path, settings = self.path, self.spec.settings
-        files.require_unlinked(path)
         try:
             with ExitStack() as stack:
                 stack.callback(self.close)  # if anything fails before the networks that were checked are trained
                 if held is None and distributed.is_first():
-                    held = stack.enter_context(claim(path, PATIENCE))
-                if held:
-                    stack.enter_context(held.explaining())
+                    held = stack.enter_context(Lock(path, PATIENCE))
                 stack.enter_context(flushing_denormals(settings.torch_threads, self.warn))
                 keep_freed_memory()
                 if distributed.world() > 1:
                     self.close()  # networks that several processes train are made once these have found each other
                 stack.enter_context(distributed.join_processes(getattr(settings, "device", "cpu")))
                 folder = stack.enter_context(open_directory(path))
-                folder.claim = held
-                stack.enter_context(blaming(folder=path, writing=folder.writing))
-                with folder.writing():
-                    (path / TRACEBACK).unlink(missing_ok=True)
-                    if distributed.is_first() and newest_step(folder.checkpoints) < folder.end:
-                        versions.note_later(path, folder.config)
+                folder.lock = held
+                stack.enter_context(blaming(folder=path))
+                (path / TRACEBACK).unlink(missing_ok=True)
+                if distributed.is_first() and newest_step(folder.checkpoints) < folder.end:
+                    versions.note_later(path, folder.config)
                 warn = _tell_apart(self.warn)
                 work, hooks = self._take_over(folder, warn)
                 stack.callback(work.close)
@@ -272,8 +263,6 @@ class Run:
                     _export(folder, work)
         except _CallerFailed as error:
             raise error.reason from None
-        except files.NotPlain:
-            raise
         except OSError as error:  # such as a full disk
             where = error.filename or path
             raise DiskError(
@@ -314,7 +303,7 @@ def _train_work(
     try:
         with tracking(run, work.settings.log_to, warn) as covered:
             loop = Loop(run, work, hooks, start, run.end, warn, covered, diverged=divergences)
-            with blaming(lambda: loop.step, run.path, run.writing):
+            with blaming(lambda: loop.step, run.path):
                 loop.train(progress)
     except Diverged as error:
         arm = f", arm {config['arm']}" if config["arm"] else ""
@@ -329,19 +318,10 @@ def _train_work(
 
 
 def _export(run: RunDirectory, work: Work) -> None:
-    """Write the trained model, if the kind exports one, under a new name that this process then changes."""
-    target = run.path / EXPORT
-    with run.writing():
-        for left in files.leftovers(run.path, f"{EXPORT}|tmp-{EXPORT}-[0-9a-f]+"):  # by a process that was killed here
-            files.remove(left, run.path)
-    temporary = target.with_name(f"tmp-{EXPORT}-{uuid.uuid4().hex[:8]}")
-    try:
-        work.export(temporary)
-        if temporary.exists():
-            files.move_into_place(temporary, target, run.writing)
-    except BaseException:
-        shutil.rmtree(temporary, ignore_errors=True)
-        raise
+    """Write the trained model, if the kind exports one."""
+    for left in files.leftovers(run.path, EXPORT):  # by a process that was killed here
+        shutil.rmtree(left)
+    work.export(run.path / EXPORT)
 
 
 def _check(run: RunDirectory, work: Work) -> None:

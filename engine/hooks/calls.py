@@ -9,7 +9,7 @@ from torch import Tensor
 from ...interventions import Hook, Intervention, Learner, interventions
 from ...registry import OWN, calling, parse_call, summary
 from ...registry.errors import RunError
-from ..storage.checkpoint import DEEPEST, require_savable
+from ..storage.checkpoint import require_savable
 
 OWN_CALL = calling(Intervention, "intervention", "an intervention", "its method")
 
@@ -117,7 +117,7 @@ def state_of(hook: Hook) -> dict[str, Any]:
         state = hook.state_dict()
         if call.owner:
             call.require(isinstance(state["intervention"], dict), "a dictionary", state["intervention"])
-            require_savable(state, levels=DEEPEST - 2)  # it lies two levels deep in the state of the run
+            require_savable(state)
     return state
 
 

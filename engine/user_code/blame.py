@@ -40,16 +40,10 @@ class blaming:
     Args:
         step: Returns the step of the run; None if no run is being trained.
         folder: The folder of the run, where the traceback is written.
-        writing: Returns a block in which this process may write there: see `claim.Claim.writing`.
     """
 
-    def __init__(
-        self,
-        step: Callable[[], int] | None = None,
-        folder: Path | None = None,
-        writing: files.Writing = contextlib.nullcontext,
-    ) -> None:
-        self.step, self.folder, self.writing = step, folder, writing
+    def __init__(self, step: Callable[[], int] | None = None, folder: Path | None = None) -> None:
+        self.step, self.folder = step, folder
 
     def __enter__(self) -> Self:
         return self
@@ -63,7 +57,7 @@ class blaming:
         if not line:
             return
         if self.folder and self.folder.is_dir():
-            with contextlib.suppress(OSError, RunError), self.writing():
+            with contextlib.suppress(OSError):
                 files.replace(
                     self.folder / TRACEBACK, "".join(traceback.format_exception(error)).encode(errors="replace")
                 )
