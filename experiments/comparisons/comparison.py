@@ -13,14 +13,13 @@ from ...engine.machine.torchrun import require_alone
 from ...engine.runs import keep_working_directory
 from ...engine.settings import RunSettings, Seeds
 from ...engine.spec import Labels, RunSpec, Start, settings_to_json
-from ...engine.storage import names
 from ...registry import tell
 from ...registry.errors import UsageError
 from ..queue.queue import Queue, QueuedRun
 from .arms import hooks_in, hooks_of, is_fresh, settings_in
 from .checks import Networks
 from .default_fork import find_default_fork
-from .points import FIXED, Point, name_seeds, remove_repeats, sort_points
+from .points import FIXED, Point, name_seeds, remove_repeats, sort_points, trunk_folder
 
 AUTO = "auto"
 
@@ -111,10 +110,10 @@ class Comparison:
             for variant in self.trunks:
                 own, labels = replace(settings, **variant), Labels(study, None, variant, self.leads)
                 spec = RunSpec(self.kind, own, labels, stop=self.fork_step, command=self.command)
-                trunks.append(QueuedRun(path, f"{seed}/{Point(names.TRUNK, variant).folder}", spec))
+                trunks.append(QueuedRun(path, f"{seed}/{trunk_folder(variant)}", spec))
             for point in self.points:
-                trunk = Point(names.TRUNK, point.variant if point.variant in self.trunks else {})
-                start = Start(self.fork_step, f"{seed}/{trunk.folder}") if self.fork_step else Start()
+                trunk = trunk_folder(point.variant if point.variant in self.trunks else {})
+                start = Start(self.fork_step, f"{seed}/{trunk}") if self.fork_step else Start()
                 own, labels = self.settings_at(point, settings), Labels(study, point.arm, point.variant, self.leads)
                 spec = RunSpec(self.kind, own, labels, start, stop, self.command)
                 arms.append(QueuedRun(path, f"{seed}/{point.folder}", spec))

@@ -100,6 +100,11 @@ def _text_of(variant: Variant) -> str:
     return ",".join(f"{name}={value}" for name, value in variant.items())
 
 
+def trunk_folder(variant: Variant) -> str:
+    """Return the folder of the trunk of a variant, inside that of the seed."""
+    return "/".join(filter(None, (name_variant(variant), names.TRUNK)))
+
+
 def name_seeds(seeds: Seeds) -> str:
     """Return a folder name for the runs of one seed, or of a stack."""
     return names.slug("-".join(["seed" if len(seeds) == 1 else "seeds", *map(str, seeds)]))

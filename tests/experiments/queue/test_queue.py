@@ -53,7 +53,7 @@ def test_a_run_that_fails_is_set_aside_with_its_reason_and_tried_again_if_asked(
     with monkeypatch.context() as broken:
         broken.setattr("supple.interventions.shrink_perturb.ShrinkPerturb.apply", lambda *_: 1 / 0)
         assert worked(runs) == ["seed 0 · none", "seed 0 · snp@40"]
-    outcome = json.loads((tmp_path / "out/seed-0/snp_40-PLACE" / OUTCOME).read_text())
+    outcome = json.loads((tmp_path / "out/seed-0/snp_40-957322" / OUTCOME).read_text())
     assert (outcome["outcome"], outcome["reason"]) == ("failed", "ZeroDivisionError: division by zero")
     assert "Traceback" in outcome["traceback"]
     assert worked(runs) == []
@@ -64,6 +64,7 @@ def test_a_run_that_fails_is_set_aside_with_its_reason_and_tried_again_if_asked(
 
 def test_arms_of_a_trunk_that_failed_are_not_begun(tmp_path: Path, worked: Worked) -> None:
     runs = plan(tmp_path / "out", seeds=(0,))
+    runs[0].folder.mkdir(parents=True)
     runs[0].record("failed", reason="diverged")
     assert worked(runs) == []
     assert not (tmp_path / "out/seed-0/none").exists()
@@ -141,6 +142,7 @@ def test_an_outcome_that_cannot_be_written_is_one_line_and_no_failed_run(
 
 def test_a_failed_run_that_another_process_tries_again_is_left_to_it(tmp_path: Path) -> None:
     [run] = plan(tmp_path / "out", seeds=(0,), arms=("none",), fork_step=0)
+    run.folder.mkdir(parents=True)
     run.record("failed", reason="diverged")
     with Lock(run.folder):
         run.retry()
