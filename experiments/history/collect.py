@@ -171,8 +171,7 @@ def load_runs(path: Path, logs_of_trunk: Callable[[], Logs] | None = None) -> li
     `logs_of_trunk` returns the logs of the trunk up to the fork. Raises ValueError for a damaged file.
     """
     config = read_object(path / "config.json")
-    known = [field.name for field in fields(Segment)]
-    tasks = tuple(Segment(**{name: task[name] for name in known if name in task}) for task in config["tasks"])
+    tasks = tuple(map(_read_task, config["tasks"]))
     _require_whole(path, config, tasks[-1].end)
     shared = logs_of_trunk() if logs_of_trunk else {}
     logs = {name: shared.get(name, []) + read_log(path, name) for name in LOGS}
@@ -199,7 +198,14 @@ def _require_whole(path: Path, config: Row, end: int) -> None:
 
 def _logs_until(fork: int, trunk: Path) -> Logs:
     """Return the logs of a trunk up to the fork. Later rows, if any, are not part of its arms' history."""
-    return {name: [row for row in read_log(trunk, name) if row["step"] <= fork] for name in LOGS}
+    logs: Logs = {}
+    for name in LOGS:
+        logs[name] = [row for row in read_log(trunk, name) if row["step"] <= fork]
+    return logs
+
+
+def _read_task(task: Row) -> Segment:
+    return Segment(**{field.name: task[field.name] for field in fields(Segment) if field.name in task})
 
 
 def _as_arrays(rows: list[Row]) -> Episodes:

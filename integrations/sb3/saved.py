@@ -83,8 +83,8 @@ def _read_weights(file: Path) -> dict[str, torch.Tensor]:
     """Return the parameters and buffers in a file."""
     try:
         with zipfile.ZipFile(file) as archive:
-            content = archive.read(WEIGHTS)
-        weights = torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
+            stored = io.BytesIO(archive.read(WEIGHTS))
+        weights = torch.load(stored, map_location="cpu", weights_only=True)
         return _check_weights(weights)
     except OSError as error:
         raise ValueError(f"{file}: {error.strerror or error}") from error

@@ -162,7 +162,7 @@ def test_the_other_arms_of_a_comparison_finish(ask: Ask, here: Callable[[], obje
         code, said = ask(words, "apply:sys.exit(0)")
     assert (code, "Traceback" in said) == (1, False)
     assert read_json(Path("out/seed-0/none/outcome.json"), "")["outcome"] == "finished"
-    failed = read_json(Path("out/seed-0/bad_40/outcome.json"), "")
+    failed = read_json(Path("out/seed-0/bad_40-2834cd/outcome.json"), "")
     assert failed["reason"].startswith("plug-in bad.py: hook bad@40 at step 40: apply on 'model' raised SystemExit: 0")
     assert "sys.exit" not in failed["reason"]
     assert "SystemExit: 0" in failed["traceback"]

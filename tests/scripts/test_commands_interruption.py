@@ -135,7 +135,7 @@ def test_an_interrupted_comparison_counts_its_runs_and_its_workers_end(tmp_path:
     command = [sys.executable, "-m", "supple.scripts.main", *words]
     own: Any = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE, "text": True, "start_new_session": True}
     parent = subprocess.Popen(command, **own)
-    arms = [out / "seed-0" / arm for arm in ("none", "snp_0.9")]
+    arms = [out / "seed-0" / arm for arm in ("none", "snp_0.9-909f81")]
     wait_until(lambda: all([*(arm / "checkpoints").glob("0*")] for arm in arms))
     workers = psutil.Process(parent.pid).children()
     assert len(workers) >= 2
