@@ -88,9 +88,10 @@ def read_json(path: Path, otherwise: str) -> dict[str, Any]:
         RunError: The file is damaged or was changed.
     """
     value = _read_object(path, otherwise)
-    signature = value.pop(SIGNATURE, {})
-    if signature.get("format") != FORMAT:
-        wrote = signature.get("version") or value.get("versions", {}).get("supple", "that wrote it")
+    signature = value.pop(SIGNATURE, None)
+    if not isinstance(signature, dict) or signature.get("format") != FORMAT:
+        named = (signature, "version"), (value.get("versions"), "supple")
+        wrote = next((entry[key] for entry, key in named if isinstance(entry, dict) and key in entry), "that wrote it")
         raise UsageError(
             f"{otherwise}: its {path.name} was written by another version of supple: continue with the version {wrote}"
         )
