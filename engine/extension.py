@@ -9,8 +9,8 @@ from .loop import Warn
 from .machine.denormals import flushing_denormals
 from .runs import attach_hooks, build
 from .spec import read_spec, write_config
-from .storage import files, signed_json
-from .storage.claim import PATIENCE, claim
+from .storage import signed_json
+from .storage.lock import PATIENCE, Lock
 from .storage.run_directory import RunDirectory
 
 
@@ -29,8 +29,7 @@ def extend(path: Path, steps: int, warn: Warn) -> None:
         UsageError: The run cannot be extended; nothing was changed.
         RunError: Another process is training the run.
     """
-    files.require_unlinked(path)
-    with claim(path, PATIENCE) as held:
+    with Lock(path, PATIENCE):
         run = RunDirectory.open(path)
         config, file = run.config, path / "config.json"
         if config["arm"] or config["start_step"] or config["stop_step"] is not None:
@@ -48,8 +47,7 @@ def extend(path: Path, steps: int, warn: Warn) -> None:
             finally:
                 work.close()
         planned = config.get("planned_steps", config["total_steps"])
-        with held.writing():
-            longer.pop("plugins", None)  # a mended one is recorded beside the one before when training begins
-            signed_json.write_json(file, {**config, **longer, "planned_steps": planned, "identity": run.identity})
+        longer.pop("plugins", None)  # a mended one is recorded beside the one before when training begins
+        signed_json.write_json(file, {**config, **longer, "planned_steps": planned, "identity": run.identity})
         end = longer["total_steps"]
         warn(f"{path} now ends at step {end:,}; fractions in its hooks still refer to {planned:,} steps")

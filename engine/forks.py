@@ -1,12 +1,12 @@
 """Forks: arms that continue from the identical state of a trunk, and the steps at which they are forked."""
 
+import shutil
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from ..registry.errors import UsageError
-from .storage import checkpoint, files
+from .storage import checkpoint
 from .storage.run_directory import CHECKPOINTS, RunDirectory, identity_of
 from .work import Task
 
@@ -117,11 +117,10 @@ def fork(trunk: RunDirectory, source: Path, target: Path, config: dict[str, Any]
     if (target / "config.json").exists():
         return
     checkpoints = target / CHECKPOINTS
-    files.remove(checkpoints, target.parent)  # left by a process that was killed here
+    shutil.rmtree(checkpoints, ignore_errors=True)  # left by a process that was killed here
     try:
         checkpoint.adopt(source, trunk.identity, checkpoints, identity_of(config), logs={})
         RunDirectory.create(target, config, CHECKPOINTS)
     except BaseException:
-        with suppress(OSError):
-            files.remove(checkpoints, target.parent)
+        shutil.rmtree(checkpoints, ignore_errors=True)
         raise

@@ -1,23 +1,23 @@
 """The one training loop: advance → hooks → measure → evaluate → log → checkpoint, task after task."""
 
+import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from math import inf
 from pathlib import Path
-from typing import Any, NotRequired, TypedDict
+from typing import Any, NotRequired, TypedDict, cast
 
 import torch
 
 from ..interventions import Hook
 from ..networks import evaluating
-from ..registry import schema
 from ..registry.errors import Diverged, RunError
 from .divergence import Divergence
 from .hooks.driver import HookDriver
 from .machine import distributed
 from .seeding import derive
-from .storage import checkpoint, files
+from .storage import checkpoint
 from .storage.restoring import restoring
 from .storage.run_directory import RunDirectory, require_ended
 from .work import Numbers, Task, Work, crossed
@@ -96,6 +96,8 @@ class Loop:
             previous = self.step
             self.step += work.advance(task, previous, until, self.hooks, self.run)
             self.hooks.after_steps(previous, self.step)
+            if self.run.lock:
+                self.run.lock.touch()
             if crossed(previous, self.step, work.check_every) or self.step >= until:
                 self._check()
                 if self.step >= until:
@@ -262,6 +264,8 @@ class Loop:
             self.work.settle()
         if not isinstance(work := self.work.state(), dict):
             raise TypeError(f"state() must return a dictionary, not {type(work).__name__}")
+        if self.run.lock:
+            self.run.lock.check()
         logs = self.run.log_lengths(self.step)
         tree = {
             "step": self.step,
@@ -275,12 +279,11 @@ class Loop:
             **({"diverged": {str(seed): how for seed, how in self.diverged.items()}} if self.diverged else {}),
         }
         where = self.run.path / folder if folder else self.run.checkpoints
-        written = checkpoint.save(where, self.step, tree, self.run.identity, self.saved, self.run.writing)
+        written = checkpoint.save(where, self.step, tree, self.run.identity, self.saved)
         if not folder:  # older best states can be removed only now: the run might have had to go back to one of them
             self.saved = written
-            with self.run.writing():
-                checkpoint.prune(where, self.work.settings.keep_checkpoints, self.step)
-                checkpoint.prune(self.run.path / BEST, 1, self.step)
+            checkpoint.prune(where, self.work.settings.keep_checkpoints, self.step)
+            checkpoint.prune(self.run.path / BEST, 1, self.step)
             self.covered(logs["tensorboard"])
 
     def _restore(self) -> None:
@@ -294,13 +297,11 @@ class Loop:
             self._forget_later(0)
             return
         with restoring(self.run.checkpoints):
-            state: State = schema.convert(tree, State, "state")
-            self.restore(state)
+            self.restore(state := cast(State, tree))
         self.saved = checkpoint.folder_of(self.run.checkpoints, self.step)
         self._forget_later(self.step)
         if distributed.is_first():
-            with self.run.writing():
-                checkpoint.prune(self.run.checkpoints, self.work.settings.keep_checkpoints, self.step)
+            checkpoint.prune(self.run.checkpoints, self.work.settings.keep_checkpoints, self.step)
         if self.step < self.end:
             self._start_logs(state["logs"], state["seconds"])
         else:  # a finished run is left untouched
@@ -335,11 +336,10 @@ class Loop:
         The run reaches those steps again, and on a GPU not necessarily with the same bits.
         """
         if distributed.is_first():
-            with self.run.writing():
-                for kept in (self.run.path / kind for kind in (BEST, KEPT)):
-                    later = (folder for folder in checkpoint.folders_of(kept) if int(folder.name) > step)
-                    for folder in (*later, *checkpoint.leftovers(kept)):
-                        files.remove(folder, self.run.path)
+            for kept in (self.run.path / kind for kind in (BEST, KEPT)):
+                later = (folder for folder in checkpoint.folders_of(kept) if int(folder.name) > step)
+                for folder in (*later, *checkpoint.leftovers(kept)):
+                    shutil.rmtree(folder)
 
 
 def _global_generators() -> list[torch.Tensor]:

@@ -3,9 +3,8 @@
 import os
 import shutil
 import traceback
-import uuid
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Any
@@ -29,7 +28,7 @@ from .settings import RunSettings
 from .spec import TRACEBACK, RunSpec, Start, read_spec, write_config
 from .storage import files, signed_json, versions
 from .storage.checkpoint import newest_step
-from .storage.claim import PATIENCE, Claim, claim
+from .storage.lock import PATIENCE, Lock
 from .storage.run_directory import RunDirectory, open_directory
 from .threads import fastest
 from .trackers import tracking
@@ -99,7 +98,7 @@ def attach_hooks(work: Work, hooks: Sequence[str], start: int = 0, planned: int 
 
 
 def prepare(
-    spec: RunSpec, path: Path, warn: Warn = print, held: Claim | None = None, trunk: Path | None = None
+    spec: RunSpec, path: Path, warn: Warn = print, held: Lock | None = None, trunk: Path | None = None
 ) -> "Run":
     """Check everything that can be checked before training, make the folder of the run, and return the run.
 
@@ -109,7 +108,7 @@ def prepare(
         spec: The specification.
         path: The folder, which must be new or empty.
         warn: Called with lines for the user.
-        held: This process's claim on the folder, for a run of a queue.
+        held: This process's lock on the folder, for a run of a queue.
         trunk: The folder of the run from whose checkpoint it continues, for an arm of a fork.
 
     Raises:
@@ -135,11 +134,10 @@ def prepare(
             for line in notes:  # not before, as in `build`
                 warn(line)
             spec = replace(spec, settings=work.settings, start=start)
-            with held.writing() if held else nullcontext():
-                if source:
-                    fork(parent, source, path, write_config(spec, work))
-                else:
-                    RunDirectory.create(path, write_config(spec, work))
+            if source:
+                fork(parent, source, path, write_config(spec, work))
+            else:
+                RunDirectory.create(path, write_config(spec, work))
         except BaseException:
             work.close()
             raise
@@ -150,11 +148,10 @@ def open_run(path: Path, warn: Warn = print) -> "Run":
     """Return the run in a folder.
 
     Raises:
-        RunError: The folder contains a link, or config.json cannot be read.
+        RunError: config.json cannot be read.
         UsageError: There is no run, or the loaded plug-ins are not those that it was started with.
     """
     path = path.absolute()  # an environment may change the working directory
-    files.require_unlinked(path)
     return Run(path, read_spec(RunDirectory.open(path).config, path / "config.json"), warn)
 
 
@@ -214,43 +211,39 @@ class Run:
         self.close()
 
     @keep_working_directory()
-    def train(self, progress: Progress = lambda step: None, held: Claim | None = None) -> None:
+    def train(self, progress: Progress = lambda step: None, held: Lock | None = None) -> None:
         """Train to the end, from the newest checkpoint or from the beginning.
 
         Args:
             progress: Called with the current step.
-            held: This process's claim on the run, if it has one already.
+            held: This process's lock on the run, if it has one already.
 
         Raises:
             RunError: The run cannot continue.
-            Claimed: Another process is training this run.
+            Held: Another process is training this run.
         """
         path, settings = self.path, self.spec.settings
-        files.require_unlinked(path)
         try:
             with ExitStack() as stack:
                 stack.callback(self.close)  # if anything fails before the networks that were checked are trained
                 if held is None and distributed.is_first():
-                    held = stack.enter_context(claim(path, PATIENCE))
-                if held:
-                    stack.enter_context(held.explaining())
+                    held = stack.enter_context(Lock(path, PATIENCE))
                 stack.enter_context(flushing_denormals(settings.torch_threads, self.warn))
                 keep_freed_memory()
                 if distributed.world() > 1:
                     self.close()  # networks that several processes train are made once these have found each other
                 stack.enter_context(distributed.join_processes(getattr(settings, "device", "cpu")))
                 folder = stack.enter_context(open_directory(path))
-                folder.claim = held
-                with folder.writing():
-                    if distributed.is_first() and newest_step(folder.checkpoints) < folder.end:
-                        versions.note_later(path, folder.config, plugins.sums())
-                    (path / TRACEBACK).unlink(missing_ok=True)  # last, because it allows a mended plug-in
+                folder.lock = held
+                if distributed.is_first() and newest_step(folder.checkpoints) < folder.end:
+                    versions.note_later(path, folder.config, plugins.sums())
+                (path / TRACEBACK).unlink(missing_ok=True)  # last, because it allows a mended plug-in
                 work, hooks = self._take_over(folder, self.warn)
                 stack.callback(work.close)
                 _train_work(folder, work, hooks, progress, self.warn, self.divergences)
                 if folder.end == work.tasks[-1].end and distributed.is_first():
                     _export(folder, work)
-        except (files.NotPlain, BrokenPipeError):  # the reader of the output has gone
+        except BrokenPipeError:  # the reader of the output has gone
             raise
         except OSError as error:  # such as a full disk
             if is_of_user(error):
@@ -308,25 +301,16 @@ def _train_work(
     except Exception as error:
         if is_of_user(error) or not isinstance(error, (RunError, OSError)):
             error.add_note(f"after step {loop.step:,}")
-            with suppress(OSError, RunError), run.writing():  # this one says more than a full disk
+            with suppress(OSError):  # this one says more than a full disk
                 files.replace(run.path / TRACEBACK, traceback.format_exc().encode(errors="replace"))
         raise
 
 
 def _export(run: RunDirectory, work: Work) -> None:
-    """Write the trained model, if the kind exports one, under a new name that this process then changes."""
-    target = run.path / EXPORT
-    with run.writing():
-        for left in files.leftovers(run.path, f"{EXPORT}|tmp-{EXPORT}-[0-9a-f]+"):  # by a process that was killed here
-            files.remove(left, run.path)
-    temporary = target.with_name(f"tmp-{EXPORT}-{uuid.uuid4().hex[:8]}")
-    try:
-        work.export(temporary)
-        if temporary.exists():
-            files.move_into_place(temporary, target, run.writing)
-    except BaseException:
-        shutil.rmtree(temporary, ignore_errors=True)
-        raise
+    """Write the trained model, if the kind exports one."""
+    for left in files.leftovers(run.path, EXPORT):  # by a process that was killed here
+        shutil.rmtree(left)
+    work.export(run.path / EXPORT)
 
 
 def _check(run: RunDirectory, work: Work) -> None:

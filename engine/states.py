@@ -2,14 +2,15 @@
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import cast
 
-from ..registry import quoted, schema
+from ..registry import quoted
 from ..registry.errors import RunError
 from .loop import BEST, KEPT, Loop, State, Warn
 from .machine.denormals import flushing_denormals
 from .runs import attach_hooks, build
 from .spec import read_spec
-from .storage import checkpoint, files
+from .storage import checkpoint
 from .storage.restoring import restoring
 from .storage.run_directory import RunDirectory
 from .work import Work
@@ -18,9 +19,8 @@ from .work import Work
 def steps_of(path: Path) -> dict[int, Path]:
     """Return the folders of all checkpoints of a run by step, including kept and best states, the oldest first.
 
-    Raises RunError if there is no checkpoint, or the run contains a link.
+    Raises RunError if there is no checkpoint.
     """
-    files.require_unlinked(path)
     run = RunDirectory.open(path)
     places = (run.checkpoints, path / KEPT, path / BEST)
     folders = {int(folder.name): folder for place in places for folder in checkpoint.folders_of(place)}
@@ -50,7 +50,7 @@ def load_states(path: Path, folders: Mapping[int, Path], warn: Warn) -> Iterator
             for step, folder in folders.items():
                 tree = checkpoint.load(folder, run.identity)
                 with restoring(folder.parent):
-                    loop.restore(schema.convert(tree, State, "state"))
+                    loop.restore(cast(State, tree))
                 for learner in work.learners.values():
                     learner.module.eval()
                 yield step, work

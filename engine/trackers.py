@@ -13,10 +13,11 @@ import logging
 import os
 import queue
 import re
+import shutil
 import threading
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext, redirect_stdout
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
 from io import StringIO
 from itertools import islice
@@ -26,7 +27,6 @@ from typing import Any, Protocol
 from ..registry.errors import describe_error
 from .loop import Warn
 from .storage import files, signed_json, tensorboard
-from .storage.claim import Claimed, Lost
 from .storage.run_directory import RunDirectory
 
 FILE = "tracked.json"  # in a run directory: the id of the run for trackers
@@ -46,7 +46,6 @@ class TrackedRun:
     group: str | None
     folder: Path
     config: Mapping[str, Any]
-    writing: files.Writing = nullcontext  # see `claim.Claim.writing`
 
 
 class Tracker(Protocol):
@@ -70,9 +69,8 @@ class Wandb:
 
         mode: Any = os.environ.get("WANDB_MODE", "offline")
         if mode == "offline":  # wandb cannot continue an offline run, so all rows are sent again
-            with tracked.writing():
-                for old in tracked.folder.glob(f"wandb/offline-run-*-{tracked.id}"):
-                    files.remove(old, tracked.folder)
+            for old in tracked.folder.glob(f"wandb/offline-run-*-{tracked.id}"):
+                shutil.rmtree(old)
         quiet = wandb.Settings(silent=True, console="off", disable_git=True, x_disable_stats=True)
         self.run = wandb.init(
             project=os.environ.get("WANDB_PROJECT", PROJECT), id=tracked.id, name=tracked.name, group=tracked.group,
@@ -188,28 +186,19 @@ class Sender:
 
     def _work(self) -> None:
         try:
-            self._require_own()
             tracker = TRACKERS[self.name](self.tracked)
-            with files.open_plain(self.log, "rb") as stream:
+            with self.log.open("rb") as stream:
                 number, skipped = 0, tracker.sent
                 while (size := self.sizes.get()) is not None:
                     rows = tensorboard.read_records(stream, size, number)
                     while some := list(islice(rows, BATCH)):
                         number += len(some)
                         if skipped is not None and (new := [row for row in some if row.number >= skipped]):
-                            self._require_own()
                             tracker.send(new)
                     skipped = number if skipped is None else skipped
-            self._require_own()
             tracker.close(self.failed)
-        except (Claimed, Lost):  # which ends the run, too: what the tracker shows belongs to another process
-            return
         except Exception as error:
             self.problem = f"{describe_error(error)}; the run continues without it"
-
-    def _require_own(self) -> None:
-        with self.tracked.writing():
-            pass
 
 
 @contextmanager
@@ -261,15 +250,12 @@ def _describe_run(run: RunDirectory) -> TrackedRun:
     group = str(comparison.relative_to(sweep or comparison.parent)) if comparison else None
     name = " ".join(reversed(path.relative_to(comparison).parts)) if comparison else path.name
     folder = (sweep or comparison or path) / FOLDER
-    for own_path in (folder, folder / "wandb", folder / "mlflow", folder / "mlflow.db"):
-        files.require_own(own_path, folder.parent)
-    with run.writing():
-        folder.mkdir(exist_ok=True)
-        if not (file := path / FILE).exists():
-            signed_json.write_json(file, {"id": uuid.uuid4().hex[:12]})
+    folder.mkdir(exist_ok=True)
+    if not (file := path / FILE).exists():
+        signed_json.write_json(file, {"id": uuid.uuid4().hex[:12]})
     identity = signed_json.read_json(file, str(file))["id"]
     config = {key: _without_surrogates(value) for key, value in run.config.items() if key != "tasks"}
-    return TrackedRun(identity, name, None if group is None else group, folder, config, run.writing)
+    return TrackedRun(identity, name, None if group is None else group, folder, config)
 
 
 def _without_surrogates(value: Any) -> Any:

@@ -16,38 +16,10 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints, is
 from .messages import summary
 from .names import did_you_mean
 
-LEVELS = 64  # of nested lists and objects; many more would exhaust the stack of recursive functions
 LISTS = (list, tuple)
 SHOWN = 40  # characters of a value in messages
 NAMES = {bool: "true or false", int: "an integer", float: "a finite number", str: "a text", Path: "a path"}
 NAMES |= dict.fromkeys(LISTS, "a list")
-
-
-def parse_json(text: str | bytes, unique: bool = False) -> Any:
-    """Return the value of a JSON text. Raises ValueError if it is invalid or nested more than 64 levels deep.
-
-    unique: Also raise ValueError if an object has a key twice, of which `json` would keep the last.
-    """
-    try:
-        value = json.loads(text, object_pairs_hook=_require_unique if unique else None)
-    except RecursionError:
-        raise ValueError("nested too deeply") from None
-    if is_too_deep(value):
-        raise ValueError("nested too deeply")
-    return value
-
-
-def _require_unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    names = [name for name, _ in pairs]
-    if twice := next((name for name in names if names.count(name) > 1), None):
-        raise ValueError(f"{twice} is given twice")
-    return dict(pairs)
-
-
-def is_too_deep(value: Any, levels: int = LEVELS) -> bool:
-    """Return whether lists and objects are nested more than `levels` deep."""
-    inside = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    return levels < 0 or any(is_too_deep(item, levels - 1) for item in inside)
 
 
 def convert(value: Any, wanted: Any, where: str, finite: bool = True) -> Any:

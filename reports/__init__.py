@@ -1,6 +1,7 @@
 """Reports: pages, figures, tables and scores of run directories or of a comparison of arms."""
 
 import gc
+import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -69,7 +70,6 @@ def build_report(*directories: Path, out: Path | None = None) -> ReportPaths:
     Raises:
         ValueError: A directory is neither a run nor a comparison, a kind of run is unknown, a file is damaged, `out` is
             missing or has another folder called `report`, or the runs cannot be shown side by side.
-        RunError: There is a link in a directory, or in the place of the report.
     """
     place = place_of(directories, out)
     return write(compose(*directories), place)
@@ -80,7 +80,6 @@ def place_of(directories: Sequence[Path], out: Path | None) -> Path:
 
     Raises:
         ValueError: Several directories have no `out`, or it has a folder called `report` that is no report.
-        RunError: There is a link in the place of the report.
     """
     if out is None and len(directories) > 1:
         raise ValueError("a report of several runs needs a folder: add --out DIR")
@@ -98,7 +97,6 @@ def place_of(directories: Sequence[Path], out: Path | None) -> Path:
 def _require_replaceable(place: Path) -> None:
     """Raise UsageError if a folder that a new report would replace has other contents, such as a run of that name."""
     for folder in (place / FOLDER, place / TEMPORARY, place / OLD):
-        files.require_own(folder, place)
         with suppress(FileNotFoundError, NotADirectoryError):  # the latter if `place` is a file
             if (folder / SCORES).is_file() or not any(folder.iterdir()):
                 continue
@@ -124,7 +122,7 @@ def _write_and_rename(report: Content, place: Path) -> "list[Plot]":
     """Write the report to a temporary folder, then rename it to `place/report/`. Return its figures."""
     target, temporary, old = (place / name for name in (FOLDER, TEMPORARY, OLD))
     for leftover in (temporary, old):  # of a process that was killed here
-        _discard(leftover, place)
+        _discard(leftover)
     temporary.mkdir()
     try:
         exports.put_json(temporary / SCORES, report.scores)
@@ -140,21 +138,19 @@ def _write_and_rename(report: Content, place: Path) -> "list[Plot]":
         temporary.rename(target)
     except BaseException:
         with suppress(OSError):
-            _discard(temporary, place)
+            _discard(temporary)
         raise
     with suppress(OSError):  # the next report tries again
-        _discard(old, place)
+        _discard(old)
     return plots
 
 
-def _discard(folder: Path, place: Path) -> None:
+def _discard(folder: Path) -> None:
     """Remove a report if there is one, scores.json last: what is left by a kill in between is still known as one."""
-    for part in [part for part in folder.iterdir() if part.name != SCORES] if folder.exists() else ():
-        if part.is_dir():
-            files.remove(part, place)
-        else:
-            part.unlink()
-    files.remove(folder, place)
+    if folder.exists():
+        for part in [part for part in folder.iterdir() if part.name != SCORES]:
+            shutil.rmtree(part) if part.is_dir() else part.unlink()
+        shutil.rmtree(folder)
 
 
 def _plots(report: Content) -> "list[Plot]":
@@ -189,8 +185,6 @@ def summary(report: Content, title: str | None = None) -> "Group":
 def compose(*directories: Path) -> Content:
     """Return the contents of the report of these directories. Raises the errors of `build_report`."""
     paths = [Path(directory) for directory in directories]
-    for path in paths:
-        files.require_unlinked(path)
     with _without_garbage_collection():
         return report_of(kind_of(paths[0])).compose(paths)
 

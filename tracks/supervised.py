@@ -10,7 +10,6 @@ from torch import Tensor
 
 from ..engine.hooks.driver import HookDriver
 from ..engine.storage.learner_state import learner_state, load_learner_state
-from ..engine.storage.restoring import require_like
 from ..engine.storage.run_directory import RunDirectory
 from ..engine.work import Numbers, Task, Work
 from ..interventions import Learner
@@ -135,9 +134,6 @@ class SupervisedWork(Work):
 
     def load_state(self, state: dict[str, Any]) -> None:
         load_learner_state(self.learner, state["learner"])
-        total, self.mean_loss.count = state["losses"]["sum"], require_like(state["losses"]["count"], 0, "losses.count")
-        if (total is None) != (self.mean_loss.count < 1):
-            raise ValueError(f"losses.count is {self.mean_loss.count}, with {'no' if total is None else 'a'} sum")
+        total, self.mean_loss.count = state["losses"]["sum"], state["losses"]["count"]
         if total is not None:
-            require_like(total, torch.zeros((), dtype=torch.float64), "losses.sum")
             self.mean_loss.sum = total.to(next(self.learner.module.parameters()).device)

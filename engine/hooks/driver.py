@@ -1,28 +1,21 @@
 """The driver of hooks: it asks the schedules of all hooks, applies the interventions that fire, and logs them."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypedDict
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from ...interventions import Every, Hook, Learner, Memory, Moment, UnknownName, When, did_you_mean
+from ...interventions import Every, Hook, Learner, Moment, UnknownName, When, did_you_mean
 from ...metrics import METRICS, TRAINABILITY, cheap_metrics
 from ...networks.ranks import average, begin_alike, world
-from ...registry import owner_of, schema
+from ...registry import owner_of
 from ..storage.restoring import require_like
 from .calls import calling
 from .event import NO_EXTRAS, ExtraMeasurements, Recorder
 
 LogEvent = Callable[..., None]
 MOMENTS = ("penalty", "before_loss", "before_update", "after_update")  # methods of interventions, at every update
-
-
-class HookState(TypedDict):
-    """The state of a hook: the memory of its schedule (see `Hook`), and the state of its intervention."""
-
-    memory: dict[str, Memory]
-    intervention: dict[str, Any]
 
 
 class HookDriver:
@@ -301,8 +294,7 @@ class HookDriver:
         }
         for hook in self.hooks:
             if hook.text in state:
-                own_state = _move_to_devices(dict(schema.convert(state[hook.text], HookState, hook.text)), devices)
-                hook.load_state_dict(own_state)
+                hook.load_state_dict(_move_to_devices(state[hook.text], devices))
 
 
 def _move_to_devices(state: Any, devices: Mapping[str, torch.device | None], device: torch.device | None = None) -> Any:

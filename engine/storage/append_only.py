@@ -4,8 +4,6 @@ A part file holds a contiguous range of rows. The next checkpoint hard-links the
 writes only the rows that no part holds. The folder of every checkpoint is therefore complete.
 """
 
-import re
-import stat
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
@@ -20,7 +18,6 @@ from ...registry.errors import CheckpointError
 from ..machine.resources import cpus
 from . import files
 
-PART_NAME = re.compile(r"rows-[0-9]+-[0-9]+-[0-9]+\.safetensors")
 PART_BYTES = 2**25  # writing needs about four times this memory; larger blocks are slow to allocate
 
 
@@ -93,29 +90,11 @@ def link_parts(source: Path, old: list[Part], folder: Path, rows: Rows) -> list[
     return parts
 
 
-def check(path: str, first: int, end: int, parts: list[Part]) -> None:
-    """Raise ValueError if parts have other names than parts do, or do not hold all rows.
-
-    Args:
-        path: The place of the rows in the tree, for error messages.
-        first: The first row.
-        end: The number of the row after the last one.
-        parts: The parts.
-    """
-    if bad := [part.file for part in parts if not PART_NAME.fullmatch(part.file)]:
-        raise ValueError(f"{path}: {bad[0]!r} is not the name of a part")
-    places = [part.start for part in parts] + [part.stop for part in parts[-1:]]
-    whole = all(a.stop == b.start for a, b in pairwise(parts)) and all(a < b for a, b in pairwise(places))
-    held = bool(parts) and 0 <= places[0] <= first <= end <= places[-1]
-    if not whole or not (held or (0 <= first == end and not parts)):
-        raise ValueError(f"{path}: its parts do not hold rows {first} … {end} without gaps")
-
-
 def require(folder: Path, parts: Iterable[Part]) -> None:
     """Raise CheckpointError for the first part file that is missing or has the wrong size."""
     for part in parts:
         if not _is_present(folder, part):
-            what = f"damaged (not a plain file of {part.size:,} bytes)" if (folder / part.file).exists() else "missing"
+            what = f"damaged (not {part.size:,} bytes)" if (folder / part.file).exists() else "missing"
             raise CheckpointError(f"{folder / part.file}: {what}")
 
 
@@ -173,7 +152,6 @@ def _slice(file: Path, start: int, stop: int) -> dict[str, torch.Tensor]:
 
 def _is_present(folder: Path, part: Part) -> bool:
     try:
-        info = (folder / part.file).lstat()
+        return (folder / part.file).stat().st_size == part.size
     except OSError:
         return False
-    return stat.S_ISREG(info.st_mode) and info.st_size == part.size

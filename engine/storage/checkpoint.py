@@ -11,10 +11,9 @@ share it, including those of the arms of a fork.
 """
 
 import json
-import os
 import re
+import shutil
 from collections.abc import Callable, Mapping
-from contextlib import nullcontext, suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, TypedDict
@@ -25,7 +24,6 @@ from safetensors import SafetensorError
 from safetensors.torch import load as from_bytes
 from safetensors.torch import save as to_bytes
 
-from ...registry import schema
 from ...registry.errors import CheckpointError
 from . import append_only, files
 from .append_only import Part, Rows
@@ -34,7 +32,6 @@ FORMAT = "supple checkpoint 3"
 STEP = re.compile(r"[0-9]{12}|[1-9][0-9]{12,}")  # the name of a checkpoint's folder
 MANIFEST, WEIGHTS = "state.json", "state.safetensors"
 TENSOR, ARRAY, ROWS = "__tensor__", "__array__", "__rows__"
-DEEPEST = schema.LEVELS - 8  # nested lists and dicts: state.json has a few more around them
 
 
 class RowsEntry(TypedDict):
@@ -62,14 +59,8 @@ def folder_of(checkpoints: Path, step: int) -> Path:
 
 def folders_of(checkpoints: Path) -> list[Path]:
     """Return the folders of all checkpoints, the oldest first. Other entries are ignored: `2019` is a user's."""
-    try:
-        with os.scandir(checkpoints) as entries:
-            steps = [entry for entry in entries if STEP.fullmatch(entry.name)]
-            # a link is listed, so that it is refused and not ignored
-            names = [entry.name for entry in steps if entry.is_symlink() or entry.is_dir(follow_symlinks=False)]
-    except (FileNotFoundError, NotADirectoryError):
-        return []
-    return [checkpoints / name for name in sorted(names, key=int)]
+    folders = (folder for folder in checkpoints.glob("*") if STEP.fullmatch(folder.name) and folder.is_dir())
+    return sorted(folders, key=lambda folder: int(folder.name))
 
 
 def leftovers(checkpoints: Path) -> list[Path]:
@@ -82,14 +73,7 @@ def newest_step(checkpoints: Path) -> int:
     return max((int(folder.name) for folder in folders_of(checkpoints)), default=0)
 
 
-def save(
-    checkpoints: Path,
-    step: int,
-    tree: dict[str, Any],
-    identity: str,
-    since: Path | None = None,
-    writing: files.Writing = nullcontext,
-) -> Path:
+def save(checkpoints: Path, step: int, tree: dict[str, Any], identity: str, since: Path | None = None) -> Path:
     """Write a checkpoint atomically, and return its folder.
 
     Args:
@@ -100,13 +84,11 @@ def save(
         since: The folder where this run was last saved, or from which it was loaded. The parts of its rows are linked,
             and only newer rows are written. If it is None or the parts do not fit, all rows are written. The newest
             folder is not necessarily the right one: after a damaged checkpoint, a run continues from an earlier one.
-        writing: Returns a block in which this process may write to the folder of the run: see `claim.Claim.writing`.
 
     Raises:
         TypeError: The tree holds something else.
         OSError: For example because the disk is full. Nothing is left behind.
     """
-    files.require_own(checkpoints, checkpoints.parent)
     require_savable(tree)
     tensors: dict[str, torch.Tensor] = {}
     growing: dict[str, Rows] = {}
@@ -115,7 +97,7 @@ def save(
     body["tensors_sha256"] = files.sha256(data)
     target = folder_of(checkpoints, step)
     old = _earlier_parts(since, identity) if since and since != target else {}
-    with files.atomic_folder(target, writing) as folder:
+    with files.atomic_folder(target) as folder:
         (folder / WEIGHTS).write_bytes(data)
         body["rows"] = {}
         for i, (path, leaf) in enumerate(growing.items()):
@@ -126,7 +108,7 @@ def save(
     return target
 
 
-def require_savable(value: Any, path: str = "", levels: int = DEEPEST) -> None:
+def require_savable(value: Any, path: str = "") -> None:
     """Raise TypeError for a tree that a checkpoint cannot hold. The message names the first entry that is wrong."""
     if isinstance(value, dict):
         if bad := [key for key in value if not isinstance(key, str) or key in (TENSOR, ARRAY, ROWS)]:
@@ -137,11 +119,9 @@ def require_savable(value: Any, path: str = "", levels: int = DEEPEST) -> None:
             raise TypeError(f"a checkpoint cannot hold {'sparse tensors' if sparse else 'objects'} (at '{path}')")
     elif value is not None and not isinstance(value, Rows | list | tuple | bool | int | float | str):
         raise TypeError(f"a checkpoint cannot hold {type(value).__name__} (at '{path}')")
-    if not levels:
-        raise TypeError(f"a checkpoint cannot hold more than {DEEPEST} nested lists and dicts (at '{path}')")
     inside = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list | tuple) else ()
     for key, item in inside:
-        require_savable(item, f"{path}/{key}", levels - 1)
+        require_savable(item, f"{path}/{key}")
 
 
 def load(folder: Path, identity: str) -> dict[str, Any]:
@@ -215,9 +195,9 @@ def load_newest(checkpoints: Path, identity: str, warn: Callable[[str], None]) -
 def lengths_of_logs(folder: Path) -> dict[str, int]:
     """Return the lengths of the logs that a checkpoint recorded, or {} if it is damaged. Its tensors are not read."""
     try:
-        lengths: dict[str, int] = schema.convert(_read_body(folder)["tree"]["logs"], dict[str, int], "logs")
+        lengths: dict[str, int] = _read_body(folder)["tree"]["logs"]
         return lengths
-    except (CheckpointError, LookupError, TypeError, ValueError):
+    except CheckpointError:
         return {}
 
 
@@ -225,8 +205,7 @@ def prune(checkpoints: Path, keep: int, step: int) -> None:
     """Remove all checkpoints up to `step` except the newest `keep`, and the remains of interrupted writes."""
     folders = [folder for folder in folders_of(checkpoints) if int(folder.name) <= step]
     for folder in [*folders[:-keep], *leftovers(checkpoints)]:
-        with suppress(OSError):  # the next call tries again
-            files.remove(folder, checkpoints.parent)
+        shutil.rmtree(folder, ignore_errors=True)  # the next call tries again
 
 
 def _write_manifest(folder: Path, body: Mapping[str, Any]) -> None:
@@ -237,16 +216,7 @@ def _write_manifest(folder: Path, body: Mapping[str, Any]) -> None:
 
 def _read_manifest(folder: Path, identity: str) -> Manifest:
     """Return the body of state.json. Raises CheckpointError if it is missing, damaged or from another run."""
-    file = folder / MANIFEST
-    try:
-        files.require_own(folder, folder.parents[1])
-        body: Manifest = schema.convert(_read_body(folder), Manifest, "")
-        for path, entry in body["rows"].items():
-            append_only.check(path, entry["first"], entry["end"], entry["parts"])
-    except files.NotPlain as error:
-        raise CheckpointError(str(error)) from error
-    except ValueError as error:
-        raise CheckpointError(f"{file}: not the contents that supple writes ({error})") from error
+    body, file = _read_body(folder), folder / MANIFEST
     if body["identity"] != identity:
         raise CheckpointError(f"{file}: belongs to another run (other settings or another seed)")
     if folder.name != folder_of(folder.parent, body["step"]).name:
@@ -254,21 +224,26 @@ def _read_manifest(folder: Path, identity: str) -> Manifest:
     return body
 
 
-def _read_body(folder: Path) -> dict[str, Any]:
+def _read_body(folder: Path) -> Manifest:
     """Return the second line of state.json. Raises CheckpointError if its format or its sum is not right."""
     file = folder / MANIFEST
     head_line, _, body_line = files.read(file).partition(b"\n")
-    head = _parse_object(head_line)
-    if (written := head.get("format")) != FORMAT:
-        if str(written).startswith("supple checkpoint"):
-            raise CheckpointError(
-                f"{file}: written by another version of supple as '{written}', but this one reads '{FORMAT}': resume "
-                f"the run with the version that wrote it"
-            )
-        raise CheckpointError(f"{file}: not a checkpoint of supple (expected '{FORMAT}')")
-    if files.sha256(body_line.rstrip(b"\n")) != head.get("body_sha256"):
+    try:
+        head = json.loads(head_line)
+        written, expected = str(head["format"]), head["body_sha256"]
+    except (ValueError, LookupError, TypeError):
+        raise CheckpointError(f"{file}: damaged, or not a checkpoint of supple (expected '{FORMAT}')") from None
+    if written != FORMAT:
+        raise CheckpointError(
+            f"{file}: written by another version of supple as '{written}', but this one reads '{FORMAT}': resume "
+            f"the run with the version that wrote it"
+        )
+    if files.sha256(body_line.rstrip(b"\n")) != expected:
         raise CheckpointError(f"{file}: damaged (its checksum does not match)")
-    return _parse_object(body_line)
+    body: Manifest = json.loads(body_line)
+    for entry in body["rows"].values():
+        entry["parts"] = [Part(**part) for part in entry["parts"]]  # type: ignore[arg-type]
+    return body
 
 
 def _earlier_parts(folder: Path, identity: str) -> dict[str, list[Part]]:
@@ -277,15 +252,6 @@ def _earlier_parts(folder: Path, identity: str) -> dict[str, list[Part]]:
         return {path: entry["parts"] for path, entry in _read_manifest(folder, identity)["rows"].items()}
     except CheckpointError:
         return {}
-
-
-def _parse_object(line: bytes) -> dict[str, Any]:
-    """Return a JSON object, or {} if the line is not one."""
-    try:
-        value = schema.parse_json(line)
-    except ValueError:
-        return {}
-    return value if isinstance(value, dict) else {}
 
 
 def _split(value: Any, path: str, tensors: dict[str, torch.Tensor], growing: dict[str, Rows]) -> Any:

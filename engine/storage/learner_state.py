@@ -8,8 +8,6 @@ from torch import Tensor
 from ...interventions import Learner, restructure
 from .restoring import require_like
 
-ADAM = {"step", "exp_avg", "exp_avg_sq"}  # slots that must all be present, or none
-
 
 def learner_state(learner: Learner) -> dict[str, Any]:
     """Return the architecture, parameters, followers, parameters at step 0, optimizer and generators of a learner.
@@ -43,8 +41,6 @@ def load_learner_state(learner: Learner, state: dict[str, Any]) -> None:
     for follower, values in zip(learner.followers, state["followers"], strict=True):
         follower.load_state_dict(values)
     now = {name: parameter.detach() for name, parameter in learner.module.named_parameters()}
-    if missing := learner.trained().keys() - state["initial"].keys():
-        raise ValueError(f"initial of '{learner.name}' lacks {min(missing)}")
     buffers = {name: buffer.device for name, buffer in learner.module.named_buffers()}
     initial = {name: value.to(buffers.get(name, value.device)) for name, value in state["initial"].items()}
     learner.initial = _placed(initial, now, f"initial of '{learner.name}'")
@@ -80,8 +76,6 @@ def _load_slots(optimizer: torch.optim.Optimizer, state: dict[str, dict[str, Ten
     parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
     for index, values in state.items():
         parameter, what = parameters[int(index)], f"optimizer.{index} of '{of}'"
-        if (ADAM - {"step"}) & values.keys() and not values.keys() >= ADAM:  # other optimizers also have a step
-            raise ValueError(f"{what} should hold {', '.join(sorted(ADAM))}, but holds {', '.join(values)}")
         by_member = getattr(optimizer, "counts_by_member", False)
         counter = torch.zeros(len(parameter) // getattr(optimizer, "networks", 1) if by_member else ())
         optimizer.state[parameter] = {

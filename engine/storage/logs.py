@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import BinaryIO
 
 from ...registry.errors import RunError
-from . import files
 
 FULL = 8192  # bytes in memory with which a log is flushed early
 
@@ -19,7 +18,7 @@ class Log:
     def __init__(self, file: Path, length: int) -> None:
         self.file, self.length = file, length  # in bytes, on the disk
         self.waiting = bytearray()
-        self._stream: BinaryIO = files.open_plain(file, "ab")
+        self._stream: BinaryIO = file.open("ab")
 
     def add(self, data: bytes) -> bool:
         """Append bytes in memory, and return whether so many wait there that they should be flushed."""
@@ -49,50 +48,25 @@ class Log:
 
 
 def begin(file: Path, length: int) -> Log:
-    """Open a log as a new file with the first `length` bytes of the old one.
-
-    A process that had it open before can no longer write to it: it has another file, without a name.
-
-    Raises:
-        RunError: The log is shorter, or is not there.
-        NotPlain: It is a symbolic link.
-    """
-    try:
-        old = files.open_plain(file, "rb" if length else "ab")  # makes it, if this is a new run
-    except FileNotFoundError:
-        raise RunError(f"{file}: this log was removed or renamed") from None
-    with old:
-        if not 0 <= length <= (size := old.seek(0, os.SEEK_END)):
-            what = f"it has {size} bytes, but the checkpoint recorded {length}: the log was truncated"
-            raise RunError(f"{file}: {what}")
-    new = files.create(temporary := file.with_name(f"{file.name}.tmp"))
-    try:
-        with new, files.open_plain(file, "rb") as old:
-            remaining = length
-            while remaining:
-                new.write(part := old.read(min(remaining, 1 << 20)))
-                remaining -= len(part)
-        if length:
-            files.sync(temporary)
-    except BaseException:  # such as a full disk
-        temporary.unlink()
-        raise
-    try:
-        temporary.replace(file)
-    except PermissionError:  # Windows, and another program such as TensorBoard has it open
-        temporary.unlink()
-        with files.open_plain(file, "r+b") as old:
-            old.truncate(length)
-    return Log(file, length)
+    """Open a log, truncated to its first `length` bytes. Raises RunError if it is shorter, or is not there."""
+    if length and (size := _size(file)) < length:
+        raise RunError(f"{file}: it has {size} bytes, but the checkpoint recorded {length}: the log was truncated")
+    log = Log(file, length)
+    os.truncate(file, length)
+    return log
 
 
 def require_length(file: Path, length: int, who: str) -> None:
     """Raise RunError if a log does not have this length in bytes, as `who` says ("this process wrote")."""
-    try:
-        size = file.stat().st_size
-    except FileNotFoundError:
-        raise RunError(f"{file}: this log was removed or renamed") from None
+    size = _size(file)
     if size != length:
         added = f"another program has written to this log, whose first {length} bytes are the run's"
         what = added if size > length else "this log was truncated or replaced"
         raise RunError(f"{file}: it has {size} bytes, but {who} {length}: {what}")
+
+
+def _size(file: Path) -> int:
+    try:
+        return file.stat().st_size
+    except FileNotFoundError:
+        raise RunError(f"{file}: this log was removed or renamed") from None

@@ -9,8 +9,6 @@ import numpy as np
 from torch import Tensor
 
 from ...registry.errors import CheckpointError, RunError
-from ...registry.schema import convert, describe_value
-from .append_only import Rows
 
 T = TypeVar("T")
 
@@ -19,8 +17,8 @@ T = TypeVar("T")
 def restoring(checkpoints: Path) -> Iterator[None]:
     """Raise CheckpointError for any exception while a state from these checkpoints is restored in this block.
 
-    The sums and the run of the state are right at this point, so it was written by hand or by other code. Then its
-    values can have any type or shape, and each part of a run raises other exceptions for them.
+    The sums and the run of the state are right at this point, so that the code differs from that which saved it, such
+    as a plug-in's.
     """
     try:
         yield
@@ -31,47 +29,32 @@ def restoring(checkpoints: Path) -> Iterator[None]:
 
 
 def require_like(value: Any, like: T, what: str) -> T:
-    """Return a value from a checkpoint, if it has the same structure as the one that it replaces.
+    """Return a value from a checkpoint, if the tensors and arrays in it have the shapes and dtypes of those in `like`.
 
-    That is: a dict with the same keys, a list of the same length, a tensor or array of the same shape and dtype, and
-    otherwise a value of the same type, where an integer is accepted as a float. Updates are not safe on tensors of
-    another shape: a fused one may read beyond their ends.
+    Updates are not safe on tensors of another shape: a fused one may read beyond their ends.
 
     Args:
         value: The value from a checkpoint.
-        like: The value that it replaces.
+        like: The value that it replaces: a tensor, an array, or dicts and lists of such.
         what: Name of the value in error messages.
 
     Raises:
-        ValueError: A part differs; the message names the first one.
+        ValueError: A tensor differs; the message names the first one.
     """
+    if isinstance(like, Tensor | np.ndarray):
+        kind = Tensor if isinstance(like, Tensor) else np.ndarray
+        if not isinstance(value, kind) or (value.shape, value.dtype) != (like.shape, like.dtype):
+            raise ValueError(f"{what} should be {_describe(like)}, but is {_describe(value)}")
+    elif isinstance(like, dict | list | tuple):
+        if len(value) != len(like):
+            raise ValueError(f"{what} should have {len(like)} entries, but has {len(value)}")
+        for key in like if isinstance(like, dict) else range(len(like)):
+            require_like(value[key], like[key], f"{what}.{key}")
     fits: T = value
-    match like:
-        case Tensor() | np.ndarray():
-            kind = Tensor if isinstance(like, Tensor) else np.ndarray
-            if isinstance(value, kind) and value.shape == like.shape and value.dtype == like.dtype:
-                return fits
-        case dict():
-            if isinstance(value, dict) and value.keys() == like.keys():
-                for key in like:
-                    require_like(value[key], like[key], f"{what}.{key}")
-                return fits
-        case list() | tuple():
-            if isinstance(value, (list, tuple)) and len(value) == len(like):
-                for i, item in enumerate(like):
-                    require_like(value[i], item, f"{what}[{i}]")
-                return fits
-        case _:
-            convert(value, float if isinstance(like, float) else type(like), what)  # also one of NumPy's
-            return fits
-    raise ValueError(f"{what} should be {_describe(like)}, but is {_describe(value)}")
+    return fits
 
 
 def _describe(value: Any) -> str:
     if isinstance(value, Tensor | np.ndarray):
         return f"{str(value.dtype).removeprefix('torch.')} of shape {(*value.shape,)}"
-    if isinstance(value, Rows):
-        return "rows"
-    if isinstance(value, dict):
-        return f"an object of {', '.join(map(str, value)) or 'nothing'}"
-    return describe_value(value)
+    return type(value).__name__

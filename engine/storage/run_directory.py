@@ -9,15 +9,15 @@ import json
 import time
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, nullcontext
+from contextlib import ExitStack
 from pathlib import Path
 from statistics import fmean
-from typing import Any, NotRequired, TypedDict
+from typing import Any
 
-from ...registry import schema
 from ...registry.errors import RunError
 from ..machine.torchrun import is_first
-from . import claim, files, logs, tensorboard
+from . import logs, tensorboard
+from .lock import Lock
 from .signed_json import read_json, start_folder
 from .strict_json import json_line
 from .versions import versions
@@ -34,37 +34,13 @@ NUMBERS = ("evaluation", "random")  # events that tell only a number, which woul
 STATE = ("algorithm", "settings", "tasks", "start_step", "stop_step")  # the entries of config.json that a state needs
 
 
-class Config(TypedDict):
-    """The contents of config.json."""
-
-    algorithm: str
-    seed: int
-    total_steps: int
-    start_step: int
-    stop_step: int | None
-    hooks: list[str]
-    arm: str | None
-    command: str
-    data: dict[str, str]
-    settings: dict[str, Any]
-    tasks: list[dict[str, Any]]
-    versions: dict[str, str]
-    later_versions: NotRequired[list[dict[str, str]]]  # under which it was continued, if others
-    variant: NotRequired[dict[str, Any]]
-    study: NotRequired[str]
-    leads: NotRequired[str]
-    planned_steps: NotRequired[int]  # of an extended run: the steps that fractions in hooks refer to
-    identity: NotRequired[str]  # of an extended run: the mark of its checkpoints, which it keeps
-    plugins: NotRequired[dict[str, str]]
-
-
 class RunDirectory:
     """A run on the disk. Use `create` or `open` to make one, and `close` it or use it in a with statement."""
 
     def __init__(self, path: Path, config: dict[str, Any]) -> None:
         self.path, self.config = path, config
         self.checkpoints = path / CHECKPOINTS
-        self.claim: claim.Claim | None = None  # of the process that trains the run
+        self.lock: Lock | None = None  # of the process that trains the run
         self._logs: dict[str, logs.Log] = {}
         self._open = ExitStack()
         self._started = time.monotonic()
@@ -79,17 +55,8 @@ class RunDirectory:
 
     @staticmethod
     def open(path: Path) -> "RunDirectory":
-        """Open an existing run directory.
-
-        Raises:
-            UsageError: There is none.
-            RunError: Its config.json was changed or is damaged.
-        """
-        config = read_json(file := path / "config.json", f"{path} is not a run directory")
-        try:
-            return RunDirectory(path, schema.convert(config, Config, ""))
-        except ValueError as error:
-            raise RunError(f"{file}: {error}") from error
+        """Open an existing run directory. Raises UsageError if there is none, and RunError if it was changed."""
+        return RunDirectory(path, read_json(path / "config.json", f"{path} is not a run directory"))
 
     @property
     def identity(self) -> str:
@@ -102,10 +69,6 @@ class RunDirectory:
         stop = self.config["stop_step"]
         return int(self.config["total_steps"] if stop is None else stop)
 
-    def writing(self) -> AbstractContextManager[None]:
-        """Return a block in which this process may write to the folder: see `claim.Claim.writing`."""
-        return self.claim.writing() if self.claim else nullcontext()
-
     def start_logs(self, lengths: dict[str, int], seconds: float, names: Sequence[str]) -> None:
         """Open logs for appending, truncated to the lengths that a checkpoint recorded.
 
@@ -117,22 +80,17 @@ class RunDirectory:
         Raises:
             RunError: A log is shorter than recorded, or has lines although there is no folder for checkpoints, which
                 is made before the first line is logged.
-            NotPlain: A log is a symbolic link.
         """
         self._started = time.monotonic() - seconds
-        with self.writing():
-            begun = [file for name in LOGS.values() if (file := self.path / name).exists() and file.stat().st_size]
-            if begun and not self.checkpoints.exists():
-                raise RunError(
-                    f"{begun[0]} has lines, but {self.checkpoints} is missing: restore it, or start a new run"
-                )
-            files.make_folder(self.checkpoints)
-            files.require_own(folder := (self.path / tensorboard.FILE).parent, self.path)
-            files.make_folder(folder)
-            for name in names:
-                self._logs[name] = log = logs.begin(self.path / LOGS[name], lengths.get(name, 0))
-                self._open.callback(log.close)
-                self._open.callback(self.flush, name)
+        begun = [file for name in LOGS.values() if (file := self.path / name).exists() and file.stat().st_size]
+        if begun and not self.checkpoints.exists():
+            raise RunError(f"{begun[0]} has lines, but {self.checkpoints} is missing: restore it, or start a new run")
+        self.checkpoints.mkdir(exist_ok=True)
+        (self.path / tensorboard.FILE).parent.mkdir(exist_ok=True)
+        for name in names:
+            self._logs[name] = log = logs.begin(self.path / LOGS[name], lengths.get(name, 0))
+            self._open.callback(log.close)
+            self._open.callback(self.flush, name)
         if not lengths.get("tensorboard"):
             self._append("tensorboard", tensorboard.header())
 
@@ -189,13 +147,10 @@ class RunDirectory:
     def flush(self, *names: str) -> None:
         """Write waiting log lines to the files, so that other processes can read them, of all logs or of these.
 
-        Raises RunError if the run or a log is no longer this process's alone.
+        Raises RunError if a log is no longer this process's alone.
         """
-        wanted = [log for name, log in self._logs.items() if log.waiting and name in (names or self._logs)]
-        if wanted:
-            with self.writing():
-                for log in wanted:
-                    log.flush()
+        for name in names or self._logs:
+            self._logs[name].flush()
 
     def log_lengths(self, step: int) -> dict[str, int]:
         """Flush all logs to the disk, and return their lengths in bytes for the checkpoint of a step."""

@@ -1,27 +1,29 @@
-"""JSON files with a checksum of every entry: config.json, comparison.json, outcome.json and others.
+"""JSON files with a checksum: config.json, comparison.json, outcome.json and others.
 
-If an entry was edited, the file is refused and the entry named. A folder therefore says what was really trained.
+A file that was edited is refused. A folder therefore says what was really trained.
 """
 
 import json
 from contextlib import suppress
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from ...registry import quoted, schema
+from ...registry import quoted
 from ...registry.errors import RunError, UsageError
-from . import claim, files
+from . import files, lock
 
-SUMS, DIGITS = "sums", 16  # the entry with the checksums of all others, and their length
+SIGNATURE = "supple"  # the entry with the format, the version that wrote the file, and the checksum of all others
+FORMAT = 2
 
 
 def start_folder(path: Path, name: str, value: dict[str, Any], *beside: str) -> None:
-    """Make a new folder with one JSON file and its checksums, or make nothing.
+    """Make a new folder with one JSON file and its checksum, or make nothing.
 
     Raises:
-        UsageError: `path` has contents other than those named in `beside` and this process's claim.
+        UsageError: `path` has contents other than those named in `beside` and the lock of this process.
     """
-    known = {f"{name}.tmp", claim.FILE, files.LOCK, *beside}  # the first is left by a process that was killed here
+    known = {f"{name}.tmp", lock.FILE, *beside}  # the first is left by a process that was killed here
     new = not path.exists()
     if not new and not path.is_dir():
         raise _taken_error(path)
@@ -70,34 +72,40 @@ def require_outside(path: Path) -> None:
 
 def _is_signed(file: Path) -> bool:
     with suppress(UsageError, RunError):
-        return SUMS in _read_object(file, str(file))
+        return SIGNATURE in _read_object(file, str(file))
     return False
 
 
 def read_json(path: Path, otherwise: str) -> dict[str, Any]:
-    """Return the contents of a file written by `write_json`, without the checksums.
+    """Return the contents of a file written by `write_json`, without its signature.
 
     Args:
         path: The file.
-        otherwise: The beginning of the message if it does not exist or has no checksums.
+        otherwise: The beginning of the message if it does not exist or has another format.
 
     Raises:
-        UsageError: There is no such file, or it has no checksums.
-        RunError: The file is damaged, or an entry was changed, added or removed; the message names it.
+        UsageError: There is no such file, or it has another format.
+        RunError: The file is damaged or was changed.
     """
     value = _read_object(path, otherwise)
-    if SUMS in value:
-        return _check_sums(path, value)
-    raise UsageError(
-        f"{otherwise}: its {path.name} was not written by this version of supple (it has no {SUMS!r}); continue with "
-        "the version that wrote it"
-    )
+    signature = value.pop(SIGNATURE, None)
+    if not isinstance(signature, dict) or signature.get("format") != FORMAT:
+        named = (signature, "version"), (value.get("versions"), "supple")
+        wrote = next((entry[key] for entry, key in named if isinstance(entry, dict) and key in entry), "that wrote it")
+        raise UsageError(
+            f"{otherwise}: its {path.name} was written by another version of supple: continue with the version {wrote}"
+        )
+    if signature.get("sha256") != _sum(value):
+        raise RunError(
+            f"{path}: changed since supple wrote it (its checksum does not match): restore it, or start a new run"
+        )
+    return value
 
 
 def _read_object(path: Path, otherwise: str) -> dict[str, Any]:
     """Return the JSON object in a file. Raises UsageError if there is none, and RunError if it is damaged."""
     try:
-        value = schema.parse_json(files.contents(path))
+        value = json.loads(path.read_bytes())
     except (FileNotFoundError, NotADirectoryError):
         raise UsageError(f"{otherwise}: it has no {path.name}") from None
     except OSError as error:
@@ -109,27 +117,11 @@ def _read_object(path: Path, otherwise: str) -> dict[str, Any]:
     return value
 
 
-def _check_sums(path: Path, value: dict[str, Any]) -> dict[str, Any]:
-    """Return the contents of a file without its checksums. Raises RunError if one does not match its entry."""
-    sums = value.pop(SUMS)
-    if not isinstance(sums, dict):
-        raise RunError(f"{path}: damaged ({SUMS!r} is not an object)")
-    computed = _sums(value)
-    for key in (*sums, *computed):
-        if sums.get(key) != computed.get(key):
-            what = "removed" if key not in computed else "added" if key not in sums else "changed"
-            raise RunError(
-                f"{path}: {json.dumps(key)} was {what} since supple wrote the file (its checksum does not match): "
-                f"restore it, or start a new run"
-            )
-    return value
-
-
-def _sums(value: dict[str, Any]) -> dict[str, str]:
-    return {key: files.sha256(json.dumps(item, sort_keys=True).encode())[:DIGITS] for key, item in value.items()}
+def _sum(value: dict[str, Any]) -> str:
+    return files.sha256(json.dumps(value, sort_keys=True).encode())
 
 
 def write_json(path: Path, value: dict[str, Any]) -> None:
-    """Write a JSON object and the checksums of its entries atomically."""
-    signed = {**value, SUMS: _sums(json.loads(json.dumps(value)))}
-    files.replace(path, f"{json.dumps(signed, indent=2)}\n".encode())
+    """Write a JSON object with its signature atomically."""
+    signature = {"format": FORMAT, "version": version("supple"), "sha256": _sum(json.loads(json.dumps(value)))}
+    files.replace(path, f"{json.dumps({**value, SIGNATURE: signature}, indent=2)}\n".encode())

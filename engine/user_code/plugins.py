@@ -155,7 +155,7 @@ def _load_file(path: Path) -> Plugin:
         raise UsageError("a plug-in with this name is given twice")
     path = path.absolute()
     try:
-        code = files.contents(path.resolve())
+        code = path.read_bytes()
     except FileNotFoundError as error:
         raise UsageError("there is no such file") from error
     except OSError as error:
@@ -192,10 +192,10 @@ def _load_package(name: str) -> Plugin:
 def _package_sum(spec: ModuleSpec) -> str:
     """Return the sum over the Python files of a package and their names in it, or that of a single-file module."""
     if not spec.submodule_search_locations:
-        return files.sha256(files.contents(Path(spec.origin or "").resolve()))
+        return files.sha256(Path(spec.origin or "").read_bytes())
     roots = [Path(root) for root in spec.submodule_search_locations]
     sources = sorted((str(file.relative_to(root)), file) for root in roots for file in root.rglob("*.py"))
-    lines = "\n".join(f"{files.sha256(files.contents(f.resolve()))} {name}" for name, f in sources)
+    lines = "\n".join(f"{files.sha256(f.read_bytes())} {name}" for name, f in sources)
     return files.sha256(lines.encode(errors="surrogateescape"))  # names of files need not be UTF-8
 
 

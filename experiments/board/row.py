@@ -61,7 +61,7 @@ def read_row(path: Path) -> Row:
     """Return the row in a folder. Raises UsageError if there is none, or it is damaged."""
     file = path / FILE
     try:
-        data = schema.parse_json(files.contents(file.resolve()), unique=True)
+        data = json.loads(file.read_bytes())
         return Row(**schema.convert_entries(data, get_type_hints(Row), "", get_type_hints(Row).keys()))
     except FileNotFoundError:
         raise UsageError(f"{path} is not a row of the board: it has no {FILE}") from None

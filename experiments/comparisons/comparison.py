@@ -1,6 +1,5 @@
 """Comparisons: one trunk per seed, then every arm from the trunk's identical state, for every kind of run."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -14,13 +13,12 @@ from ...engine.machine.torchrun import require_alone
 from ...engine.runs import keep_working_directory
 from ...engine.settings import RunSettings, Seeds
 from ...engine.spec import Labels, RunSpec, Start, settings_to_json
-from ...engine.storage import names
 from ...registry.errors import UsageError
 from ..queue.queue import Queue, QueuedRun
 from .arms import hooks_in, hooks_of, is_fresh, settings_in
 from .checks import Networks
 from .default_fork import find_default_fork
-from .points import FIXED, Point, name_seeds, remove_repeats, sort_points
+from .points import FIXED, Point, name_seeds, remove_repeats, sort_points, trunk_folder
 
 AUTO = "auto"
 
@@ -111,10 +109,10 @@ class Comparison:
             for variant in self.trunks:
                 own, labels = replace(settings, **variant), Labels(study, None, variant, self.leads)
                 spec = RunSpec(self.kind, own, labels, stop=self.fork_step, command=self.command)
-                trunks.append(QueuedRun(path, f"{seed}/{Point(names.TRUNK, variant).folder}", spec))
+                trunks.append(QueuedRun(path, f"{seed}/{trunk_folder(variant)}", spec))
             for point in self.points:
-                trunk = Point(names.TRUNK, point.variant if point.variant in self.trunks else {})
-                start = Start(self.fork_step, f"{seed}/{trunk.folder}") if self.fork_step else Start()
+                trunk = trunk_folder(point.variant if point.variant in self.trunks else {})
+                start = Start(self.fork_step, f"{seed}/{trunk}") if self.fork_step else Start()
                 own, labels = self.settings_at(point, settings), Labels(study, point.arm, point.variant, self.leads)
                 spec = RunSpec(self.kind, own, labels, start, stop, self.command)
                 arms.append(QueuedRun(path, f"{seed}/{point.folder}", spec))
@@ -150,7 +148,7 @@ class Comparison:
             if plan.fork_step is None:
                 plan = plan._fork(networks, begun)
             new = [point for point in plan.points if point not in known]
-            plan.check(new)
+            plan.check()
             plan = plan.require_memory(networks, jobs)
             for point in new:
                 plan._check_point(networks, point)
@@ -193,11 +191,8 @@ class Comparison:
                 return 0, "there is no trunk, because variants have other tasks"
         return place.step, place.line
 
-    def check(self, new: Sequence[Point] = ()) -> None:
-        """Raise UsageError for everything that can be found to be wrong without building a network.
-
-        `new` are the points whose runs have no folder yet.
-        """
+    def check(self) -> None:
+        """Raise UsageError for everything that can be found to be wrong without building a network."""
         if self.settings.hook:
             raise UsageError("--hook is for single runs; in a comparison, give the hooks of each arm with --arm")
         self.kind_row.require_measure(self.leads)
@@ -212,8 +207,12 @@ class Comparison:
                 )
         if FRESH in self.arms and not hasattr(self.settings, FRESH):
             raise UsageError(f"--reference fresh is only for agents, not for {self.kind}")
-        runs = [*(Point(names.TRUNK, variant) for variant in self.trunks), *self.points]
-        names.require_apart([(run.label, run.folder) for run in runs], [point.folder for point in new])
+        folders = {point.folder: point.label for point in self.points}
+        for folder, label in folders.items():
+            if (outer := folder.partition("/")[0]) in folders and outer != folder:
+                raise UsageError(
+                    f"the folder of {label} would lie inside the one of {folders[outer]}: rename one of them"
+                )
 
     def require_memory(self, networks: Networks, jobs: int) -> "Comparison":
         """Return the comparison without values such as "auto".
@@ -271,9 +270,10 @@ class Comparison:
             raise UsageError(f"the fork is at step {wanted.fork_step}, but runs were started with {self.fork_step}")
         later = tuple(seed for seed in wanted.seeds if seed not in self.seeds)
         seeds, stacks = (*self.seeds, *later), (*self.groups, *(self._group(later, added=True) if later else ()))
-        new = [point for point in wanted.points if point not in self.points]
-        extended = replace(self, seeds=seeds, stacks=stacks, points=sort_points([*self.points, *new]), note=wanted.note)
-        extended.check(new)
+        extended = replace(
+            self, seeds=seeds, stacks=stacks, points=sort_points([*self.points, *wanted.points]), note=wanted.note
+        )
+        extended.check()
         return extended
 
     def require_same_lead(self, wanted: "Comparison") -> None:

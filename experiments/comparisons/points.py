@@ -32,6 +32,11 @@ class Point(NamedTuple):
         """The folder inside that of the seed: `start=best/fire`, or `fire` if nothing varies."""
         return "/".join(filter(None, (name_variant(self.variant), names.slug(self.arm))))
 
+    @property
+    def key(self) -> str:
+        """The name in tables of published numbers: that of the folder, without checksums."""
+        return "/".join(filter(None, map(names.plain, (_text_of(self.variant), self.arm))))
+
 
 def vary_of(preset: Preset | None, settings: RunSettings) -> Vary:
     """Return the settings that a preset varies, except those whose values the user changed."""
@@ -88,10 +93,18 @@ def remove_repeats(values: Iterable[Any]) -> list[Any]:
 
 def name_variant(variant: Variant) -> str:
     """Return a folder name for a variant of the settings, such as `start=best`, or "" if nothing varies."""
-    return names.slug(",".join(f"{name}={value}" for name, value in variant.items())) if variant else ""
+    return names.slug(_text_of(variant)) if variant else ""
+
+
+def _text_of(variant: Variant) -> str:
+    return ",".join(f"{name}={value}" for name, value in variant.items())
+
+
+def trunk_folder(variant: Variant) -> str:
+    """Return the folder of the trunk of a variant, inside that of the seed."""
+    return "/".join(filter(None, (name_variant(variant), names.TRUNK)))
 
 
 def name_seeds(seeds: Seeds) -> str:
     """Return a folder name for the runs of one seed, or of a stack."""
-    name = "-".join(["seed" if len(seeds) == 1 else "seeds", *map(str, seeds)])
-    return names.shorten(name, name)
+    return names.slug("-".join(["seed" if len(seeds) == 1 else "seeds", *map(str, seeds)]))

@@ -13,12 +13,11 @@ from ...engine.storage import checkpoint
 from ...engine.storage.names import TRUNK
 from ...engine.storage.run_directory import CHECKPOINTS, require_ended
 from ...engine.storage.versions import describe_mixed
-from ...registry import schema
 from ...registry.errors import RunError
 from ..comparisons.folder import files_of_runs
 from ..comparisons.points import Point
 from .data import ComparisonData, Episodes, RunData, Segment
-from .logs import FIELDS, LARGEST, Row, read_log
+from .logs import LOGS, Row, read_log
 from .objects import read_object
 from .stacks import Logs, logs_of_seed, stack_of
 
@@ -58,7 +57,7 @@ def _load_comparison(path: Path) -> ComparisonData:
     trunks = {folder.parent: folder for folder, config in configs.items() if config.get("arm") is None}
     for folder in trunks.values():
         _require_whole(folder, configs[folder], fork)
-    logs_of_trunk = cache(lambda trunk, tasks: _logs_until(fork, trunk, tasks))  # shared by all arms of its seed
+    logs_of_trunk = cache(lambda trunk: _logs_until(fork, trunk))  # shared by all arms of its seed
 
     def load_arm(folder: Path) -> list[RunData]:
         trunk = trunks.get(folder.parent)
@@ -174,22 +173,16 @@ def failures(path: Path) -> list[str]:
     ]
 
 
-def load_runs(path: Path, logs_of_trunk: Callable[[int], Logs] | None = None) -> list[RunData]:
+def load_runs(path: Path, logs_of_trunk: Callable[[], Logs] | None = None) -> list[RunData]:
     """Return the run in a directory, or one run per seed if it trains several at once.
 
-    `logs_of_trunk` returns the logs of the trunk up to the fork, given the number of tasks. Raises ValueError for a
-    damaged file.
+    `logs_of_trunk` returns the logs of the trunk up to the fork. Raises ValueError for a damaged file.
     """
     config = read_object(path / "config.json")
-    if not config.get("tasks"):
-        raise ValueError(f"{path / 'config.json'}: 'tasks' is missing or empty; a run has at least one task")
-    try:
-        tasks = tuple(_read_task(i, task) for i, task in enumerate(config["tasks"]))
-    except ValueError as error:
-        raise ValueError(f"{path / 'config.json'}: {error}") from error
+    tasks = tuple(map(_read_task, config["tasks"]))
     _require_whole(path, config, tasks[-1].end)
-    shared = logs_of_trunk(len(tasks)) if logs_of_trunk else {}
-    logs = {name: shared.get(name, []) + read_log(path, name, len(tasks)) for name in FIELDS}
+    shared = logs_of_trunk() if logs_of_trunk else {}
+    logs = {name: shared.get(name, []) + read_log(path, name) for name in LOGS}
     if seeds := stack_of(config):
         return [_history(path, {**config, "seed": seed}, tasks, logs_of_seed(logs, seed, seeds)) for seed in seeds]
     return [_history(path, config, tasks, logs)]
@@ -206,26 +199,21 @@ def _require_whole(path: Path, config: Row, end: int) -> None:
         return
     lengths = checkpoint.lengths_of_logs(checkpoint.folder_of(checkpoints, last))
     try:
-        require_ended(path, {name: length for name, length in lengths.items() if name in FIELDS})
+        require_ended(path, {name: length for name, length in lengths.items() if name in LOGS})
     except RunError as error:
         raise ValueError(str(error)) from error
 
 
-def _logs_until(fork: int, trunk: Path, tasks: int) -> Logs:
+def _logs_until(fork: int, trunk: Path) -> Logs:
     """Return the logs of a trunk up to the fork. Later rows, if any, are not part of its arms' history."""
     logs: Logs = {}
-    for name in FIELDS:
-        logs[name] = [row for row in read_log(trunk, name, tasks) if row["step"] <= fork]
+    for name in LOGS:
+        logs[name] = [row for row in read_log(trunk, name) if row["step"] <= fork]
     return logs
 
 
-def _read_task(i: int, task: Row) -> Segment:
-    """Return a task of config.json."""
-    known = {field.name: task[field.name] for field in fields(Segment) if field.name in task}
-    segment: Segment = schema.convert(known, Segment, f"tasks[{i}]")
-    if segment.index != i or not 0 <= segment.start < segment.end < LARGEST:
-        raise ValueError(f"tasks[{i}]: task {segment.index} from step {segment.start} to {segment.end} is not valid")
-    return segment
+def _read_task(task: Row) -> Segment:
+    return Segment(**{field.name: task[field.name] for field in fields(Segment) if field.name in task})
 
 
 def _as_arrays(rows: list[Row]) -> Episodes:

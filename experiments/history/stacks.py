@@ -4,9 +4,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ...metrics import METRICS
-from .logs import SIDES, Row
+from .logs import Row
 
 Logs = dict[str, list[Row]]
+SIDES = ("before", "after", "change")  # the measurements of an intervention
 POWERS = {"sum": 1.0, "norm": 0.5}  # of the number of members, by the way in which a metric of a stack is pooled
 
 

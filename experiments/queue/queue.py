@@ -1,6 +1,6 @@
 """Runs as a queue of folders. A worker takes the first run that can start.
 
-The folder of a run says how the run ended (outcome.json) and which process is training it (its claim). Any number of
+The folder of a run says how the run ended (outcome.json) and which process is training it (its lock). Any number of
 workers can therefore share a queue without knowing of each other.
 """
 
@@ -15,8 +15,8 @@ from ...engine.divergence import in_words
 from ...engine.loop import Warn
 from ...engine.runs import Run, open_run, prepare
 from ...engine.spec import TRACEBACK, RunSpec
-from ...engine.storage import files, versions
-from ...engine.storage.claim import Claim, Claimed, claim, removal_error
+from ...engine.storage import versions
+from ...engine.storage.lock import Held, Lock, removal_error
 from ...engine.storage.names import TRUNK
 from ...engine.storage.run_directory import RunDirectory
 from ...engine.storage.signed_json import read_json, write_json
@@ -51,12 +51,6 @@ class QueuedRun:
     def trunk(self) -> Path | None:
         """The folder of the run from whose end this one continues; None if it begins at step 0."""
         return self.path / self.spec.start.trunk if self.spec.start.trunk else None
-
-    @property
-    def root(self) -> Path:
-        """The folder that the user named: that of the comparison or, in a sweep, that of the sweep."""
-        study = self.spec.labels.study
-        return self.path.parents[len(Path(study).parts) - 1] if study else self.path
 
     @property
     def label(self) -> str:
@@ -98,63 +92,57 @@ class QueuedRun:
         return self.trunk is None or read_outcome(self.trunk) is not None
 
     def record(self, outcome: str, **more: Any) -> None:
-        """Record the outcome of the run. Raises NotPlain if there is a link on the way to its folder."""
-        files.require_own(self.folder, self.root)
-        files.make_folder(self.folder)
+        """Record the outcome of the run."""
         write_json(self.folder / OUTCOME, {"outcome": outcome, **more})
 
     def record_death(self, reason: str) -> None:
         """Record that the run failed because its process died, unless another process has taken it over."""
-        if held := self.claim():
+        if held := self.lock():
             with held:
                 if self.outcome is None:
-                    with held.writing():
-                        self.record(FAILED, reason=reason)
+                    self.record(FAILED, reason=reason)
 
     def retry(self) -> None:
         """Remove the outcome of a failed run and record the plug-ins with which it will be trained again.
 
         Does nothing if another process has begun to train it again.
         """
-        if self.failed and (held := self.claim()):
-            with held, held.writing():
+        if self.failed and (held := self.lock()):
+            with held:
                 if self.failed:
                     if (self.folder / "config.json").exists():
                         versions.note_later(self.folder, RunDirectory.open(self.folder).config, plugins.sums())
-                    _forget(self.folder, self.root)
+                    _forget(self.folder)
 
-    def claim(self) -> Claim | None:
-        """Return a claim on the folder of the run, or None if another process has one.
+    def lock(self) -> Lock | None:
+        """Return the lock on the folder of the run, or None if another process has it.
 
-        Raises:
-            Lost: The folder of the comparison was removed. It is not made anew.
-            NotPlain: There is a link on the way to the folder.
+        Raises Lost if the folder of the comparison was removed. It is not made anew.
         """
         if not self.path.is_dir():
             raise removal_error(self.path)
-        files.require_own(self.folder, self.root)
-        files.make_folder(self.folder)
+        self.folder.mkdir(parents=True, exist_ok=True)
         try:
-            return claim(self.folder)
-        except Claimed:
+            return Lock(self.folder)
+        except Held:
             return None
 
     # -- its training --------------------------------------------------------------------------------------------
 
-    def train(self, held: Claim, progress: Callable[[int, int], None], warn: Warn) -> None:
+    def train(self, held: Lock, progress: Callable[[int, int], None], warn: Warn) -> None:
         """Train the run to its end and record its outcome.
 
         If another process has taken the run over in the meantime, that process records the outcome.
 
         Args:
-            held: This process's claim on the folder.
+            held: This process's lock on the folder.
             progress: Called with the current and the last step.
             warn: Called with lines for the user.
 
         Raises:
             DiskError: The disk failed, so that other runs would fail too.
         """
-        with suppress(Claimed):
+        with suppress(Held):
             try:
                 if run := self._open(held, warn):
                     end = RunDirectory.open(self.folder).end
@@ -162,14 +150,14 @@ class QueuedRun:
                         run.train(lambda step: progress(step, end), held)
                     ends = {str(seed): how for seed, how in run.divergences.items()}
                     self._record_end(held, FINISHED, **({DIVERGED: ends} if ends else {}))
-            except (Claimed, DiskError):
+            except (Held, DiskError):
                 raise
             except Exception as error:
                 reason, file = describe_error(error), self.folder / TRACEBACK
                 more = f"; its traceback is in {file}" if file.exists() else ""
                 self._record_end(held, FAILED, reason=reason + more)
 
-    def _open(self, held: Claim, warn: Warn) -> Run | None:
+    def _open(self, held: Lock, warn: Warn) -> Run | None:
         """Return the run in its folder, which is made if there is none.
 
         None is returned if the trunk turns out to be damaged. The trunk is then trained again from an earlier
@@ -182,18 +170,16 @@ class QueuedRun:
         except CheckpointError:
             if self.trunk is None:
                 raise
-            _forget(self.trunk, self.root)
+            _forget(self.trunk)
             return None
         run.warn = warn
         return run
 
-    def _record_end(self, held: Claim, outcome: str, **more: Any) -> None:
+    def _record_end(self, held: Lock, outcome: str, **more: Any) -> None:
         """Record the outcome. Raises DiskError if it cannot be written."""
         try:
-            with held.writing():
-                self.record(outcome, **more)
-        except files.NotPlain:
-            raise
+            held.check()
+            self.record(outcome, **more)
         except OSError as error:
             where = error.filename or self.folder
             raise DiskError(f"{where}: {error.strerror}; `supple resume {self.path}` continues") from error
@@ -205,9 +191,8 @@ def read_outcome(folder: Path) -> dict[str, Any] | None:
     return read_json(file, str(file)) if file.exists() else None
 
 
-def _forget(folder: Path, root: Path) -> None:
+def _forget(folder: Path) -> None:
     """Remove the outcome of a run, so that it is trained again."""
-    files.require_own(folder, root)
     (folder / OUTCOME).unlink(missing_ok=True)
 
 
@@ -235,18 +220,18 @@ class Queue(tuple[QueuedRun, ...]):
         """Return a line if runs remain, and some in `path` were trained under other versions; otherwise ""."""
         return versions.remark(path, (run.folder for run in self), plugins.sums()) if self.left else ""
 
-    def work_off(self, train: Callable[[QueuedRun, Claim], None]) -> None:
-        """Train one run after another, each with a claim on its folder, until all have an outcome.
+    def work_off(self, train: Callable[[QueuedRun, Lock], None]) -> None:
+        """Train one run after another, each with the lock on its folder, until all have an outcome.
 
-        Waits while the remaining runs are claimed by other processes or depend on such runs. Arms whose trunk failed
+        Waits while other processes train the remaining runs or depend on such runs. Arms whose trunk failed
         are skipped.
 
         Args:
-            train: Called with a run and the claim on its folder.
+            train: Called with a run and the lock on its folder.
         """
         while left := self.left:  # of all runs: a trunk that turns out to be damaged is open again
             for run in left:
-                if run.ready and (held := run.claim()):
+                if run.ready and (held := run.lock()):
                     with held:
                         if run.open:  # no other process was faster
                             train(run, held)

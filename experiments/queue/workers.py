@@ -15,7 +15,7 @@ from multiprocessing.process import BaseProcess
 from ...engine.loop import Warn
 from ...engine.machine.denormals import flush_denormals
 from ...engine.machine.resources import VISIBLE, gpus, sharing
-from ...engine.storage.claim import Claim
+from ...engine.storage.lock import Lock
 from ...engine.user_code import plugins
 from ...registry import signals
 from ...registry.errors import DiskError, RunError, UsageError, describe_error
@@ -133,7 +133,7 @@ def _work(way: Connection, sources: dict[str, str], count: int) -> None:
         except OSError:
             _end()
 
-    def train(run: QueuedRun, held: Claim) -> None:
+    def train(run: QueuedRun, held: Lock) -> None:
         tell("begins", places[run.folder])
         run.train(held, partial(tell, "step"), partial(tell, "warn"))
 
@@ -159,5 +159,5 @@ def _end_with_the_parent(way: Connection) -> None:
 
 
 def _end() -> None:
-    undo()  # releases claims
+    undo()  # empties the files of locks
     os._exit(1)

@@ -28,8 +28,7 @@ class Published:
     Attributes:
         source: Where they were published.
         measure: What the numbers measure.
-        rows: The numbers, by the folder of the run inside that of its seed, such as `activation=relu/none`, or `none`
-            if the study varies nothing.
+        rows: The numbers, by `Point.key`, such as `activation=relu/none`, or `none` if the study varies nothing.
     """
 
     source: str
@@ -89,14 +88,9 @@ class Study:
         for values in self.space.points():
             by_preset.setdefault(values.get(PRESET, self.preset), []).append(values)
         varied = any(PRESET in values for points in by_preset.values() for values in points)
-        folders = {preset: names.slug(str(preset)) for preset in by_preset} if varied else {}
-        if len(set(folders.values())) < len(folders):
-            raise UsageError(f"two presets would share a folder: {', '.join(map(str, folders))}")
         comparisons: dict[str, tuple[Comparison, Tuning | None]] = {}
         for preset, points in by_preset.items():
-            if varied:
-                names.require(folders[preset], f"preset {preset}", folders.values())
-            folder = "/".join([self.name, *([folders[preset]] if varied else [])])
+            folder = "/".join([self.name, *([names.slug(str(preset))] if varied else [])])
             comparison = self._comparison(preset, points)
             comparisons |= tune(self.search, folder, comparison, score) if self.search else {folder: (comparison, None)}
         return comparisons

@@ -62,7 +62,6 @@ class Sweep:
         Raises:
             UsageError: A study cannot be trained, or differs from the one with which the folder was started.
         """
-        files.require_unlinked(path)
         scores = PointScores(path)
         before, changes = self._plan(path, jobs, command, warn, scores)
         bases = before | {study.name: study.base for study in self.studies}
@@ -111,8 +110,11 @@ class Sweep:
         changes: dict[str, Change] = {}
         notes: dict[str, None] = {}
         for study in self.studies:
-            if study.name not in before:
-                names.require(study.name, f"[{study.name}]", (*called, *before))
+            if study.name not in before and names.slug(study.name) != study.name:
+                raise UsageError(
+                    f"[{study.name}]: the name of a study is that of its folder: use lower-case letters, digits and "
+                    f"._=-, and none of {', '.join(names.OWN)}"
+                )
             _check_base(study, before.get(study.name), path)
             try:
                 wanted = study.comparisons(scores)
@@ -168,8 +170,7 @@ def _read_begun(path: Path) -> Comparison | None:
 
 
 def open_sweep(path: Path, jobs: int = 1, warn: Warn = print) -> Queue:
-    """Return all runs of the sweep in a folder. Raises UsageError if there is none, RunError if it contains a link."""
-    files.require_unlinked(path)
+    """Return all runs of the sweep in a folder. Raises UsageError if there is none."""
     folders = {folder: str(folder.relative_to(path)) for folder in folders_of(path)}
     return Queue(run for folder, study in folders.items() for run in comparisons.open_runs(folder, jobs, warn, study))
 
@@ -179,11 +180,9 @@ def open_queue(path: Path, jobs: int = 1, warn: Warn = print) -> Queue:
 
     If a sweep tunes arms, the runs for which its search asks next are added.
 
-    Raises UsageError if there is neither, or the memory does not suffice for so many runs, and RunError if there is a
-    link in the folder.
+    Raises UsageError if there is neither, or the memory does not suffice for so many runs.
     """
     require_alone("a queue of runs")
-    files.require_unlinked(path)
     if not (path / FILE).is_file():
         return comparisons.open_runs(path, jobs, warn)
     recorded = signed_json.read_json(path / FILE, str(path))

@@ -2,6 +2,7 @@
 
 import copy
 import io
+import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,6 @@ from stable_baselines3.common.on_policy_algorithm import OnPolicyAlgorithm
 from stable_baselines3.common.type_aliases import TrainFreq, TrainFrequencyUnit
 from stable_baselines3.common.vec_env import VecEnv
 
-from ...engine.storage import archives
 from ...interventions import Learner
 from ...networks.state_dicts import bare_name, fit_state
 from ...registry import did_you_mean, one_line
@@ -24,7 +24,6 @@ from .old import fit_settings, rename_weights
 
 ALGORITHMS: dict[str, type[BaseAlgorithm]] = {a.__name__: a for a in (A2C, DDPG, DQN, PPO, SAC, TD3)}
 WEIGHTS = "policy.pth"
-ZIP = b"PK"  # how a zip begins, as files of PyTorch since 1.6 do
 
 
 def learners_of_saved(
@@ -81,14 +80,12 @@ def learners_of_saved(
 
 
 def _read_weights(file: Path) -> dict[str, torch.Tensor]:
-    """Return the parameters and buffers in a file. The zip in it is one of PyTorch, whose sizes are checked, too."""
+    """Return the parameters and buffers in a file."""
     try:
-        content = archives.read_member(file, WEIGHTS)
-        if content.startswith(ZIP):
-            archives.check_zip(content)
-        stored = io.BytesIO(content)
+        with zipfile.ZipFile(file) as archive:
+            stored = io.BytesIO(archive.read(WEIGHTS))
         weights = torch.load(stored, map_location="cpu", weights_only=True)
-        return _check_weights(weights, len(content))
+        return _check_weights(weights)
     except OSError as error:
         raise ValueError(f"{file}: {error.strerror or error}") from error
     except ValueError as error:  # of ours, or of torch
@@ -98,10 +95,8 @@ def _read_weights(file: Path) -> dict[str, torch.Tensor]:
         raise ValueError(f"{file} is not a model of Stable-Baselines3: {why}") from error
 
 
-def _check_weights(weights: Any, size: int) -> dict[str, torch.Tensor]:
-    """Return weights under their bare names. Raises ValueError unless they are a state dict with values.
-
-    size: bytes that there are. Tensors of a few bytes can have any shape, of which a network would be made."""
+def _check_weights(weights: Any) -> dict[str, torch.Tensor]:
+    """Return weights under their bare names. Raises ValueError unless they are a state dict with values."""
     if not isinstance(weights, Mapping):
         raise ValueError(f"{WEIGHTS} in it is no state dict, but a {type(weights).__name__}")
     for name, value in weights.items():
@@ -109,8 +104,6 @@ def _check_weights(weights: Any, size: int) -> dict[str, torch.Tensor]:
             raise ValueError(
                 f"{WEIGHTS} in it has a {type(value).__name__} under {str(name)[:60]!r}, where a tensor should be"
             )
-        if value.is_meta or value.layout is not torch.strided or value.numel() * value.itemsize > size:
-            raise ValueError(f"'{name[:60]}' in it has not the values that its shape {(*value.shape,)} needs")
         if not value.isfinite().all():
             raise ValueError(f"'{name[:60]}' in it has NaN or infinity")
     return {bare_name(name): value for name, value in weights.items()}

@@ -8,13 +8,14 @@ from pathlib import Path
 
 from ...engine.forks import FRESH, NONE
 from ...engine.kinds import find_kind
-from ...engine.storage.names import LONGEST, shorten
 from ...experiments.comparisons.folder import files_of_runs
 from ...experiments.history.data import RunData
 from ...experiments.history.objects import read_object
 from ...experiments.queue.queue import OUTCOME
 from ...registry import quoted
 from ..tables.table import variant_text
+
+LONGEST = 200  # letters of the name of a page
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,7 @@ def page_names(runs: Sequence[RunData]) -> dict[Path, str]:
     for path in dict.fromkeys(run.path for run in runs):
         parts = path.parts[-3:]
         first = next((i for i, part in enumerate(parts) if part.startswith("seed")), len(parts) - 1)
-        name = shorten(joined := ".".join(parts[first:]), joined, LONGEST - len(".html"))
+        name = ".".join(parts[first:])[:LONGEST]
         pages[name if name not in pages else f"{name}.{len(pages)}"] = path
     return {path: name for name, path in pages.items()}
 

@@ -68,7 +68,7 @@ def arms_table(
         _with_level("IQM"): [_iqm(measure, spread.known) for (measure, _), spread in zip(cells, spreads, strict=True)],
         _with_level(f"P(better than {first.baselines[0]})"): [_over_baseline(*cell) for cell in cells],
         "share of a fresh agent": [(shares or {}).get((measure.variant, arm)) for measure, arm in cells],
-        "published": [None if published is None else published.rows.get(Point(*point).folder) for point in points],
+        "published": [None if published is None else published.rows.get(Point(*point).key) for point in points],
     }
     table = Table.from_columns(str(first.heading), columns, turns=False)
     words = [_explanation(first, [spread.known.size for spread in spreads])]
@@ -104,7 +104,7 @@ def overall_table(family: str, measures: Sequence[Measure], published: Published
         "arm": [", ".join(filter(None, [variant_text(point.variant), point.arm])) for point in points],
         "seeds": list(map(len, matrices)),
         _with_level("IQM"): list(map(Interval.of_score, scores.values())),
-        "published": [None if published is None else published.rows.get(point.folder) for point in points],
+        "published": [None if published is None else published.rows.get(point.key) for point in points],
     }
     about = f" Published: {published.measure}, {published.source}." if published else ""
     words = (

@@ -1,11 +1,10 @@
 """Additional data for the report of a sweep: published numbers, and how the arms were tuned."""
 
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import TypedDict, cast
 
-from ...experiments.history.objects import read_signed
+from ...experiments.history.objects import read_object
 from ...experiments.sweeps.study import Published
-from ...registry import schema
 from .cells import Pair, Value, number
 from .table import Table
 
@@ -38,13 +37,12 @@ class TuningRecord(TypedDict):
 
 def read_published(sweep: Path) -> dict[str, Published]:
     """Return the published numbers of a sweep's studies, by study. Raises ValueError for a damaged file."""
-    published: dict[str, Published] = _sweep_entry(sweep, "published", dict[str, Published])
-    return published
+    return {name: Published(**entry) for name, entry in read_object(sweep / "sweep.json")["published"].items()}
 
 
 def read_title(sweep: Path) -> str:
     """Return the title of a sweep, or "" if its file has none. Raises ValueError for a damaged file."""
-    return str(_sweep_entry(sweep, "about", dict[str, Any]).get("title", ""))
+    return str(read_object(sweep / "sweep.json")["about"].get("title", ""))
 
 
 def tuning_tables(study: Path) -> list[Table]:
@@ -52,7 +50,7 @@ def tuning_tables(study: Path) -> list[Table]:
     file = study / TUNED
     if not file.is_file():
         return []
-    record: TuningRecord = _convert(read_signed(file), TuningRecord, "", file)
+    record = cast(TuningRecord, read_object(file))
     chosen = [_row(arm, points, record["chosen"].get(arm)) for arm, points in record["arms"].items()]
     seeds = ", ".join(map(str, record["seeds"]))
     words = (
@@ -72,16 +70,3 @@ def _row(arm: str, points: list[TriedPoint], chosen: str | None) -> list[Value]:
     best = next((point["score"] for point in points if point["arm"] == chosen), None)
     span = Pair(min(scores), max(scores), (", lowest", ", highest"), "{} to {}") if scores else None
     return [arm, chosen, best, span, len(points) - len(scores)]
-
-
-def _sweep_entry(sweep: Path, name: str, wanted: Any) -> Any:
-    """Return an entry of sweep.json, converted to its type; an empty one if it is missing."""
-    file = sweep / "sweep.json"
-    return _convert(read_signed(file).get(name, {}), wanted, name, file)
-
-
-def _convert(value: Any, wanted: Any, where: str, file: Path) -> Any:
-    try:
-        return schema.convert(value, wanted, where)
-    except ValueError as error:
-        raise ValueError(f"{file}: {error}") from error

@@ -45,7 +45,7 @@ def test_arm_none_is_what_the_trunk_would_have_done(nursery: Any, same: Any, fol
 
 
 def test_interventions_change_their_arm_and_say_so(same: Any, whole: Path) -> None:
-    for arm, steps in (("snp", {768}), ("fire_task", {768, 1152}), ("none", set())):
+    for arm, steps in (("snp", {768}), ("fire_task-efebf3", {768, 1152}), ("none", set())):
         events = [json.loads(line) for line in (whole / arm / "events.jsonl").read_text().splitlines()]
         assert {event["step"] for event in events if event["event"] == "intervention"} == steps
         assert (same.last_state(whole / arm) == same.last_state(whole / "none")) == (arm == "none")

@@ -82,7 +82,8 @@ def test_values_of_shifts_depend_on_the_seed(here: Any, tmp_path: Path) -> None:
     with here():
         compare.main([*arguments, *arms, "--out", str(tmp_path / "out")])
     given = [
-        [values_in(tmp_path / f"out/seed-{seed}" / arm) for arm in ("none", "fire_task", "fresh")] for seed in "01"
+        [values_in(tmp_path / f"out/seed-{seed}" / arm) for arm in ("none", "fire_task-efebf3", "fresh")]
+        for seed in "01"
     ]
     assert all(arm == arms[0] for arms in given for arm in arms)
     assert given[0][0] != given[1][0]

@@ -177,13 +177,13 @@ def test_the_reference_is_one_more_arm(here: Any, same: Any, tmp_path: Path) -> 
     with here():
         compare.main([*arguments, "--fork-at", "0", "--out", str(tmp_path / "whole")])
     arms = tmp_path / "whole/seed-0"
-    assert sorted(path.name for path in arms.iterdir()) == ["fire_task", "fresh", "none"]
+    assert sorted(path.name for path in arms.iterdir()) == ["fire_task-efebf3", "fresh", "none"]
     alone = tmp_path / "alone"
     train.main([*PPO, "--fresh", "True", "--out", str(alone)])
     same.assert_runs(arms / "fresh", alone)
     plans = {arm.name: json.loads((arm / "config.json").read_text()) for arm in arms.iterdir()}
     assert {name: (plan["settings"]["fresh"], plan["arm"]) for name, plan in plans.items()} == {
-        "fire_task": (False, "fire@task"), "fresh": (True, "fresh"), "none": (False, "none"),
+        "fire_task-efebf3": (False, "fire@task"), "fresh": (True, "fresh"), "none": (False, "none"),
     }  # fmt: skip
 
 

@@ -6,9 +6,7 @@ import signal
 import sqlite3
 import struct
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import replace
+from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -17,14 +15,13 @@ import pytest
 
 from supple.engine import trackers
 from supple.engine.storage import tensorboard
-from supple.engine.storage.claim import Claimed
 from supple.engine.storage.tensorboard import Record
 from supple.experiments import resume, train
 from supple.experiments.queue.queue import Queue
 from supple.experiments.sweeps.study import Study
 from supple.experiments.sweeps.sweep import Sweep
 from supple.registry.errors import UsageError
-from tests.processes import LONG, wait_until
+from tests.processes import LONG
 
 SETTINGS = {"tasks": "semantic,reversal", "updates_per_task": 60, "checkpoint_every": 15, "measure_every": 10}
 HOOKS = ["snp@task"]
@@ -76,29 +73,6 @@ def results(run: Path) -> dict[str, Any]:
 
 def silent(line: str) -> None:
     raise AssertionError(line)
-
-
-@pytest.mark.slow
-def test_a_process_that_lost_the_run_sends_nothing_more(
-    tmp_path: Path, recorders: list[Recorder], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    train("linear", {**SETTINGS, "log_to": ["wandb"]}, out=tmp_path / "run", warn=silent)
-    made = len(recorders)
-    place, log = recorders[0].place, tmp_path / "run" / tensorboard.FILE
-    lost: list[bool] = []
-
-    @contextmanager
-    def writing() -> Iterator[None]:
-        if lost:
-            raise Claimed("another process has taken over this run")
-        yield
-
-    sender = trackers.Sender("wandb", replace(place, writing=writing), log)
-    wait_until(lambda: len(recorders) > made)
-    lost.append(True)
-    sender.sizes.put(log.stat().st_size)
-    sender.close(failed=True)
-    assert (recorders[-1].rows, recorders[-1].ended, sender.problem) == ([], "", "")
 
 
 # -- with a library -------------------------------------------------------------------------------------------------

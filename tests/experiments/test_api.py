@@ -12,7 +12,7 @@ import torch
 from supple.agents.ppo import PPOSettings
 from supple.agents.presets import LATER
 from supple.engine.kinds import find_kind
-from supple.engine.storage.claim import claim
+from supple.engine.storage.lock import Lock
 from supple.experiments import Space, Study, Sweep, compare, load, resume, train
 from supple.experiments.comparisons.folder import read_comparison
 from supple.registry.errors import RunError, UsageError
@@ -144,7 +144,7 @@ def test_a_run_that_fails_is_named_when_the_others_are_at_their_end(tmp_path: Pa
 
 def test_another_process_at_work_is_not_disturbed(tmp_path: Path) -> None:
     train("linear", LINEAR, out=tmp_path / "run")
-    with claim(tmp_path / "run"), pytest.raises(RunError, match="training this run"):
+    with Lock(tmp_path / "run"), pytest.raises(RunError, match="training this run"):
         resume(tmp_path / "run")
 
 

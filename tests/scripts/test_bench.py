@@ -71,14 +71,14 @@ def test_a_method_gets_a_row_whose_check_agrees(
     shown = capsys.readouterr().out
     assert {"fire@task", "none", "fresh"} <= set(shown.split())
     folders = {str(file.parent.relative_to(out)) for file in out.rglob("seed-*/**/config.json")}
-    assert "cart-pole/seed-1001/none_fresh=true" in folders
+    assert "cart-pole/seed-1001/none_fresh=true-af0ea8" in folders
     assert len(folders) == 2 * 2 * 3
     assert (tmp_path / "rows" / "fire@task" / "about.md").is_file()
 
     bench("--check", str(tmp_path / "rows" / "fire@task"))
     said = " ".join(capsys.readouterr().out.split())
     assert "the row of fire@task agrees with the new runs, number by number: cart-pole, nine-rooms" in said
-    assert list(out.parent.glob("out-check-*/cart-pole/seed-1001/fire_task/config.json"))  # trained again
+    assert list(out.parent.glob("out-check-*/cart-pole/seed-1001/fire_task-efebf3/config.json"))  # trained again
     file = tmp_path / "rows" / "fire@task" / "row.json"
     row = json.loads(honest := file.read_text())
     row["results"]["cart-pole"]["scores"] = {seed: 1e4 + int(seed) for seed in ("1000", "1001")}

@@ -113,10 +113,10 @@ def test_the_other_arms_of_a_comparison_finish(ask: Ask, here: Callable[[], obje
         code, said = ask(words, "apply:1 / 0")
     assert (code, "Traceback" in said) == (1, False)
     assert read_json(Path("out/seed-0/none/outcome.json"), "")["outcome"] == "finished"
-    reason = read_json(Path("out/seed-0/bad_40/outcome.json"), "")["reason"]
+    reason = read_json(Path("out/seed-0/bad_40-2834cd/outcome.json"), "")["reason"]
     assert reason.startswith("after step 40: plug-in bad.py: hook bad@40: apply on 'model': ZeroDivisionError")
-    assert reason.endswith("its traceback is in out/seed-0/bad_40/traceback.txt")
-    assert "return eval(" in Path("out/seed-0/bad_40/traceback.txt").read_text()
+    assert reason.endswith("its traceback is in out/seed-0/bad_40-2834cd/traceback.txt")
+    assert "return eval(" in Path("out/seed-0/bad_40-2834cd/traceback.txt").read_text()
 
 
 @pytest.mark.slow

@@ -43,7 +43,7 @@ def test_an_interrupted_run_prints_the_step_from_which_it_resumes(
     assert ended(child) == 128 + number
     newest = max(int(folder.name) for folder in (run / "checkpoints").glob("0*"))
     assert errors.read_text() == f"supple: {verb}; `supple resume {run}` continues from step {newest:,}\n"
-    assert not (run / "claim.json").exists()
+    assert (run / ".lock").read_text() == ""
 
 
 @pytest.mark.slow
@@ -80,14 +80,14 @@ def test_a_run_under_nohup_survives_a_closed_terminal(process: Callable[..., int
 
 
 @pytest.mark.slow
-def test_a_closed_terminal_ends_the_process_and_releases_its_claim(process: Callable[..., int], tmp_path: Path) -> None:
+def test_a_closed_terminal_ends_the_process_and_releases_its_lock(process: Callable[..., int], tmp_path: Path) -> None:
     reader, writer = os.pipe()
     child = begun(process, tmp_path / "run", Path(f"/dev/fd/{writer}"))
     os.close(writer)
     os.close(reader)  # from now on, it cannot print
     os.kill(child, signal.SIGHUP)
     assert ended(child) == 129
-    assert not (tmp_path / "run" / "claim.json").exists()
+    assert (tmp_path / "run/.lock").read_text() == ""
 
 
 @pytest.mark.slow
@@ -102,7 +102,7 @@ def test_an_interruption_is_reported_even_if_cleaning_up_fails(
     os.kill(child, signal.SIGTERM)
     assert ended(child) == 143
     assert (tmp_path / "errors").read_text() == "supple: terminated\n"
-    assert not (tmp_path / "run" / "claim.json").exists()
+    assert (tmp_path / "run/.lock").read_text() == ""
 
 
 @pytest.mark.slow
@@ -135,7 +135,7 @@ def test_an_interrupted_comparison_counts_its_runs_and_its_workers_end(tmp_path:
     command = [sys.executable, "-m", "supple.scripts.main", *words]
     own: Any = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE, "text": True, "start_new_session": True}
     parent = subprocess.Popen(command, **own)
-    arms = [out / "seed-0" / arm for arm in ("none", "snp_0.9")]
+    arms = [out / "seed-0" / arm for arm in ("none", "snp_0.9-909f81")]
     wait_until(lambda: all([*(arm / "checkpoints").glob("0*")] for arm in arms))
     workers = psutil.Process(parent.pid).children()
     assert len(workers) >= 2
@@ -146,7 +146,7 @@ def test_an_interrupted_comparison_counts_its_runs_and_its_workers_end(tmp_path:
     assert stderr == (
         f"supple: hung up; 0 of 2 runs ended; `supple resume {out}` continues the others from their last checkpoints\n"
     )
-    assert not list(out.rglob("claim.json"))
+    assert not any(lock.read_text() for lock in out.rglob(".lock"))
 
 
 @pytest.mark.slow

@@ -1,11 +1,8 @@
 """`supple resume` and `supple report` say in one line that a run's folder was changed."""
 
-import json
-import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -44,84 +41,25 @@ def test_a_changed_number_of_steps_is_noticed(unfinished: Path, ask: Ask) -> Non
         code, said = ask(command, unfinished)
         assert code
         assert said.count("\n") == 1
-        assert 'config.json: "total_steps" was changed' in said
+        assert "config.json: changed since supple wrote it" in said
 
 
-@pytest.mark.parametrize(
-    ("entry", "value"),
-    [
-        *((entry, junk) for entry in ("total_steps", "seed", "start_step") for junk in (None, "1", [1], True, 1.5)),
-        *((entry, junk) for entry in ("settings", "tasks", "hooks", "data") for junk in (None, 3, "x", [None], [[]])),
-        *(("algorithm", junk) for junk in (None, [], {}, "ppo ", 0)),
-    ],
-)
-def test_a_value_of_another_type_is_an_error_in_one_line(unfinished: Path, entry: str, value: Any, ask: Ask) -> None:
-    file = unfinished / "config.json"
-    file.write_text(json.dumps(json.loads(file.read_text()) | {entry: value}))
-    code, said = ask("resume", unfinished)
-    assert code in (1, 2)
-    assert said.count("\n") == 1
-    assert f'"{entry}" was changed' in said
-
-
-def test_a_deeply_nested_config_is_an_error_in_one_line(unfinished: Path, ask: Ask) -> None:
-    (unfinished / "config.json").write_text('{"settings": ' + "[" * 100_000 + "]" * 100_000 + "}")
-    code, said = ask("resume", unfinished)
-    assert (code, said.count("\n")) == (1, 1)
-    assert "nested too deeply" in said
-
-
-@pytest.mark.parametrize("log", ["metrics.jsonl", "tasks.jsonl", "events.jsonl", "tensorboard/events.out.tfevents"])
-def test_a_log_that_is_a_link_is_not_followed(unfinished: Path, tmp_path: Path, log: str, ask: Ask) -> None:
-    (tmp_path / "mine").write_text("mine " * 10_000)
-    (unfinished / log).unlink()
-    (unfinished / log).symlink_to(tmp_path / "mine")
-    code, said = ask("resume", unfinished)
-    assert (code, said.count("\n")) == (1, 1)
-    assert f"{log}: a symbolic link" in said
-    assert (tmp_path / "mine").read_text() == "mine " * 10_000
-
-
-def test_a_folder_named_with_non_ascii_digits_is_not_a_checkpoint(unfinished: Path, ask: Ask) -> None:
-    (unfinished / "checkpoints/²").mkdir()
-    assert ask("resume", unfinished) == (0, "")
-
-
-def test_a_pipe_in_place_of_config_json_does_not_block(unfinished: Path, ask: Ask) -> None:
-    (unfinished / "config.json").unlink()
-    os.mkfifo(unfinished / "config.json")
-    for command in ("resume", "report"):
-        code, said = ask(command, unfinished)
-        assert code
-        assert said.count("\n") == 1
-
-
-def test_a_report_names_the_line_of_a_log_that_was_changed(unfinished: Path, ask: Ask) -> None:
+def test_a_report_names_the_line_of_a_log_that_was_damaged(unfinished: Path, ask: Ask) -> None:
     file = unfinished / "metrics.jsonl"
-    first, *rest = file.read_text().splitlines()
-    file.write_text("\n".join([first, json.dumps(json.loads(rest[0]) | {"step": "ten"}), *rest[1:]]) + "\n")
+    first, second, *rest = file.read_text().splitlines()
+    file.write_text("\n".join([first, second[:-2], *rest]) + "\n")
     code, said = ask("report", unfinished)
     assert code in (1, 2)
-    assert said == f"supple: {file}, line 2: 'step' should be an integer, but is \"ten\"\n"
+    assert said.startswith(f"supple: {file}, line 2: broken JSON")
+    assert said.count("\n") == 1
 
 
-@pytest.mark.parametrize("place", ["kept", "best", "checkpoints", "kept/000000000100", "model", "report", "trackers"])
-def test_a_link_inside_a_run_is_refused_before_anything_is_removed(
-    unfinished: Path, tmp_path: Path, place: str, ask: Ask
-) -> None:
-    photos = tmp_path / "photos"
-    for name in ("2024", "tmp-2024", "000000000999"):
-        (photos / name).mkdir(parents=True)
-        (photos / name / "photo").write_text("mine")
-    (unfinished / place).parent.mkdir(exist_ok=True)
-    if (unfinished / place).exists():
-        shutil.rmtree(unfinished / place)
-    (unfinished / place).symlink_to(photos)
-    before = {path: path.lstat().st_mtime_ns for path in tmp_path.rglob("*")}
-    for command in ("resume", "report", "doctor"):
-        code, said = ask(command, unfinished)
-        assert (code, said) == (1, f"supple: {unfinished / place}: a symbolic link, which supple does not follow\n")
-    assert {path: path.lstat().st_mtime_ns for path in tmp_path.rglob("*")} == before
+def test_checkpoints_may_lie_behind_a_link(unfinished: Path, tmp_path: Path, made: Path, ask: Ask) -> None:
+    (unfinished / "checkpoints").rename(tmp_path / "scratch")
+    (unfinished / "checkpoints").symlink_to(tmp_path / "scratch")
+    assert ask("resume", unfinished) == (0, "")
+    assert (unfinished / "tasks.jsonl").read_bytes() == (made / "tasks.jsonl").read_bytes()
+    assert (tmp_path / "scratch/000000000120").is_dir()
 
 
 def test_users_folders_inside_a_run_are_not_removed(unfinished: Path, ask: Ask) -> None:
@@ -136,17 +74,6 @@ def test_users_folders_inside_a_run_are_not_removed(unfinished: Path, ask: Ask) 
     mine[-1].write_text("mine")
     assert ask("resume", unfinished)[0] == 0
     assert all(((folder / "photo") if folder.is_dir() else folder).read_text() == "mine" for folder in mine)
-
-
-def test_only_links_made_by_other_libraries_are_accepted(unfinished: Path, tmp_path: Path, ask: Ask) -> None:
-    (unfinished / "trackers/wandb").mkdir(parents=True)
-    (unfinished / "trackers/wandb/latest-run").symlink_to("run-1")  # as Weights & Biases makes one
-    path = unfinished.rename(tmp_path / "trackers")  # a name that a user may give
-    assert ask("resume", path) == (0, "")
-    (path / "kept").mkdir()
-    (path / "kept/1").symlink_to(tmp_path)
-    code, said = ask("resume", path)
-    assert (code, said) == (1, f"supple: {path / 'kept/1'}: a symbolic link, which supple does not follow\n")
 
 
 def test_a_run_given_by_a_link_resumes(unfinished: Path, tmp_path: Path, made: Path, ask: Ask) -> None:

@@ -2,6 +2,7 @@
 
 import importlib.util
 import os
+import platform
 import runpy
 import signal
 import sys
@@ -12,7 +13,6 @@ from typing import Any
 import pytest
 
 from supple.engine.kinds import all_kinds
-from supple.engine.storage.files import lock
 from supple.scripts.cli.console import run
 from supple.scripts.main import dispatch
 from tests.processes import die_when, ended
@@ -50,38 +50,43 @@ def test_a_killed_run_is_resumed_to_the_same_bytes(
     assert weights(killed) == weights(whole)
 
 
-def test_a_suspended_process_that_lost_its_run_exits_without_changing_it(
-    places: dict[str, str], process: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def refused(process: Any, errors: Path, *words: str) -> str:
+    """Return what a command said that was refused."""
+    assert ended(process([*words], errors)) == 1
+    assert errors.read_text().count("\n") == 1
+    return errors.read_text()
+
+
+def test_a_stopped_process_keeps_its_run_beside_a_second_command(
+    places: dict[str, str], process: Any, tmp_path: Path
 ) -> None:
-    """tests/stress/test_woken_owners.py has every kind, suspended at any moment."""
     out, first, second = tmp_path / "run", tmp_path / "first", tmp_path / "second"
     go = tmp_path / "go"
 
-    def suspended() -> bool:
+    def due() -> bool:
         return not go.exists() and bool(list(out.glob("checkpoints/0*")))
 
-    owner = process(train("linear", places, out), first, partial(die_when, suspended, number=signal.SIGSTOP))
-    while True:  # no process takes over from one that was stopped while it writes
-        assert os.WIFSTOPPED(os.waitpid(owner, os.WUNTRACED)[1])
-        with (out / "claim.json").open("r+b") as claim:
-            if lock(claim.fileno(), patience=0):
-                break
-        os.kill(owner, signal.SIGCONT)
-    os.utime(out / "claim.json", (1e9, 1e9))
-    with monkeypatch.context() as patch:
-        patch.setattr("platform.node", lambda: "another-machine")
-        assert ended(process(["resume", str(out)], second)) == 0, second.read_text()
-
-    def files() -> dict[str, bytes]:
-        return {str(file): file.read_bytes() for file in out.rglob("*") if file.is_file()}
-
-    before = files()
+    owner = process(train("linear", places, out), first, partial(die_when, due, number=signal.SIGSTOP))
+    assert os.WIFSTOPPED(os.waitpid(owner, os.WUNTRACED)[1])
+    for more in ((), ("--take-over",)):
+        assert f"process {owner} on {platform.node()} is training" in refused(
+            process, second, "resume", str(out), *more
+        )
     go.touch()
     os.kill(owner, signal.SIGCONT)
-    assert ended(owner) == 1
-    assert first.read_text().count("\n") == 1
-    assert "another process has taken over this run" in first.read_text()
-    assert files() == before
+    assert ended(owner) == 0, first.read_text()
+    dispatch(train("linear", places, tmp_path / "whole"))
+    assert (logs(out), weights(out)) == (logs(tmp_path / "whole"), weights(tmp_path / "whole"))
+
+
+def test_a_run_that_another_machine_trained_until_now_is_refused_unless_it_is_taken_over(
+    places: dict[str, str], process: Any, tmp_path: Path
+) -> None:
+    out, errors = tmp_path / "run", tmp_path / "errors"
+    dispatch(train("linear", places, out))
+    (out / ".lock").write_text("process 7 on elsewhere")
+    assert "process 7 on elsewhere was training this run" in refused(process, errors, "resume", str(out))
+    assert ended(process(["resume", str(out), "--take-over"], errors)) == 0, errors.read_text()
 
 
 def test_lines_added_to_the_log_of_a_finished_run_are_reported(

@@ -156,7 +156,9 @@ def test_a_killed_comparison_resumes_to_the_same_result(
         finally:
             os._exit(0)
     assert ended(child) == -signal.SIGKILL
-    assert not (broken / "seed-0/l2_init_strength=1e-2/metrics.jsonl").exists(), "killed too late to prove anything"
+    assert not (broken / "seed-0/l2_init_strength=1e-2-faab21/metrics.jsonl").exists(), (
+        "killed too late to prove anything"
+    )
     with here():
         dispatch(["resume", str(broken)])
     for run in ("trunk", "none", "l2_init_strength=1e-2"):

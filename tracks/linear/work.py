@@ -137,7 +137,7 @@ class LinearWork(SupervisedWork):
     def load_state(self, state: dict[str, Any]) -> None:
         super().load_state(state)
         now = [parameter.detach() for parameter in self.network.parameters()]
-        self.learned = require_like(state["learned"], [0.0] * len(state["learned"]), "learned")
+        self.learned = state["learned"]
         self.began = {since: require_like(weights, now, f"began.{since}") for since, weights in state["began"].items()}
 
     # -- what the learner offers, and what it is made of -----------------------------------------------------------

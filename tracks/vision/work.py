@@ -191,7 +191,7 @@ class VisionWork(Work):
         self.sums = {name: tensor.to(self.model.device) for name, tensor in sums.items()}
         for member, drawn in zip(self.model.generators, state["activations"], strict=True):
             member.set_state(drawn)
-        self.model.updates = require_like(state["updates"], 0, "updates")
+        self.model.updates = state["updates"]
 
 
 def build(settings: VisionSettings) -> VisionWork:

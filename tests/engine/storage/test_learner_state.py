@@ -68,22 +68,17 @@ def test_the_state_of_an_optimizer_other_than_adam_can_be_read_back() -> None:
         ("optimizer/0/exp_avg", torch.zeros(32, 8, 8, 8, dtype=torch.double), "but is float64 of shape (32, 8, 8, 8)"),
         ("optimizer/1/step", torch.zeros(0), "step should be float32 of shape (), but is float32 of shape (0,)"),
         ("optimizer/1/step", torch.tensor(1), "step should be float32 of shape (), but is int64 of shape ()"),
-        ("optimizer/3/exp_avg_sq", None, "should hold exp_avg, exp_avg_sq, step, but holds step, exp_avg"),
         ("initial/3.bias", torch.zeros(()), "initial of 'model'.3.bias should be float32 of shape (2,)"),
-        ("initial/3.bias", None, "initial of 'model' lacks 3.bias"),
         ("marked/3.bias", torch.zeros(2, dtype=torch.int64), "marked of 'model'.3.bias should be float32"),
     ],
 )
-def test_a_tensor_of_another_shape_or_type_is_refused_by_name(path: str, wrong: torch.Tensor | None, says: str) -> None:
+def test_a_tensor_of_another_shape_or_type_is_refused_by_name(path: str, wrong: torch.Tensor, says: str) -> None:
     """PyTorch's fused Adam trusts the shapes of its slots: with others it reads beyond their ends."""
     ours = trained()
     state = copy.deepcopy(learner_state(ours))
     *way, last = path.split("/")
     place = reduce(lambda tree, name: tree[name], way, state)
-    if wrong is None:
-        del place[last]
-    else:
-        place[last] = wrong
+    place[last] = wrong
     with pytest.raises(ValueError, match=re.escape(says)):
         load_learner_state(trained(), state)
 

@@ -13,9 +13,7 @@ from tensorboard.util import tensor_util
 from supple.engine.runs import prepare
 from supple.engine.spec import RunSpec
 from supple.engine.storage.checkpoint import newest_step
-from supple.engine.storage.files import NotPlain
 from supple.engine.storage.run_directory import LOGS, RunDirectory
-from supple.engine.storage.signed_json import write_json
 from supple.experiments.history.logs import read_log
 from supple.registry.errors import RunError, UsageError
 from supple.tracks.linear.settings import LinearSettings
@@ -57,8 +55,8 @@ def test_created_directory_opens_with_config_and_versions(tmp_path: Path) -> Non
     ("text", "error", "words"),
     [
         (None, UsageError, "is not a run directory: it has no config.json"),
-        ("{}", UsageError, "is not a run directory: its config.json was not written by this version of supple"),
-        ('{"model_type": "llama"}', UsageError, "not written by this version of supple"),
+        ("{}", UsageError, "is not a run directory: its config.json was written by another version of supple"),
+        ('{"model_type": "llama"}', UsageError, "written by another version of supple"),
         ("[1]", RunError, "config.json: damaged"),
         ('{"algorithm": "pp', RunError, "config.json: damaged"),
     ],
@@ -74,22 +72,6 @@ def test_an_empty_folder_and_the_leftovers_of_a_killed_start_are_accepted(tmp_pa
     (tmp_path / "config.json.tmp").write_text('{"algo')
     RunDirectory.create(tmp_path, CONFIG)
     assert [path.name for path in tmp_path.iterdir()] == ["config.json"]
-
-
-@pytest.mark.parametrize(
-    ("edit", "words"),
-    [
-        ({"seed": "0"}, r'config\.json: seed should be an integer, but is "0"'),
-        ({"stop_step": True}, "stop_step should be an integer or null, but is true"),
-        ({"hooks": "fire@0.5"}, "hooks should be a list, each item a text"),
-        ({"tasks": [[]]}, r"tasks\[0\] should be an object"),
-        ({"settings": None}, "settings should be an object, but is null"),
-    ],
-)
-def test_an_entry_of_the_wrong_type_is_named_even_if_its_sum_is_right(tmp_path: Path, edit: Any, words: str) -> None:
-    write_json(tmp_path / "config.json", {**CONFIG, "versions": {}, **edit})
-    with pytest.raises(RunError, match=words):
-        RunDirectory.open(tmp_path)
 
 
 @pytest.mark.slow
@@ -126,29 +108,6 @@ def test_a_log_shorter_than_its_checkpoint_says_is_an_error_that_names_it(tmp_pa
         run.start_logs({"episodes": 9}, 0.0, AGENT_LOGS)
 
 
-@pytest.mark.parametrize("log", LOGS)
-def test_a_log_that_is_a_link_is_refused_and_its_target_unchanged(tmp_path: Path, log: str) -> None:
-    (tmp_path / "mine").write_text("mine")
-    run = RunDirectory.create(tmp_path / "run", CONFIG)
-    run.checkpoints.mkdir()
-    (file := run.path / LOGS[log]).parent.mkdir(exist_ok=True)
-    file.symlink_to(tmp_path / "mine")
-    with run, pytest.raises(NotPlain, match="a symbolic link"):
-        run.start_logs({}, 0.0, tuple(LOGS))
-    assert (tmp_path / "mine").read_text() == "mine"
-
-
-def test_a_linked_folder_for_tensorboard_and_a_pipe_for_a_log_are_refused(tmp_path: Path) -> None:
-    run = RunDirectory.create(tmp_path / "run", CONFIG)
-    (run.path / "tensorboard").symlink_to(tmp_path)
-    with run, pytest.raises(NotPlain, match=r"tensorboard: a symbolic link"):
-        run.start_logs({}, 0.0, AGENT_LOGS)
-    (run.path / "tensorboard").unlink()
-    os.mkfifo(run.path / LOGS["episodes"])
-    with run, pytest.raises(NotPlain, match=r"episodes\.jsonl: not a plain file"):
-        run.start_logs({}, 0.0, AGENT_LOGS)
-
-
 def test_tensorboard_shows_every_logged_step_once(tmp_path: Path) -> None:
     with RunDirectory.create(tmp_path, CONFIG) as run:
         run.start_logs({}, 0.0, AGENT_LOGS)
@@ -181,7 +140,7 @@ def test_numbers_that_json_does_not_have_are_logged_as_null_with_their_texts(tmp
         run.start_logs({}, 0.0, AGENT_LOGS)
         run.metrics(1, {"loss": math.nan, "norm": 2.0})
         run.event(event="intervention", step=1, seeds=[0, 1], after={"a/srank": [2.0, -math.inf]})  # of a stack
-    metrics, event = (read_log(tmp_path, name, 1)[0] for name in ("metrics", "events"))
+    metrics, event = (read_log(tmp_path, name)[0] for name in ("metrics", "events"))
     assert (metrics["loss"], metrics["norm"], metrics["not_finite"]) == (None, 2.0, {"loss": "nan"})
     assert (event["after"], event["not_finite"]) == ({"a/srank": [2.0, None]}, {"after/a/srank/1": "-inf"})
     events = EventFileLoader(str(tmp_path / LOGS["tensorboard"])).Load()
@@ -204,7 +163,7 @@ def test_an_environment_may_change_the_working_directory(tmp_path: Path, monkeyp
     assert Path.cwd() == tmp_path
     assert newest_step(Path("run/checkpoints")) == 40
     assert not [*(tmp_path / "elsewhere").iterdir()]
-    assert not (tmp_path / "run/claim.json").exists()
+    assert (tmp_path / "run/.lock").read_text() == ""
 
 
 def test_the_returns_of_a_stack_are_shown_by_seed(tmp_path: Path) -> None:

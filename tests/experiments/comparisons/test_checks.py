@@ -11,7 +11,7 @@ from supple.engine import runs
 from supple.engine.kinds import Kind
 from supple.engine.runs import prepare
 from supple.engine.spec import RunSpec
-from supple.engine.storage.claim import Claimed, claim
+from supple.engine.storage.lock import Held, Lock
 from supple.experiments import Space, Study, Sweep
 from supple.experiments.comparisons import checks
 from supple.experiments.comparisons.comparison import Comparison
@@ -107,6 +107,6 @@ def test_networks_are_released_where_another_process_trains_the_run(
     monkeypatch.setattr(LinearWork, "close", lambda work: closed.append(work))
     monkeypatch.setattr(runs, "PATIENCE", 0.0)
     prepared = prepare(RunSpec("linear", SETTINGS), tmp_path / "run")
-    with claim(tmp_path / "run"), pytest.raises(Claimed):
+    with Lock(tmp_path / "run"), pytest.raises(Held):
         prepared.train()
     assert len(closed) == 1

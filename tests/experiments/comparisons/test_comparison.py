@@ -23,7 +23,8 @@ ACROBOT = PPOSettings(env="Acrobot-v1", steps=4096)
 def test_folders_are_named_after_seeds_and_hooks() -> None:
     assert name_seeds((3,)) == "seed-3"
     assert name_seeds((0, 1, 5)) == "seeds-0-1-5"
-    assert slug("fire@task + snp(lam=0.5)") == "fire_task_snp_lam=0.5"
+    assert Point("fire@task", {"start": "best"}).folder == f"start=best/{slug('fire@task')}"
+    assert Point("fire@task", {"start": "best"}).key == "start=best/fire_task"
 
 
 @pytest.mark.parametrize(
@@ -33,7 +34,10 @@ def test_folders_are_named_after_seeds_and_hooks() -> None:
         ({"seeds": (0, -1)}, "--seeds must be different numbers"),
         ({"settings": RunSettings(hook=("fire@0.5",))}, "--hook is for single runs"),
         ({"points": (Point("none + fire", {}),)}, "none cannot be combined"),
-        ({"points": (Point("fire", {}), Point("fire ", {}))}, "two runs would share the folder fire: fire and fire "),
+        (
+            {"points": (Point("epochs=1", {}), Point("none", {"epochs": 1})), "settings": ACROBOT, "fork_step": 0},
+            "of epochs=1 · none would lie inside the one of epochs=1",
+        ),
     ],
 )
 def test_what_is_wrong_for_any_kind_is_refused_before_anything_is_built(

@@ -136,20 +136,6 @@ def test_an_event_is_of_the_seeds_it_names() -> None:
     assert "seeds" not in found[7][1]
 
 
-@pytest.mark.parametrize(
-    ("seeds", "sfe", "words"),
-    [([3, 5], [1], "should hold lists of 2 numbers"), (["3", 5], [1, 2], "'seeds' should hold integers"),
-     ([3, 5], [1, "2"], "should hold numbers")],
-)  # fmt: skip
-def test_damaged_numbers_by_seed_are_reported_by_their_line(
-    tmp_path: Path, seeds: list[Any], sfe: list[Any], words: str
-) -> None:
-    event = {"event": "intervention", "step": 9, "seeds": seeds, "before": {}, "after": {}, "change": {"sfe": sfe}}
-    run = write_run(tmp_path / "run", {"events": [event]}, seed=3, arm=None, settings={"seeds": list(SEEDS)})
-    with pytest.raises(ValueError, match=rf"events\.jsonl, line 1: .*{words}"):
-        load_runs(run)
-
-
 def test_numbers_of_a_whole_stack_are_divided_by_how_each_metric_is_pooled(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(metrics.loaded(), "mine", Metric("units", "weights", lambda v: torch.ones(v.networks), "sum"))
     before = {"mine": 8.0, "dfi": 8.0, "weight_norm": 8.0, "dfi_unscaled": 8.0, "trainability": 8.0, "srank": None}

@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from supple.engine.machine import resources
-from supple.engine.storage.claim import FILE, Lost, claim
+from supple.engine.storage.lock import FILE, Lock, Lost
 from supple.engine.storage.run_directory import RunDirectory
 from supple.engine.user_code import plugins
 from supple.experiments.comparisons.comparison import Comparison
@@ -57,7 +57,7 @@ def test_a_run_that_fails_is_set_aside_with_its_reason_and_tried_again_if_asked(
     with monkeypatch.context() as broken:
         broken.setattr("supple.interventions.shrink_perturb.ShrinkPerturb.apply", lambda *_: 1 / 0)
         assert worked(runs) == ["seed 0 · none", "seed 0 · snp@40"]
-    outcome = json.loads((tmp_path / "out/seed-0/snp_40" / OUTCOME).read_text())
+    outcome = json.loads((tmp_path / "out/seed-0/snp_40-957322" / OUTCOME).read_text())
     assert outcome["outcome"] == "failed"
     assert "after step 40: ZeroDivisionError: division by zero; its traceback is in " in outcome["reason"]
     assert "Traceback" in next((tmp_path / "out").rglob("traceback.txt")).read_text()
@@ -84,7 +84,7 @@ def test_failed_runs_are_tried_again_with_a_mended_plug_in_which_is_recorded(
     with monkeypatch.context() as broken:
         broken.setattr("supple.interventions.shrink_perturb.ShrinkPerturb.apply", lambda *_: 1 / 0)
         assert worked(runs[1:]) == ["seed 0 · snp@40"]
-    with runs[0].claim() or pytest.fail("it is claimed") as held, pytest.raises(KeyboardInterrupt):
+    with runs[0].lock() or pytest.fail("it is locked") as held, pytest.raises(KeyboardInterrupt):
         runs[0].train(held, killed, pytest.fail)
     load("2")
     for refused in (open_queue, retry_failed):
@@ -98,12 +98,13 @@ def test_failed_runs_are_tried_again_with_a_mended_plug_in_which_is_recorded(
     configs = {run.folder: RunDirectory.open(run.folder).config for run in runs}  # as if killed before it trains again
     assert [config["plugins"]["my.py"][0] for config in configs.values()] == ["1", "2"]
     assert worked(open_queue(out)) == ["seed 0 · snp@40"]
-    mixed = f"my.py {'1' * 12} (seed-0/none and 1 more), {'2' * 12} (seed-0/snp_40)"
+    mixed = f"my.py {'1' * 12} (seed-0/none and 1 more), {'2' * 12} (seed-0/snp_40-957322)"
     assert notes_of_runs(out, configs)[-1].endswith(f"differ: {mixed}")
 
 
 def test_arms_of_a_trunk_that_failed_are_not_begun(tmp_path: Path, worked: Worked) -> None:
     runs = plan(tmp_path / "out", seeds=(0,))
+    runs[0].folder.mkdir(parents=True)
     runs[0].record("failed", reason="diverged")
     assert worked(runs) == []
     assert not (tmp_path / "out/seed-0/none").exists()
@@ -123,29 +124,37 @@ def test_a_trunk_that_turns_out_to_be_damaged_comes_to_its_end_again(tmp_path: P
 def test_a_run_in_other_hands_is_waited_for_and_not_begun_twice(tmp_path: Path, worked: Worked) -> None:
     [run] = plan(tmp_path / "out", seeds=(0,), arms=("none",), fork_step=0)
     run.folder.mkdir(parents=True)
-    with claim(run.folder):
-        assert run.claim() is None
+    with Lock(run.folder):
+        assert run.lock() is None
     assert worked([run]) == ["seed 0 · none"]
 
 
 def test_a_run_whose_process_died_is_set_aside_but_where_another_goes_on_with_it(tmp_path: Path) -> None:
     [run] = plan(tmp_path / "out", seeds=(0,), arms=("none",), fork_step=0)
     run.folder.mkdir(parents=True)
-    with claim(run.folder):
+    with Lock(run.folder):
         run.record_death("killed")
     assert run.outcome is None
     run.record_death("killed")
     assert run.outcome == {"outcome": "failed", "reason": "killed"}
 
 
-def test_who_lost_its_claim_leaves_the_outcome_to_who_has_it(tmp_path: Path) -> None:
+def test_a_worker_whose_run_was_taken_over_leaves_the_outcome_to_the_other(tmp_path: Path) -> None:
     [run] = plan(tmp_path / "out", seeds=(0,), arms=("none",), fork_step=0)
-    held = run.claim()
+    held = run.lock()
     assert held
-    (run.folder / FILE).unlink()
-    with claim(run.folder):
-        run.train(held, lambda step, end: None, pytest.fail)
+    (run.folder / FILE).write_text("process 7 on elsewhere")
+    run.train(held, lambda step, end: None, pytest.fail)
     assert run.outcome is None
+
+
+def test_a_worker_waits_for_a_machine_whose_locks_it_does_not_see(tmp_path: Path, worked: Worked) -> None:
+    [run] = plan(tmp_path / "out", seeds=(0,), arms=("none",), fork_step=0)
+    run.folder.mkdir(parents=True)
+    (run.folder / FILE).write_text("process 7 on elsewhere")
+    assert run.lock() is None
+    os.utime(run.folder / FILE, (1e9, 1e9))
+    assert worked([run]) == ["seed 0 · none"]
 
 
 def test_a_comparison_that_was_removed_is_not_begun_anew(tmp_path: Path, worked: Worked) -> None:
@@ -173,8 +182,9 @@ def test_an_outcome_that_cannot_be_written_is_one_line_and_no_failed_run(
 
 def test_a_failed_run_that_another_process_tries_again_is_left_to_it(tmp_path: Path) -> None:
     [run] = plan(tmp_path / "out", seeds=(0,), arms=("none",), fork_step=0)
+    run.folder.mkdir(parents=True)
     run.record("failed", reason="diverged")
-    with claim(run.folder):
+    with Lock(run.folder):
         run.retry()
         assert run.failed
     run.retry()

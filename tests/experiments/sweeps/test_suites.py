@@ -69,7 +69,7 @@ def test_what_was_published_stands_beside_runs_of_the_suite(name: str) -> None:
     for study in studies(name, "paper"):
         points = [point for comparison in comparisons(study) for point in comparison.points]
         rows = study.published.rows if study.published else {}
-        assert rows.keys() <= {point.folder for point in points}
+        assert rows.keys() <= {point.key for point in points}
 
 
 @pytest.mark.parametrize("name", suites())

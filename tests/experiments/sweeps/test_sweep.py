@@ -58,7 +58,7 @@ def test_a_point_gives_settings_and_what_stands_in_braces(tmp_path: Path) -> Non
     assert folders(jobs, tmp_path) == {
         f"lin/seed-0/learning_rate={rate}/{arm}"
         for rate in (0.1, 0.2)
-        for arm in ("none", "rebalance_lam=2_task", "rebalance_lam=5_task")
+        for arm in ("none", "rebalance_lam=2_task-2f5976", "rebalance_lam=5_task-52d543")
     }
 
 
@@ -181,7 +181,7 @@ def test_what_the_file_has_no_more_is_kept(tmp_path: Path) -> None:
     jobs = Sweep([study(arms=("snp@task",), space=Space({"learning_rate": [0.2]}))]).begin(path)
     assert folders(jobs, path) == {
         "lin/seed-0/learning_rate=0.1/none", "lin/seed-0/learning_rate=0.2/none",
-        "lin/seed-0/learning_rate=0.2/snp_task", "other/seed-0/none",
+        "lin/seed-0/learning_rate=0.2/snp_task-e13159", "other/seed-0/none",
     }  # fmt: skip
 
 

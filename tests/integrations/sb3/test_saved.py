@@ -128,19 +128,15 @@ def policy(value: Any) -> bytes:
     [
         (policy([1]), "no state dict, but a list"),
         (policy({"a": 3}), "has a int under 'a'"),
-        (policy({"a": torch.ones(1).expand(2**40)}), "has not the values that its shape"),
         (policy({"a": torch.tensor([torch.nan])}), "has NaN or infinity"),
         (
             policy({f"mlp_extractor.shared_net.{i}.weight": torch.ones(1000, 1) for i in (0, 2)}),
             "do not fit each other",
         ),
-        (bytes(2**25), "would unpack to"),
         (b"", "is no file of weights"),
     ],
 )
-def test_weights_that_are_none_or_lie_about_their_size_are_refused(
-    content: bytes, message: str, tmp_path: Path
-) -> None:
+def test_weights_that_are_none_are_refused(content: bytes, message: str, tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "odd.zip", "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("policy.pth", content)
     with pytest.raises(ValueError, match=message) as refusal:

@@ -108,10 +108,10 @@ def test_the_remaining_time_of_several_runs_comes_from_the_mean_speed(
     dispatch(shlex.split(f"compare {LINEAR} --fork-at 0 --arm none --arm '{HOOK}' --seeds 0-1 --jobs 2 --out {out}"))
     queue = read_comparison(out).queue(out)
     for begun in queue[:2]:
-        claim = begun.claim()
-        assert claim
-        with claim:
-            training = begun._open(claim, lambda line: None)
+        held = begun.lock()
+        assert held
+        with held:
+            training = begun._open(held, lambda line: None)
             assert training
             training.close()
     said: list[str] = []

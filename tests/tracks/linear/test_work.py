@@ -208,10 +208,10 @@ def test_arms_and_variants_are_compared_and_reported(
         dispatch(line)
     runs = sorted(str(path.parent.relative_to(out)) for path in out.rglob("config.json"))
     assert len(runs) == 12  # four trunks, up to the task switch where fire@task can act first
-    assert "seed-1/lam=1.0/fire_task" in runs
+    assert "seed-1/lam=1.0/fire_task-efebf3" in runs
     alone = tmp_path / "alone"
     dispatch(words(alone, "--hook", "fire@task"))
-    assert state(out / "seed-0/lam=1.0/fire_task", 36) == state(alone, 36)
+    assert state(out / "seed-0/lam=1.0/fire_task-efebf3", 36) == state(alone, 36)
     dispatch(["report", str(out)])
     page = (out / "report/index.html").read_text()
     assert "Deep linear networks: random → reversal → random" in page

@@ -11,7 +11,6 @@ import torch
 from torch import Tensor
 
 from ....engine.seeding import generator
-from ....engine.storage.restoring import require_like
 from ....engine.work import Numbers, Task
 from ....interventions import Learner
 from ....networks import evaluating
@@ -198,8 +197,7 @@ class ContinualWork(SupervisedWork):
         self.learner.optimizer = self._optimizer()  # pruned adapters are other tensors than those just built
         super().load_state({**state, "learner": learner})
         self.learner.initial = self._initial_values(self.learner.initial)
-        if (before := state["before"]) is not None:
-            self.before = require_like(before, [0.0] * len(self.tasks), "before")
+        self.before = state["before"]
         if self.masses:
             self.masses.load_state(state["masses"])
 

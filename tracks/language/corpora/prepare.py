@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from ....engine.storage import archives
 from ....registry import did_you_mean
 from ....registry.cache import cache_folder
 from ....registry.errors import UsageError
@@ -116,7 +115,7 @@ def _divide(file: Path, validation: float) -> tuple[Part, Part]:
     """Return the two parts of a file. The cut is after a line, or before a character if no line ends after it."""
     try:
         size = file.stat().st_size
-        with archives.open_user_file(file) as text:
+        with file.open("rb") as text:
             text.seek(cut := int(size * (1 - validation)))
             line = text.readline()
     except OSError as error:

@@ -4,12 +4,11 @@ Each function takes the folder of an unpacked package and returns file → conte
 the cache has the same content everywhere.
 """
 
+import gzip
 import re
 import sqlite3
 from contextlib import closing
 from pathlib import Path
-
-from ....engine.storage import archives
 
 PUBLISHED = {
     "brown": {
@@ -123,5 +122,5 @@ def foldoc(folder: Path) -> dict[str, bytes]:
 
     It has the entries unchanged, from the dictionary's own introduction with the licence on, without dictd's notes
     before it."""
-    text = archives.gunzip((folder / "foldoc.dict.dz").read_bytes()).decode()
+    text = gzip.decompress((folder / "foldoc.dict.dz").read_bytes()).decode()
     return {"foldoc.txt": text[text.index("Free On-line Dictionary of Computing%%%") :].encode()}

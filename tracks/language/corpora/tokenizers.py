@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ....engine.storage import archives
 from ....registry import one_line
 from ....registry.errors import RunError, UsageError
 
@@ -118,7 +117,7 @@ def train_bpe(texts: Iterable[str], size: int) -> TrainedTokenizer:
 def read_tokenizer(path: Path) -> TrainedTokenizer:
     """Return the tokenizer in a JSON file."""
     try:
-        return TrainedTokenizer(archives.read_user_file(path).decode(), str(path))
+        return TrainedTokenizer(path.read_bytes().decode(), str(path))
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"{path}: cannot be read ({one_line(error)})") from error
 

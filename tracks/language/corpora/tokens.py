@@ -12,8 +12,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ....engine.storage import archives
-from ....registry import schema
 from ....registry.errors import UsageError
 from .tokenizers import LARGEST
 
@@ -132,7 +130,7 @@ def write_tokens(
 
 def _read_description(path: Path) -> TokenDescription:
     try:
-        content = schema.parse_json(archives.read_user_file(path))
+        content = json.loads(path.read_bytes())
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}: it says what the tokens beside it are") from error
     except ValueError as error:

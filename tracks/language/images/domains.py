@@ -16,7 +16,6 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from ....engine.seeding import generator
-from ....engine.storage import archives
 from ....registry import did_you_mean
 from ....registry.cache import cache_folder
 from ....registry.errors import UsageError
@@ -148,7 +147,7 @@ def _read_class_names(text: str, name: str, data_set: DataSet, folder: Path) -> 
     ]
     names = CLASSES.get(name, ())
     if files:
-        lines = archives.read_user_file(files[0]).decode(errors="replace").splitlines()
+        lines = files[0].read_bytes().decode(errors="replace").splitlines()
         names = tuple(line.strip().replace("_", " ") for line in lines)
     elif not names:
         train = next((place for place in (folder, *sorted(folder.glob("*"))) if (place / "train").is_dir()), folder)

@@ -8,7 +8,6 @@ from functools import cache
 from hashlib import file_digest, sha256
 from pathlib import Path
 
-from ....engine.storage import archives
 from ....registry.cache import cache_folder
 from ....registry.errors import UsageError
 from ..corpora import (
@@ -108,7 +107,7 @@ def prepare_texts(texts: tuple[tuple[str, tuple[Path, ...]], ...], tokenizer: st
 def _digest(file: Path) -> bytes:
     """Return the SHA-256 of a file, which may be larger than the memory."""
     try:
-        with archives.open_user_file(file) as stream:
+        with file.open("rb") as stream:
             return file_digest(stream, "sha256").digest()
     except OSError as error:
         raise UsageError(f"{file}: {error.strerror}") from error

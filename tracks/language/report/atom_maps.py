@@ -1,5 +1,6 @@
 """Maps of the atoms of an adapter that are active on each token (MoRAM, Figures 3 and 5)."""
 
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TypedDict
@@ -103,7 +104,7 @@ def _read_maps(file: Path) -> tuple[MapLabels, dict[str, Weights]]:
     try:
         with safe_open(file, "numpy") as tensors:
             labels: MapLabels = schema.convert(
-                schema.parse_json((tensors.metadata() or {}).get("maps", "")), MapLabels, "maps"
+                json.loads((tensors.metadata() or {}).get("maps", "")), MapLabels, "maps"
             )
             layers = list(labels["atoms"])
             some = dict.fromkeys((layers[0], layers[len(layers) // 2], layers[-1]))

@@ -2,10 +2,8 @@
 
 import hashlib
 import os
-import warnings
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
 
 import numpy as np
 import torch
@@ -13,13 +11,11 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from ....engine.storage import archives
 from ....registry import one_line
 from ....registry.cache import cache_folder
 from ....registry.errors import UsageError
 
 FORMATS = ("JPEG", "PNG", "BMP", "PPM")
-LARGEST = 2**24  # pixels of an image
 SUFFIXES = (".jpeg", ".jpg", ".png", ".bmp", ".ppm")
 
 
@@ -78,30 +74,19 @@ def _write_kept(kept: Path, images: dict[str, Tensor]) -> None:
         partial.unlink(missing_ok=True)
 
 
-def _open_image(stream: BinaryIO) -> Any:
-    """Return an image that is not decoded yet. PIL would warn of sizes that are refused here."""
+def _read_pixels(files: list[Path]) -> Tensor:
     from PIL import Image  # here, because it is slow to import
 
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", Image.DecompressionBombWarning)
-        return Image.open(stream, formats=FORMATS)
-
-
-def _read_pixels(files: list[Path]) -> Tensor:
     pixels = np.empty(0, np.uint8)
     for row, file in enumerate(files):
         try:
-            with archives.open_user_file(file) as stream, _open_image(stream) as image:
+            with Image.open(file, formats=FORMATS) as image:
                 size = (image.height, image.width)
-                if size[0] * size[1] > LARGEST:  # before it is decoded
-                    raise UsageError(f"{file}: {size[0]}×{size[1]} pixels are too many: at most {LARGEST:,}")
                 if row == 0:
                     pixels = np.empty((len(files), 3, *size), np.uint8)
                 same = size == pixels.shape[2:]
                 if same:
                     pixels[row] = np.asarray(image.convert("RGB")).transpose(2, 0, 1)
-        except UsageError:
-            raise
         except Exception as error:  # of PIL, for a file that is damaged, such as SyntaxError or struct.error
             raise UsageError(f"{file}: no image that can be read ({one_line(error)})") from error
         if not same:

@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from ....engine.storage import archives
 from ....registry.errors import UsageError
 from .dataset import DataSet, make_data_set, require_file
 from .decode import SUFFIXES, Split, decode_splits
@@ -67,7 +66,7 @@ def _read_annotations(annotations: Path, classes: list[str]) -> Split:
     """Return Tiny-ImageNet's validation images, which are its test set. A line names an image, its class and a box."""
     numbers = {name: label for label, name in enumerate(classes)}
     split = Split([], [])
-    for number, line in enumerate(archives.read_user_file(annotations).decode(errors="replace").splitlines(), start=1):
+    for number, line in enumerate(annotations.read_bytes().decode(errors="replace").splitlines(), start=1):
         fields = line.split("\t")
         if len(fields) < 2 or fields[1] not in numbers:
             raise UsageError(f"{annotations}, line {number}: expected an image and one of train/'s classes, "

@@ -4,15 +4,16 @@ An IDX file consists of two zero bytes, a type (8: uint8), the number of axes, t
 the values (http://yann.lecun.com/exdb/mnist).
 """
 
+import gzip
 import hashlib
 import math
+import zlib
 from pathlib import Path
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from ....engine.storage import archives
 from ....registry.errors import UsageError
 from .dataset import DataSet, check_labels, make_data_set, require_file
 from .published import PUBLISHED
@@ -38,21 +39,15 @@ def read_mnist(name: str, folder: Path) -> DataSet:
 
 def read_idx(content: bytes, axes: int, file: Path) -> Tensor:
     """Return the uint8 array of an uncompressed IDX file. Raises UsageError, which names the file."""
-    lengths = _read_lengths(content, len(content), axes, file)
-    return torch.from_numpy(np.frombuffer(content, np.uint8, offset=4 + 4 * axes).copy()).view(lengths)
-
-
-def _read_lengths(content: bytes, size: int, axes: int, file: Path) -> list[int]:
-    """Return the lengths of the axes from the beginning of an IDX file with so many bytes. Raises as `read_idx`."""
     magic = bytes([0, 0, 8, axes])
     if content[:4] != magic:
         start = content[:4].hex() or "nothing"
         raise UsageError(f"{file} is no IDX file of uint8 with {axes} axes: starts with {start}, not {magic.hex()}")
     header = 4 + 4 * axes
     lengths = [int.from_bytes(content[at : at + 4], "big") for at in range(4, header, 4)]
-    if size != (expected := header + math.prod(lengths)):
-        raise UsageError(f"{file}: expected {expected:,} bytes uncompressed, found {size:,}")
-    return lengths
+    if len(content) != (expected := header + math.prod(lengths)):
+        raise UsageError(f"{file}: expected {expected:,} bytes uncompressed, found {len(content):,}")
+    return torch.from_numpy(np.frombuffer(content, np.uint8, offset=header).copy()).view(lengths)
 
 
 def _read_split(name: str, folder: Path, split: str, sums: dict[str, str]) -> tuple[Tensor, Tensor]:
@@ -62,7 +57,7 @@ def _read_split(name: str, folder: Path, split: str, sums: dict[str, str]) -> tu
         compressed = folder / f"{path}.gz"
         file = compressed if compressed.is_file() and not plain.is_file() else plain
         require_file(file, f"`supple fetch {name}` downloads it (plain or .gz), or let --data name its folder")
-        content = _read(file, axes)
+        content = _read(file)
         sums[path] = hashlib.sha256(content).hexdigest()
         arrays.append(read_idx(content, axes, file))
     images, labels = arrays[0].unsqueeze(1), arrays[1].long()
@@ -72,12 +67,10 @@ def _read_split(name: str, folder: Path, split: str, sums: dict[str, str]) -> tu
     return images, labels
 
 
-def _read(file: Path, axes: int) -> bytes:
+def _read(file: Path) -> bytes:
     if file.suffix != ".gz":
-        with file.open("rb") as stream:  # whose size is compared before it is read as a whole
-            _read_lengths(stream.read(4 + 4 * axes), file.stat().st_size, axes, file)
         return file.read_bytes()
     try:
-        return archives.gunzip(file.read_bytes())
-    except archives.BadArchive as error:
-        raise UsageError(f"{file}: {error}") from error
+        return gzip.decompress(file.read_bytes())
+    except (OSError, EOFError, zlib.error) as error:
+        raise UsageError(f"{file}: truncated or damaged gzip ({error})") from error
