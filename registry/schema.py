@@ -24,25 +24,15 @@ NAMES = {bool: "true or false", int: "an integer", float: "a finite number", str
 NAMES |= dict.fromkeys(LISTS, "a list")
 
 
-def parse_json(text: str | bytes, unique: bool = False) -> Any:
-    """Return the value of a JSON text. Raises ValueError if it is invalid or nested more than 64 levels deep.
-
-    unique: Also raise ValueError if an object has a key twice, of which `json` would keep the last.
-    """
+def parse_json(text: str | bytes) -> Any:
+    """Return the value of a JSON text. Raises ValueError if it is invalid or nested more than 64 levels deep."""
     try:
-        value = json.loads(text, object_pairs_hook=_require_unique if unique else None)
+        value = json.loads(text)
     except RecursionError:
         raise ValueError("nested too deeply") from None
     if is_too_deep(value):
         raise ValueError("nested too deeply")
     return value
-
-
-def _require_unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    names = [name for name, _ in pairs]
-    if twice := next((name for name in names if names.count(name) > 1), None):
-        raise ValueError(f"{twice} is given twice")
-    return dict(pairs)
 
 
 def is_too_deep(value: Any, levels: int = LEVELS) -> bool:

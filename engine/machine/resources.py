@@ -2,7 +2,6 @@
 
 import math
 import os
-import platform
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -49,13 +48,6 @@ def own_cpus() -> int:
     """Return this process's part of the processors: `cpus` over the number of workers, OMP_NUM_THREADS at most."""
     limit = os.environ.get(THREADS, "")
     return max(1, min(cpus() // _processes, int(limit) if limit.isdecimal() else cpus()))
-
-
-def describe_machine() -> str:
-    """Return a description of this machine: usable cores × processor, and the GPU if there is one."""
-    name = _cpuinfo("model name")
-    gpu = [torch.cuda.get_device_name()] if torch.cuda.is_available() else []
-    return ", ".join([f"{cpus()} × {name or platform.processor() or platform.machine()}", *gpu])
 
 
 def processor_maker() -> str:

@@ -295,16 +295,6 @@ def test_a_report_replaces_only_a_report(place: str, made: Path, tmp_path: Path)
     tried(attempts, f"folders called {place}")
 
 
-def test_bench_refuses_a_linked_study(tmp_path: Path) -> None:
-    (tmp_path / "out").mkdir()
-    swap(tmp_path / "out/warm-start", tmp_path)
-    before = tree(tmp_path)
-    code, said = say("bench", "l2_init(strength=1e-3)", "--studies", "warm-start", "--out", tmp_path / "out")
-    assert (code, said.count("\n")) == (1, 1)
-    assert "a symbolic link" in said
-    assert tree(tmp_path) == before
-
-
 LATE = ["checkpoints", "kept", "best", "checkpoints/000000000050", "kept/000000000050", "best/000000000060"]
 
 
