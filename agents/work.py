@@ -46,7 +46,7 @@ class AgentWork(Work):
     """
 
     settings: AgentSettings
-    logs = ("metrics", "episodes", "events", "tensorboard")
+    logs = ("metrics", "episodes", "events")
     check_every = 1
     saves_where_tasks_end = True
     best_by, more_is_better = "eval/return", True

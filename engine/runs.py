@@ -312,8 +312,8 @@ def _train_work(
     """Train a work to its end, and note the seeds of a stack that diverge. Raises Diverged if all do."""
     config, start = run.config, run.config["start_step"]
     try:
-        with tracking(run, work.settings.log_to, warn) as covered:
-            loop = Loop(run, work, hooks, start, run.end, warn, covered, diverged=divergences)
+        with tracking(run, work.settings.log_to, warn) as started:
+            loop = Loop(run, work, hooks, start, run.end, warn, started, diverged=divergences)
             with blaming(lambda: loop.step, run.path, run.writing):
                 loop.train(progress)
     except Diverged as error:

@@ -78,7 +78,7 @@ class Work(ABC):
     frozen: frozenset[int] = frozenset()
     sources: dict[str, str] = {}  # noqa: RUF012  (never changed in place)
     hooks: tuple[str, ...] = ()
-    logs: tuple[str, ...] = ("metrics", "tasks", "events", "tensorboard")
+    logs: tuple[str, ...] = ("metrics", "tasks", "events")
     statistics: tuple[str, ...] = ()  # those of `numbers` that can be used in a hook's condition
     batch: tuple[str, ...] = ()
     check_every: int = 20

@@ -33,7 +33,7 @@ from supple.scripts.main import dispatch
 from tests.processes import skipping_without_posix
 
 NEEDED = (  # imported late, by each process anew unless they are here before it is forked
-    *("sympy", "scipy.stats", "torch._dynamo", "mujoco", "gymnasium.envs.mujoco", "tensorboard.compat.proto.event_pb2"),
+    *("sympy", "scipy.stats", "torch._dynamo", "mujoco", "gymnasium.envs.mujoco", "torch.utils.tensorboard"),
     *("supple.agents.ppo.work", "supple.agents.dqn.work", "supple.agents.sac.work", "supple.agents.report.scores"),
 )
 LONGEST = ("test_zoo.py", "test_launchers.py", "test_conformance.py", "vision/test_work.py")  # half a minute and more

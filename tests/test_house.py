@@ -12,7 +12,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 ENGINE = {
-    *("torch", "numpy", "scipy", "safetensors", "tensorboard", "psutil", "filelock", "tyro", "orjson"),
+    *("torch", "numpy", "scipy", "safetensors", "psutil", "filelock", "tyro", "orjson"),
     *("wandb", "mlflow", "trackio"),
 }
 LIBRARIES: dict[str, set[str]] = {

@@ -71,7 +71,7 @@ def test_a_deeply_nested_config_is_an_error_in_one_line(unfinished: Path, ask: A
     assert "nested too deeply" in said
 
 
-@pytest.mark.parametrize("log", ["metrics.jsonl", "tasks.jsonl", "events.jsonl", "tensorboard/events.out.tfevents"])
+@pytest.mark.parametrize("log", ["metrics.jsonl", "tasks.jsonl", "events.jsonl"])
 def test_a_log_that_is_a_link_is_not_followed(unfinished: Path, tmp_path: Path, log: str, ask: Ask) -> None:
     (tmp_path / "mine").write_text("mine " * 10_000)
     (unfinished / log).unlink()
