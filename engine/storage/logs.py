@@ -77,12 +77,7 @@ def begin(file: Path, length: int) -> Log:
     except BaseException:  # such as a full disk
         temporary.unlink()
         raise
-    try:
-        temporary.replace(file)
-    except PermissionError:  # Windows, and another program such as TensorBoard has it open
-        temporary.unlink()
-        with files.open_plain(file, "r+b") as old:
-            old.truncate(length)
+    temporary.replace(file)
     return Log(file, length)
 
 

@@ -1,6 +1,6 @@
 """A plug-in that fails ends the command with exit status 1 and one line: the file, the method and the step.
 
-tests/stress/test_plugins_that_misbehave.py tries many more of each kind.
+
 """
 
 import os
