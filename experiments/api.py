@@ -153,7 +153,7 @@ def resume(path: str | Path, *, jobs: int = 1, progress: Step = lambda step: Non
     path = _read_path(path)
     with _naming_arguments(), blaming(), _keep_threads():
         if (path / sweep.FILE).is_file() or (path / comparisons.FILE).is_file():
-            queue = sweep.open_queue(path, jobs, warn)
+            queue = sweep.open_queue(path, warn)
             _warn_if(queue.other_versions(path), warn)
             _train_queue(queue, jobs, warn)
         else:

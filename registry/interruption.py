@@ -16,7 +16,7 @@ from . import shown, signals
 Action = Callable[[], str | None]
 
 _actions: list[Action] = []
-VERBS = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated", signal.SIGHUP: "hung up"}
+VERBS: dict[int, str] = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated", signal.SIGHUP: "hung up"}
 SHOW_CURSOR = "\x1b[?25h"  # a progress display hides it
 
 

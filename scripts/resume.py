@@ -46,7 +46,7 @@ def main(args: Sequence[str]) -> None:
         from supple.experiments.sweeps.sweep import open_queue
 
         jobs = training.count_processes(options.jobs)
-        training.finish_queue(path, open_queue(path, jobs, warn), jobs, options.retry_failed)
+        training.finish_queue(path, open_queue(path, warn), jobs, options.retry_failed)
     elif options.jobs or options.retry_failed:
         raise UsageError(
             f"{'--jobs' if options.jobs else '--retry-failed'} is for comparisons and sweeps, but {path} is a run"

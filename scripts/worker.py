@@ -60,7 +60,7 @@ def work(path: Path) -> None:
     from supple.experiments.sweeps.sweep import open_queue
 
     ignore_output_failures()
-    queue = open_queue(path, 1, warn)
+    queue = open_queue(path, warn)
 
     def explain_continuing() -> str:
         ended = f"{queue.ended} of {len(queue)} runs ended"

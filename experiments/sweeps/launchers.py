@@ -37,7 +37,7 @@ class QueueWorker:
 
     def __call__(self) -> None:
         plugins.load_all(dict(self.sources))
-        train_queue(open_queue(Path(self.path), self.processes), self.processes, lambda run, step, end: None, tell)
+        train_queue(open_queue(Path(self.path)), self.processes, lambda run, step, end: None, tell)
 
     def checkpoint(self) -> Any:
         """Return the job that submitit queues again when Slurm stops this one: the same job."""

@@ -80,7 +80,7 @@ class Sweep:
             for folder, change in changes.items():
                 if change.tuning:
                     scores.write(folder, change.tuning)
-        return open_sweep(path, jobs, warn)
+        return open_sweep(path, warn)
 
     def _start(self, path: Path, wanted: dict[str, Any]) -> None:
         """Make the folder of a sweep, unless another process has made it since this one looked."""
@@ -155,7 +155,7 @@ def _read_begun(path: Path) -> Comparison | None:
     return comparisons.read_comparison(path) if (path / comparisons.FILE).exists() else None
 
 
-def open_sweep(path: Path, jobs: int = 1, warn: Warn = tell) -> Queue:
+def open_sweep(path: Path, warn: Warn = tell) -> Queue:
     """Return all runs of the sweep in a folder. Raises UsageError if there is none, RunError if it contains a link."""
     files.require_unlinked(path)
     runs: list[QueuedRun] = []
@@ -163,22 +163,21 @@ def open_sweep(path: Path, jobs: int = 1, warn: Warn = tell) -> Queue:
         comparison = comparisons.read_comparison(folder)
         queue = comparison.queue(folder, str(folder.relative_to(path)))
         if queue.left:
-            comparisons.require_continuable(folder, comparison, jobs, warn)
+            comparisons.require_continuable(folder, comparison, warn)
         runs += queue
     return Queue(runs)
 
 
-def open_queue(path: Path, jobs: int = 1, warn: Warn = tell) -> Queue:
-    """Return the runs of the sweep or comparison in a folder, to be trained `jobs` at a time.
+def open_queue(path: Path, warn: Warn = tell) -> Queue:
+    """Return the runs of the sweep or comparison in a folder.
 
-    Raises UsageError if there is neither, or the memory does not suffice for so many runs, and RunError if there is a
-    link in the folder.
+    Raises UsageError if there is neither, and RunError if there is a link in the folder.
     """
     require_alone("a queue of runs")
     if (path / FILE).is_file():
-        return open_sweep(path, jobs, warn)
+        return open_sweep(path, warn)
     files.require_unlinked(path)
-    return comparisons.open_comparison(path, jobs, warn).queue(path)
+    return comparisons.open_comparison(path, warn).queue(path)
 
 
 def folders_of(path: Path) -> list[Path]:

@@ -1,7 +1,4 @@
-"""A plug-in that fails ends the command with exit status 1 and one line: the file, the method and the step.
-
-
-"""
+"""A plug-in that fails ends the command with exit status 1 and one line: the file, the method and the step."""
 
 import os
 import sys

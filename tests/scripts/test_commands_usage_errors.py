@@ -286,26 +286,6 @@ def test_environments_of_packages_are_refused_in_one_line(
 
 @pytest.mark.slow
 @needs_ale
-def test_a_comparison_whose_simultaneous_runs_need_too_much_memory_is_refused(
-    tmp_path: Path, ask: Ask, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """One replay of 100,000 transitions takes 0.7 GB."""
-    monkeypatch.setattr("supple.agents.offpolicy.capacity.free_memory", lambda: 10**9)
-    begun: list[Path] = []
-    monkeypatch.setattr("supple.scripts.cli.training.finish_queue", lambda path, *_: begun.append(path))
-    line = f"{ATARI.replace('train', 'compare')} --replay-size 100_000 --arm none --arm fire"
-    code, stderr = ask(f"{line} --jobs 4", tmp_path / "out")
-    assert code == 2
-    assert stderr.count("\n") == 1
-    assert "2 simultaneous runs, each with a replay memory of 100,000 transitions, need 1.4 GB" in stderr
-    assert "lower --jobs" in stderr
-    assert list(tmp_path.iterdir()) == []
-    assert ask(f"{line} --jobs 1", tmp_path / "out") == (0, "")
-    assert begun == [tmp_path / "out"]
-
-
-@pytest.mark.slow
-@needs_ale
 @pytest.mark.parametrize("hook", ["fire(contract=as_released)@0.5", "injection(contract=as_released)@0.5"])
 def test_dqn_accepts_the_contract_as_released(
     hook: str, tmp_path: Path, ask: Ask, monkeypatch: pytest.MonkeyPatch
