@@ -96,6 +96,15 @@ def test_wrong_usage_is_one_line_and_makes_nothing(line: str, tmp_path: Path, as
     assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("option", ["--hidden 99999999999", "--rollout-steps 1e12"])
+def test_too_little_memory_is_one_line(option: str, tmp_path: Path, ask: Ask) -> None:
+    code, stderr = ask(f"train ppo --env hopper --steps 800 --out OUT {option}", tmp_path / "out")
+    assert (code, stderr.count("\n")) == (1, 1)
+    assert stderr.startswith("supple: ")
+    assert "out of memory" in stderr
+
+
 @pytest.mark.parametrize("line", HELP)
 def test_a_command_without_words_shows_its_help(line: str, tmp_path: Path, ask: Ask) -> None:
     assert ask(line, tmp_path / "out") == (0, "")
