@@ -54,9 +54,6 @@ class Agent(Protocol):
         Raises Diverged if a loss is not finite, but not for some members of a stack.
         """
 
-    def check_memory(self, runs: int) -> None:
-        """Raise ValueError if `runs` simultaneous runs need more memory than is free."""
-
     def greedy(self, env: str) -> AbstractContextManager[Policy]:
         """Return the policy for evaluations."""
 

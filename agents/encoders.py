@@ -1,20 +1,18 @@
 """Convolutions that read images: those of the Nature DQN, of IMPALA and of MinAtar's DQN, by name."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from math import prod
 from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-from ..engine.machine.resources import format_bytes, free_memory
 from ..envs import Picture
 from ..interventions import StackedConv2d, Units
 from ..networks.stacked import StackedMaxPool2d
 from ..registry import Registry, bind, parse_call
 
 CHANNELS = -3  # the axis of channels
-STATES = 5  # numbers that training keeps for each weight: itself, its first value, its gradient, Adam's two averages
 Convolution = nn.Conv2d | StackedConv2d
 Draw = Callable[[Convolution], object]
 
@@ -112,39 +110,6 @@ def kernels_of(design: Design, picture: Picture) -> tuple[list[Kernels], int]:
 def multiplications(design: Design, picture: Picture) -> int:
     """Return the number of multiplications in the convolutions for one image."""
     return sum(kernels.weights * kernels.pixels for kernels in kernels_of(design, picture)[0])
-
-
-def require_room(
-    text: str, picture: Picture, readers: Sequence[int], rows: int, members: int, device: str = "cpu"
-) -> None:
-    """Raise ValueError if an encoder needs more memory in training than is free, before anything is made.
-
-    It is a lower limit: that of the weights, their gradients and Adam's averages, and of what the convolutions return.
-    The layers behind count as if none was wider than usual, since wider ones are refused under their own names.
-
-    Args:
-        text: The encoder (see `parse_encoder`).
-        picture: The images.
-        readers: The widths of the linear layers that read the features, one for each network with such an encoder.
-        rows: The images of a batch.
-        members: The number of agents.
-        device: Where they are trained.
-    """
-    design = parse_encoder(text, picture)
-    kernels, features = kernels_of(design, picture)
-    of_kernels = len(readers) * sum(each.weights for each in kernels)
-    of_readers = features * sum(min(width, *design.hidden) for width in readers)
-    made = rows * (features + sum(each.outputs * each.pixels for each in kernels))
-    needed = 4 * members * (STATES * (of_kernels + of_readers) + made)
-    free = free_memory() if device == "cpu" else torch.cuda.mem_get_info(torch.device(device))[0]
-    if needed > free:
-        large = 2 * 4 * members * STATES * of_readers > needed  # the layers that read the features
-        size = f"{picture.height} × {picture.width}"
-        seen = f"gives {features:,} features of an image of {size} pixels, and " if large else ""
-        raise ValueError(
-            f"--encoder {text} {seen}needs {format_bytes(needed)} in training, but only {format_bytes(free)} of memory "
-            f"is free: use fewer channels or smaller images (gymnasium.wrappers.ResizeObservation)"
-        )
 
 
 def _too_small(design: Design, picture: Picture) -> int:

@@ -47,22 +47,6 @@ class ImageSettings(AgentSettings):
         except ValueError:  # said where the network is made
             return True
 
-    def readers(self) -> tuple[int | None, ...]:
-        """Return the widths of the linear layers that read an encoder's features: one for each network with its own.
-
-        None stands for the width that is usual behind the encoder. By default, there is one network, of that width."""
-        return (None,)
-
-    def require_room(self, picture: "Picture", rows: int) -> None:
-        """Raise ValueError if networks that read these images need more memory than is free.
-
-        rows: The images of a batch."""
-        from .encoders import parse_encoder, require_room  # PyTorch, which help lines do without
-
-        usual = parse_encoder(self.encoder, picture).hidden[0]
-        widths = [usual if width is None else width for width in self.readers()]
-        require_room(self.encoder, picture, widths, rows, len(self.members), getattr(self, "device", "cpu"))
-
     def resolve(self) -> str | None:
         note = self._choose_observations()
         if self.observations == "vector" and self.encoder != "auto":

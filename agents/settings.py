@@ -106,7 +106,6 @@ class AgentSettings(RunSettings):
         "measuring": ("eval_episodes", "eval_tasks"),
         "speed": ("stack", "env_workers", "physics", "env_threads"),
     }  # fmt: skip
-    shrinks: ClassVar[tuple[str, ...]] = ("steps", "steps_per_task", *RunSettings.shrinks, "shift")
     most_unsaved: ClassVar[int] = 250_000
     stackable: ClassVar[bool] = False  # whether the agent can train several seeds as one stack
 
@@ -179,9 +178,6 @@ class AgentSettings(RunSettings):
         return replace(
             self, seed=members[0], seeds=members if several else (), stack=len(members) if several else "off"
         )
-
-    def least(self, name: str) -> tuple[int, int]:
-        return (2 * self.stride, self.stride) if name in ("steps", "steps_per_task") else super().least(name)
 
     @property
     def life(self) -> int:

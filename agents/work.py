@@ -24,7 +24,6 @@ from ..registry.errors import Diverged, RunError
 from .agent import Agent
 from .episode_log import EpisodeLog
 from .games import is_game, make_games
-from .image_settings import ImageSettings
 from .rates import rate_at, scale_rates
 from .returns_by_task import mean_returns, returns_on
 from .settings import AgentSettings
@@ -45,7 +44,7 @@ class AgentWork(Work):
     """
 
     settings: AgentSettings
-    logs = ("metrics", "episodes", "events", "tensorboard")
+    logs = ("metrics", "episodes", "events")
     check_every = 1
     saves_where_tasks_end = True
     best_by, more_is_better = "eval/return", True
@@ -67,9 +66,6 @@ class AgentWork(Work):
             self.spaces = {name: self.space(name) for name in names}
         except EnvironmentFault as fault:
             raise RunError(str(fault)) from fault
-        for space in self.spaces.values():
-            if isinstance(settings, ImageSettings) and (picture := getattr(space, "picture", None)) is not None:
-                settings.require_room(picture, self.rows)
         self.agent = self.new_agent(settings, self.spaces)
         self.task = self.tasks[0]
         self.now = 0  # the step of the run
@@ -323,10 +319,6 @@ class AgentWork(Work):
     @property
     def _task_key(self) -> str:
         return f"task {self.task.index}"
-
-    def check_memory(self, runs: int) -> None:
-        super().check_memory(runs)
-        self.agent.check_memory(runs)
 
     def _close_envs(self) -> None:
         """Close the environments of the current task."""

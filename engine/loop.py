@@ -56,7 +56,7 @@ class Loop:
     start: int
     end: int
     warn: Warn
-    covered: Callable[[int], None] = lambda size: None  # takes the bytes of TensorBoard's log that a checkpoint covers
+    started: Callable[[int], None] = lambda step: None  # takes the step at which training starts
     step: int = 0
     number: int = 0  # states saved so far
     best: float = -inf  # the largest value that `Work.merit` has returned
@@ -266,7 +266,6 @@ class Loop:
             raise TypeError(f"state() must return a dictionary, not {type(work).__name__}")
         if self.run.lock:
             self.run.lock.check()
-        logs = self.run.log_lengths(self.step)
         tree = {
             "step": self.step,
             "number": self.number,
@@ -274,7 +273,7 @@ class Loop:
             "work": work,
             "hooks": self.hooks.state_dict(),
             "torch": _global_generators(),
-            "logs": logs,
+            "logs": self.run.log_lengths(self.step),
             "seconds": self.run.seconds(),
             **({"diverged": {str(seed): how for seed, how in self.diverged.items()}} if self.diverged else {}),
         }
@@ -284,7 +283,6 @@ class Loop:
             self.saved = written
             checkpoint.prune(where, self.work.settings.keep_checkpoints, self.step)
             checkpoint.prune(self.run.path / BEST, 1, self.step)
-            self.covered(logs["tensorboard"])
 
     def _restore(self) -> None:
         torch.manual_seed(derive(self.run.config["seed"], "torch"))
@@ -310,7 +308,7 @@ class Loop:
     def _start_logs(self, lengths: dict[str, int], seconds: float) -> None:
         self.run.start_logs(lengths, seconds, self.work.logs)
         if distributed.is_first():
-            self.covered(lengths.get("tensorboard", 0))
+            self.started(self.step)
 
     def restore(self, state: State) -> None:
         """Restore the work, the hooks and the generators from a state that a checkpoint held."""

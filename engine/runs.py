@@ -5,9 +5,8 @@ import shutil
 import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import asdict, fields, replace
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
 
 import torch
 
@@ -23,7 +22,6 @@ from .loop import Loop, Progress, Warn
 from .machine import distributed, torchrun
 from .machine.allocator import keep_freed_memory
 from .machine.denormals import flushing_denormals
-from .machine.resources import Allocations
 from .settings import RunSettings
 from .spec import TRACEBACK, RunSpec, Start, read_spec, write_config
 from .storage import files, signed_json, versions
@@ -55,11 +53,9 @@ def build(kind: Kind, settings: RunSettings, warn: Warn = print) -> Work:
         notes.append(note)
     torch.set_num_threads(settings.torch_threads)
     try:
-        with Allocations(_chosen_first(settings)):
-            work = kind.builder()(settings)
+        work = kind.builder()(settings)
         _ = work.products  # chosen before a checkpoint changes the networks
         settings.fit(work.tasks[-1].end)
-        work.check_memory(1)
     except ImportError as error:
         raise RunError(str(error)) from error
     except UsageError:
@@ -71,12 +67,6 @@ def build(kind: Kind, settings: RunSettings, warn: Warn = print) -> Work:
     for line in filter(None, notes):  # not before, so that what cannot work is one line
         warn(line)
     return work
-
-
-def _chosen_first(settings: RunSettings) -> dict[str, Any]:
-    """Return the settings by name, those that differ from their defaults first."""
-    defaults = {field.name: field.default for field in fields(settings)}
-    return dict(sorted(vars(settings).items(), key=lambda item: item[1] == defaults.get(item[0])))
 
 
 def attach_hooks(work: Work, hooks: Sequence[str], start: int = 0, planned: int | None = None) -> HookDriver:
@@ -285,8 +275,8 @@ def _train_work(
     """Train a work to its end, and note the seeds of a stack that diverge. Raises Diverged if all do."""
     config, start = run.config, run.config["start_step"]
     try:
-        with tracking(run, work.settings.log_to, warn) as covered:
-            loop = Loop(run, work, hooks, start, run.end, warn, covered, diverged=divergences)
+        with tracking(run, work.settings.log_to, warn) as started:
+            loop = Loop(run, work, hooks, start, run.end, warn, started, diverged=divergences)
             loop.train(progress)
     except Diverged as error:
         arm = f", arm {config['arm']}" if config["arm"] else ""

@@ -91,19 +91,10 @@ class RunSettings:
         "output": ("checkpoint_every", "keep_checkpoints", "keep_best", "keep_at", "log_to"),
     }
 
-    # the settings that are lengths in steps, updates or epochs: `--scale` multiplies them, in this order
-    shrinks: ClassVar[tuple[str, ...]] = (
-        "checkpoint_every", "measure_every", "eval_every", "trainability_every", "keep_at",
-    )  # fmt: skip
-
     # the settings on which neither networks nor tasks nor memory depend, so that one network is built to check them all
     same_network: ClassVar[tuple[str, ...]] = ("seed", "keep_checkpoints", "keep_at", "log_to")
 
     most_unsaved: ClassVar[int] = 2_000  # the longest interval between checkpoints that "auto" stands for
-
-    def least(self, name: str) -> tuple[int, int]:
-        """Return the smallest value of a setting that is a length, and the number that it must be a multiple of."""
-        return 1, 1
 
     @property
     def stride(self) -> int:

@@ -1,40 +1,33 @@
-"""Trackers beside TensorBoard: Weights & Biases, MLflow and trackio show the numbers and events of a run in progress.
+"""Trackers: TensorBoard, Weights & Biases, MLflow and trackio show the numbers and events of a run in progress.
 
-The records of TensorBoard's file are sent. One thread per tracker reads them and sends those up to the last checkpoint.
-A resumed run truncates its logs to that checkpoint, so no record that was sent is ever logged again. Rows are numbered
-from 0, and a tracker says how many it has already (`sent`). After a kill, a run therefore continues as the same run of
-the tracker, without missing or repeated rows.
-
-Nothing is sent over the network unless the user has configured the library to do so, by its own environment variables.
-Trackers never end or slow down a run: a problem is reported once, and the run continues without that tracker.
+Every run writes TensorBoard's files; the others are asked for with `--log-to`. Nothing is sent over the network unless
+the user has configured the library to do so, by its own environment variables. A problem of one of these is reported
+once, and the run continues without that tracker.
 """
 
 import logging
 import os
-import queue
 import re
-import shutil
 import threading
+import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, redirect_stdout
+from contextlib import contextmanager, redirect_stdout, suppress
 from dataclasses import dataclass
 from io import StringIO
-from itertools import islice
 from pathlib import Path
 from typing import Any, Protocol
 
 from ..registry.errors import describe_error
 from .loop import Warn
-from .storage import files, signed_json, tensorboard
+from .storage import files, signed_json
 from .storage.run_directory import RunDirectory
 
+BOARD = "tensorboard"  # in a run directory: TensorBoard's files
+FLUSHED = 5  # seconds after which TensorBoard shows a row
 FILE = "tracked.json"  # in a run directory: the id of the run for trackers
 FOLDER = "trackers"  # in the folder of a run, a comparison or a sweep: the local files of trackers
 PROJECT = "supple"
-BATCH = 64  # rows sent at a time
-MOST = 1000  # numbers that MLflow accepts at a time
-PATIENCE = 60.0  # seconds that a run waits at its end until everything is sent
 
 
 @dataclass(frozen=True)
@@ -51,111 +44,103 @@ class TrackedRun:
 class Tracker(Protocol):
     """A run in a tracker's library. Its methods may raise any exception."""
 
-    sent: int | None  # rows that it already has; None if unknown, which is taken to mean all that were logged before
-
-    def send(self, rows: Sequence[tensorboard.Record]) -> None:
-        """Send rows. The first row sent is number `sent`, and the others follow in order."""
+    def log(self, step: int, values: Mapping[str, float | str]) -> None:
+        """Log named numbers, or the text of an event."""
 
     def close(self, failed: bool) -> None:
         """Mark the run as finished or failed, and wait until everything is stored."""
 
 
+class TensorBoard:
+    """TensorBoard's files. A resumed run hides the rows from after its checkpoint, from the step `purge` on."""
+
+    def __init__(self, folder: Path, purge: int) -> None:
+        self.folder, self.purge = folder, purge
+        self.writer: Any = None
+
+    def log(self, step: int, values: Mapping[str, float | str]) -> None:
+        if self.writer is None:
+            from torch.utils.tensorboard import SummaryWriter  # takes .2 s
+
+            self.writer = SummaryWriter(str(self.folder), purge_step=self.purge, flush_secs=FLUSHED)
+        for name, value in values.items():
+            (self.writer.add_text if isinstance(value, str) else self.writer.add_scalar)(name, value, step)
+
+    def close(self, failed: bool) -> None:
+        if self.writer:
+            self.writer.close()
+
+
 class Wandb:
     """Weights & Biases, offline unless WANDB_MODE says otherwise. `wandb sync` uploads the contents of the folder."""
 
-    def __init__(self, tracked: TrackedRun) -> None:
+    def __init__(self, run: TrackedRun) -> None:
         os.environ.setdefault("WANDB_ERROR_REPORTING", "false")
         import wandb
 
         mode: Any = os.environ.get("WANDB_MODE", "offline")
-        if mode == "offline":  # wandb cannot continue an offline run, so all rows are sent again
-            for old in tracked.folder.glob(f"wandb/offline-run-*-{tracked.id}"):
-                shutil.rmtree(old)
         quiet = wandb.Settings(silent=True, console="off", disable_git=True, x_disable_stats=True)
         self.run = wandb.init(
-            project=os.environ.get("WANDB_PROJECT", PROJECT), id=tracked.id, name=tracked.name, group=tracked.group,
-            config=dict(tracked.config), dir=str(tracked.folder), mode=mode, resume="allow", reinit="create_new",
+            project=os.environ.get("WANDB_PROJECT", PROJECT), id=run.id, name=run.name, group=run.group,
+            config=dict(run.config), dir=str(run.folder), mode=mode, resume="allow", reinit="create_new",
             settings=quiet,
         )  # fmt: skip
-        self.run.define_metric("step", hidden=True)
         self.run.define_metric("*", step_metric="step")
-        self.sent: int | None = self.run.step
 
-    def send(self, rows: Sequence[tensorboard.Record]) -> None:
-        for row in rows:
-            self.run.log({**row.values, "step": row.step}, step=row.number)
+    def log(self, step: int, values: Mapping[str, float | str]) -> None:
+        self.run.log({**values, "step": step})
 
     def close(self, failed: bool) -> None:
         self.run.finish(exit_code=int(failed))
 
 
 class MLflow:
-    """MLflow, with a database in the folder unless MLFLOW_TRACKING_URI names a server or another database.
+    """MLflow, with a database in the folder unless MLFLOW_TRACKING_URI names a server or another database."""
 
-    The number of rows that it has is stored in a tag.
-    """
-
-    def __init__(self, tracked: TrackedRun) -> None:
+    def __init__(self, run: TrackedRun) -> None:
         os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
         from mlflow import MlflowClient
 
         logging.getLogger("mlflow").setLevel(logging.WARNING)
-        own = None if "MLFLOW_TRACKING_URI" in os.environ else f"sqlite:///{tracked.folder / 'mlflow.db'}"
-        with files.lock_folder(tracked.folder):  # if several runs start at the same time, only one makes the database
+        own = None if "MLFLOW_TRACKING_URI" in os.environ else f"sqlite:///{run.folder / 'mlflow.db'}"
+        with files.lock_folder(run.folder):  # if several runs start at the same time, only one makes the database
             self.client = MlflowClient(tracking_uri=own)
             name = os.environ.get("MLFLOW_EXPERIMENT_NAME", PROJECT)
             known = self.client.get_experiment_by_name(name)
-            files_at = str(tracked.folder / "mlflow") if own else None
-            experiment = known.experiment_id if known else self.client.create_experiment(name, files_at)
-        runs = self.client.search_runs([experiment], f"tags.`supple.id` = '{tracked.id}'")
-        tags = {"supple.id": tracked.id, "supple.group": tracked.group or ""}
-        run = runs[0] if runs else self.client.create_run(experiment, tags=tags, run_name=tracked.name)
-        self.id = run.info.run_id
+            experiment = known.experiment_id if known else self.client.create_experiment(name)
+        before = self.client.search_runs([experiment], f"tags.`supple.id` = '{run.id}'")
+        tags = {"supple.id": run.id, "supple.group": run.group or ""}
+        started = before[0] if before else self.client.create_run(experiment, tags=tags, run_name=run.name)
+        self.id = started.info.run_id
         self.client.update_run(self.id, "RUNNING")
-        self.sent: int | None = int(runs[0].data.tags.get("supple.rows", 0)) if runs else 0
-        for name, value in {**tracked.config, **tracked.config["settings"]}.items() if not runs else ():
+        for name, value in {**run.config, **run.config["settings"]}.items() if not before else ():
             self.client.log_param(self.id, name, str(value)[:6000])
 
-    def send(self, rows: Sequence[tensorboard.Record]) -> None:
-        from mlflow.entities import Metric, RunTag
+    def log(self, step: int, values: Mapping[str, float | str]) -> None:
+        from mlflow.entities import Metric
 
-        metrics, tags = [], []
-        for row in rows:
-            for name, value in row.values.items():
-                if isinstance(value, str):
-                    tags.append(RunTag(f"{name} {row.number:06}", f"step {row.step}: {value}"))
-                else:
-                    metrics.append(Metric(re.sub(r"[^\w\-. :/]", "_", name), value, int(1000 * row.time), row.step))
-        tags.append(RunTag("supple.rows", str(rows[-1].number + 1)))
-        for some in range(0, len(metrics), MOST):
-            self.client.log_batch(self.id, metrics[some : some + MOST])
-        self.client.log_batch(self.id, tags=tags)
+        now, numbers = int(1000 * time.time()), {name: x for name, x in values.items() if not isinstance(x, str)}
+        named = [Metric(re.sub(r"[^\w\-. :/]", "_", name), x, now, step) for name, x in numbers.items()]
+        self.client.log_batch(self.id, metrics=named)
 
     def close(self, failed: bool) -> None:
         self.client.set_terminated(self.id, "FAILED" if failed else "FINISHED")
 
 
 class Trackio:
-    """trackio, in its local folder (TRACKIO_DIR) unless TRACKIO_SPACE_ID or TRACKIO_SERVER_URL names another place.
+    """trackio, in its local folder (TRACKIO_DIR) unless TRACKIO_SPACE_ID or TRACKIO_SERVER_URL names another place."""
 
-    The number of rows at such a place cannot be read.
-    """
-
-    def __init__(self, tracked: TrackedRun) -> None:
+    def __init__(self, run: TrackedRun) -> None:
         import trackio
-        from trackio.sqlite_storage import SQLiteStorage
 
         with redirect_stdout(StringIO()):  # it would print the same for every run
             self.run = trackio.init(
-                PROJECT, f"{tracked.name} {tracked.id}", tracked.group, config=dict(tracked.config), resume="allow",
+                PROJECT, f"{run.name} {run.id}", run.group, config=dict(run.config), resume="allow",
                 embed=False, auto_log_cpu=False, auto_log_gpu=False,
             )  # fmt: skip
-        elsewhere = any(os.environ.get(name) for name in ("TRACKIO_SPACE_ID", "TRACKIO_SERVER_URL"))
-        self.sent = None if elsewhere else SQLiteStorage.get_log_count(PROJECT, self.run.name, self.run.id)
 
-    def send(self, rows: Sequence[tensorboard.Record]) -> None:
-        for row in rows:
-            self.run.log(dict(row.values), step=row.step)
+    def log(self, step: int, values: Mapping[str, float | str]) -> None:
+        self.run.log(dict(values), step=step)
 
     def close(self, failed: bool) -> None:
         with redirect_stdout(StringIO()):
@@ -165,77 +150,70 @@ class Trackio:
 TRACKERS: dict[str, Callable[[TrackedRun], Tracker]] = {"wandb": Wandb, "mlflow": MLflow, "trackio": Trackio}
 
 
-class Sender:
-    """A thread that sends the rows of a run to one tracker. `log` is TensorBoard's file."""
+@contextmanager
+def tracking(run: RunDirectory, names: Sequence[str], warn: Warn) -> Iterator[Callable[[int], None]]:
+    """Show a run in TensorBoard and in these trackers while it is trained in this block.
 
-    def __init__(self, name: str, tracked: TrackedRun, log: Path) -> None:
-        self.name, self.tracked, self.log = name, tracked, log
-        self.sizes: queue.SimpleQueue[int | None] = queue.SimpleQueue()  # bytes that checkpoints cover
-        self.failed = False  # whether the run failed
-        self.problem = ""
-        self.thread = threading.Thread(target=self._work, daemon=True)
-        self.thread.start()
+    Yields:
+        A function to call with the step at which training starts. There is no such call if the run has ended already.
+    """
+    board = TensorBoard(run.path.absolute() / BOARD, 0)
+    trackers: dict[str, Tracker] = {}
 
-    def close(self, failed: bool) -> None:
-        """End the tracker, and wait for it for at most `PATIENCE` seconds."""
-        self.failed = failed
-        self.sizes.put(None)
-        self.thread.join(PATIENCE)
-        if self.thread.is_alive():
-            self.problem = f"still sending {PATIENCE:g} seconds after the end of the run; the rest was not waited for"
-
-    def _work(self) -> None:
+    @contextmanager
+    def surviving(name: str) -> Iterator[None]:
         try:
-            tracker = TRACKERS[self.name](self.tracked)
-            with self.log.open("rb") as stream:
-                number, skipped = 0, tracker.sent
-                while (size := self.sizes.get()) is not None:
-                    rows = tensorboard.read_records(stream, size, number)
-                    while some := list(islice(rows, BATCH)):
-                        number += len(some)
-                        if skipped is not None and (new := [row for row in some if row.number >= skipped]):
-                            tracker.send(new)
-                    skipped = number if skipped is None else skipped
-            tracker.close(self.failed)
+            yield
         except Exception as error:
-            self.problem = f"{describe_error(error)}; the run continues without it"
+            trackers.pop(name, None)
+            warn(f"--log-to {name}: {describe_error(error)}; the run continues without it")
+
+    def show(step: int, values: Mapping[str, float | str]) -> None:
+        board.log(step, values)
+        for name, tracker in [*trackers.items()]:
+            with surviving(name):
+                tracker.log(step, values)
+
+    def start(step: int) -> None:
+        board.purge, run.show = step + 1 if step else 0, show
+        for name in names:
+            with surviving(name):
+                trackers[name] = TRACKERS[name](_describe_run(run))
+
+    def close(failed: bool) -> None:
+        for name, tracker in [*trackers.items()]:
+            with surviving(name):
+                tracker.close(failed)
+
+    with _without_tracebacks():
+        try:
+            yield start
+        except Exception:
+            close(failed=True)
+            with suppress(OSError):  # the disk may be the reason
+                board.close(failed=True)
+            raise
+        close(failed=False)  # an interrupted run is neither finished nor failed, and may be resumed
+        board.close(failed=False)
 
 
 @contextmanager
-def tracking(run: RunDirectory, names: Sequence[str], warn: Warn) -> Iterator[Callable[[int], None]]:
-    """Send a run to these trackers while it is trained in this block.
+def _without_tracebacks() -> Iterator[None]:
+    """Leave it to the run to report what goes wrong in the thread that writes TensorBoard's files, such as a full disk.
 
-    Yields:
-        A function to call with the bytes of TensorBoard's log that a checkpoint covers: first when the run starts or
-        is resumed, and then after every checkpoint.
+    The next row raises the same exception in the run.
     """
-    senders: list[Sender] = []
-    waiting = list(names)  # started at the first call of `covered`: there is none for a run that has already ended
+    before = threading.excepthook
 
-    def say() -> None:
-        for sender in senders:
-            if sender.problem:
-                warn(f"--log-to {sender.name}: {sender.problem}")
-        senders[:] = [sender for sender in senders if not sender.problem]
+    def hook(args: Any) -> None:
+        if type(args.thread).__module__ != "tensorboard.summary.writer.event_file_writer":
+            before(args)
 
-    def covered(size: int) -> None:
-        while waiting:
-            senders.append(Sender(waiting.pop(0), _describe_run(run), run.path / tensorboard.FILE))
-        say()
-        for sender in senders:
-            sender.sizes.put(size)
-
-    def close(failed: bool) -> None:
-        for sender in senders:
-            sender.close(failed)
-        say()
-
+    threading.excepthook = hook
     try:
-        yield covered
-    except Exception:
-        close(failed=True)
-        raise
-    close(failed=False)  # an interrupted run is neither finished nor failed, and may be resumed
+        yield
+    finally:
+        threading.excepthook = before
 
 
 def _describe_run(run: RunDirectory) -> TrackedRun:
@@ -253,16 +231,8 @@ def _describe_run(run: RunDirectory) -> TrackedRun:
     folder.mkdir(exist_ok=True)
     if not (file := path / FILE).exists():
         signed_json.write_json(file, {"id": uuid.uuid4().hex[:12]})
-    identity = signed_json.read_json(file, str(file))["id"]
-    config = {key: _without_surrogates(value) for key, value in run.config.items() if key != "tasks"}
-    return TrackedRun(identity, name, None if group is None else group, folder, config)
-
-
-def _without_surrogates(value: Any) -> Any:
-    """Return a value of config.json whose texts have no lone surrogates, which no tracker can store."""
-    if isinstance(value, dict):
-        return {key: _without_surrogates(item) for key, item in value.items()}
-    return [*map(_without_surrogates, value)] if isinstance(value, list) else value if isinstance(value, str) else value
+    config = {key: value for key, value in run.config.items() if key != "tasks"}
+    return TrackedRun(signed_json.read_json(file, str(file))["id"], name, group, folder, config)
 
 
 def _find_above(path: Path, file: str) -> Path | None:

@@ -17,7 +17,6 @@ from ..networks import StackedLinear
 from .divergence import return_to_start
 from .hooks.driver import HookDriver
 from .machine.products import faster_products
-from .machine.resources import require_memory
 from .settings import RunSettings
 from .storage.run_directory import RunDirectory
 
@@ -78,7 +77,7 @@ class Work(ABC):
     frozen: frozenset[int] = frozenset()
     sources: dict[str, str] = {}  # noqa: RUF012  (never changed in place)
     hooks: tuple[str, ...] = ()
-    logs: tuple[str, ...] = ("metrics", "tasks", "events", "tensorboard")
+    logs: tuple[str, ...] = ("metrics", "tasks", "events")
     statistics: tuple[str, ...] = ()  # those of `numbers` that can be used in a hook's condition
     batch: tuple[str, ...] = ()
     check_every: int = 20
@@ -251,10 +250,6 @@ class Work(ABC):
     @abstractmethod
     def load_state(self, state: dict[str, Any]) -> None:
         """Load a state from `state`. The same tasks have been entered."""
-
-    def check_memory(self, runs: int) -> None:
-        """Raise ValueError if `runs` simultaneous runs need more memory than is free."""
-        require_memory(self.learners.values(), runs)
 
     def export(self, folder: Path) -> None:  # noqa: B027  (not every kind exports a model)
         """Write the trained model to a folder, in a format that other programs can read."""

@@ -1,4 +1,4 @@
-"""Many runs: comparisons, sweeps, the board, and results as data frames.
+"""Many runs: comparisons, sweeps, and results as data frames.
 
 From Python, `train` makes a run, `compare` a comparison, and `resume` continues either. `load` reads the results. A
 `Sweep` of studies makes a folder, which `resume` continues too.

@@ -16,7 +16,7 @@ from . import signals
 Action = Callable[[], str | None]
 
 _actions: list[Action] = []
-VERBS = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated", signals.HANGUP: "hung up"}
+VERBS: dict[int, str] = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated", signal.SIGHUP: "hung up"}
 SHOW_CURSOR = "\x1b[?25h"  # a progress display hides it
 
 

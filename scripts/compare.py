@@ -30,7 +30,7 @@ from supple.engine.settings import SeedsOption
 from supple.registry.errors import UsageError
 from supple.scripts.cli import training
 from supple.scripts.cli.console import join_command, parse, run, warn
-from supple.scripts.cli.options import Options, Request, request_or_help, scale_settings
+from supple.scripts.cli.options import Options, Request, request_or_help
 from supple.scripts.cli.vary import read_vary
 
 if TYPE_CHECKING:
@@ -98,7 +98,6 @@ def parse_options(request: Request) -> Any:
 
 def plan_comparison(request: Request, options: Any, command: str) -> "Comparison":
     """Return the comparison that the command line asks for."""
-    from supple.engine.scaling import scale_value
     from supple.experiments.comparisons.asked import choose_seeds, make_comparison
     from supple.experiments.comparisons.points import make_points, vary_of
 
@@ -108,14 +107,6 @@ def plan_comparison(request: Request, options: Any, command: str) -> "Comparison
         raise UsageError(f"--seed {settings.seed} is for a single run: a comparison takes --seeds {settings.seed}")
     vary = read_vary(options.vary, kind.settings_class(), request.prog) or vary_of(preset, settings)
     arms = options.arm or (preset.arms if preset and preset.arms else kind.arms)
-    settings, arms, scale = scale_settings(settings, options.scale, arms)
-    if scale != 1:
-        vary = {
-            name: tuple(scale_value(settings, name, value, scale) for value in values)
-            if name in settings.shrinks
-            else values
-            for name, values in vary.items()
-        }
     seeds = choose_seeds(settings, None if stacks else options.seeds, preset)
     reference = None if options.reference == "preset" else options.reference
     asked = reference, options.fork_at, options.fork_at_task, options.leads

@@ -22,7 +22,6 @@ COMMANDS = {
     "resume": "continue a run, a comparison or a sweep",
     "report": "make tables and figures of runs",
     "doctor": "examine how much plasticity a network has lost",
-    "bench": "score a method on the board's suite",
     "list": "list kinds, presets, suites, hooks, environments and all other names",
     "fetch": "download data and models",
     "new": "write a template for your own intervention, metric or shift",

@@ -23,7 +23,7 @@ import tyro
 from supple.engine.kinds import Kind
 from supple.scripts.cli import training
 from supple.scripts.cli.console import join_command, parse, run, warn
-from supple.scripts.cli.options import Options, request_or_help, scale_settings
+from supple.scripts.cli.options import Options, request_or_help
 
 
 def main(args: Sequence[str]) -> None:
@@ -39,12 +39,11 @@ def main(args: Sequence[str]) -> None:
     from supple.engine.settings import device_here
     from supple.engine.spec import Labels, RunSpec
 
-    settings, _, _ = scale_settings(options.settings, options.scale)
     labels = Labels(leads=preset.leads if preset else "")
-    spec = RunSpec(kind.name, settings, labels, command=join_command("supple train", args))
+    spec = RunSpec(kind.name, options.settings, labels, command=join_command("supple train", args))
     prepared = prepare(spec, options.out, warn) if distributed.is_first() else None
     # other processes wait here until the first has made the folder
-    with distributed.join_processes(device_here(getattr(settings, "device", "cpu"))):
+    with distributed.join_processes(device_here(getattr(options.settings, "device", "cpu"))):
         training.finish_run(options.out, prepared or open_run(options.out, warn))
 
 

@@ -8,7 +8,7 @@ import signal
 import sys
 import traceback
 import warnings
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import partial
 from importlib import import_module
@@ -30,10 +30,9 @@ from supple.experiments.queue.workers import Watch
 from supple.registry.cache import cache_folder
 from supple.scripts.cli.console import run as run_script
 from supple.scripts.main import dispatch
-from tests.processes import skipping_without_posix
 
 NEEDED = (  # imported late, by each process anew unless they are here before it is forked
-    *("sympy", "scipy.stats", "torch._dynamo", "mujoco", "gymnasium.envs.mujoco", "tensorboard.compat.proto.event_pb2"),
+    *("sympy", "scipy.stats", "torch._dynamo", "mujoco", "gymnasium.envs.mujoco", "torch.utils.tensorboard"),
     *("supple.agents.ppo.work", "supple.agents.dqn.work", "supple.agents.sac.work", "supple.agents.report.scores"),
 )
 LONGEST = ("test_zoo.py", "test_launchers.py", "test_conformance.py", "vision/test_work.py")  # half a minute and more
@@ -74,18 +73,6 @@ def pytest_collection_finish() -> None:
     """Let the garbage collector pass over what was imported and stays, which took 8 % of the time of small files."""
     gc.freeze()
     gc.enable()
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_fixture_setup() -> Generator[None, Any, Any]:
-    with skipping_without_posix():
-        return (yield)
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_pyfunc_call() -> Generator[None, Any, Any]:
-    with skipping_without_posix():
-        return (yield)
 
 
 @pytest.fixture(scope="session", autouse=True)

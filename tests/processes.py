@@ -4,26 +4,10 @@ import os
 import signal
 import sys
 import time
-import traceback
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
-import pytest
-
 LONG = 600.0  # seconds; only what has gone wrong takes so long
-
-
-@contextmanager
-def skipping_without_posix() -> Iterator[None]:
-    """Skip a test that itself asks `os` or `signal` for what only POSIX has, such as a fork."""
-    try:
-        yield
-    except AttributeError as error:
-        asks = Path(traceback.extract_tb(error.__traceback__)[-1].filename)
-        if error.obj in (os, signal) and asks.is_relative_to(Path(__file__).parent):
-            pytest.skip(f"{error.obj.__name__}.{error.name} is only on POSIX")
-        raise
 
 
 def wait_until(condition: Callable[[], object]) -> None:

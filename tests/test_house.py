@@ -12,7 +12,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 ENGINE = {
-    *("torch", "numpy", "scipy", "safetensors", "tensorboard", "psutil", "filelock", "tyro", "orjson"),
+    *("torch", "numpy", "scipy", "safetensors", "psutil", "filelock", "tyro", "orjson"),
     *("wandb", "mlflow", "trackio"),
 }
 LIBRARIES: dict[str, set[str]] = {
@@ -41,7 +41,7 @@ LOWER = {  # the rooms that a room may import, where these are not all below it
 }
 FOLDERS = {  # within a room: the folders from the lowest up; files beside them lie above all of them
     "engine": ["machine", "storage", "user_code", "hooks"],
-    "experiments": ["queue", "comparisons", "history", "sweeps", "board"],
+    "experiments": ["queue", "comparisons", "history", "sweeps"],
     "reports": ["tables", "figures", "studies", "pages"],
 }
 WHOLE = {"runs", "commands"}  # what tests of whole runs and of whole command lines are named after
@@ -222,7 +222,7 @@ def test_nothing_reads_or_writes_pickle() -> None:
 
 def test_only_the_console_prints() -> None:
     """Elsewhere, a text of a user could reach the terminal as it is, or end a run because the output fails."""
-    printers = {"scripts/cli/console.py", "registry/streams.py", "experiments/board/page.py"}  # the last writes a page
+    printers = {"scripts/cli/console.py", "registry/streams.py"}
     for room in ROOMS:
         for file in sources(room):
             nodes = list(ast.walk(ast.parse(file.read_text())))

@@ -26,22 +26,14 @@ def test_the_version_is_the_installed_one_and_importing_supple_imports_nothing_h
     assert python(code, tmp_path) == [metadata.version("supple"), False, False]
 
 
-def test_the_workflow_tries_every_python_and_system_that_the_package_names() -> None:
+def test_the_workflow_tries_every_python_that_the_package_names() -> None:
     root = Path(__file__).parent.parent
-    jobs = yaml.safe_load((root / ".github/workflows/tests.yml").read_text())["jobs"]
+    (job,) = yaml.safe_load((root / ".github/workflows/tests.yml").read_text())["jobs"].values()
     project = tomllib.loads((root / "pyproject.toml").read_text())["project"]
-    named = project["classifiers"]
-    pythons = [line.split(" :: ")[-1] for line in named if "Python :: 3." in line]
+    named = [line for line in project["classifiers"] if "Python :: 3." in line]
+    pythons = [line.split(" :: ")[-1] for line in named]
     assert project["requires-python"] == f">={pythons[0]}"
-    assert jobs["quick"]["strategy"]["matrix"] == {
-        "os": ["ubuntu-latest", "macos-latest", "windows-latest"],
-        "python": pythons,
-    }
-    quick = (root / "Makefile").read_text().split("\nquick: install\n")[1].split("\n\n")[0]
-    for line in quick.replace("$(SPREAD)", "-n 2 --dist loadscope --no-loadscope-reorder").splitlines():
-        assert line.strip().removeprefix("$(BIN)/") in jobs["quick"]["steps"][-1]["run"]
-    assert jobs["whole"]["strategy"]["matrix"] == {"python": pythons}
-    assert len([line for line in named if line.startswith("Operating System")]) == 3
+    assert job["strategy"]["matrix"]["python"] == pythons
 
 
 def test_a_folder_called_supple_in_the_working_directory_is_not_imported(tmp_path: Path) -> None:

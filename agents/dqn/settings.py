@@ -102,7 +102,6 @@ class DQNSettings(ReplaySettings, GameSettings):
     same_network: ClassVar[tuple[str, ...]] = (
         *ReplaySettings.same_network, "exploration", "exploration_start", "exploration_steps", "eval_epsilon",
     )  # fmt: skip
-    shrinks: ClassVar[tuple[str, ...]] = (*ReplaySettings.shrinks, "exploration_steps", "target_period")
     compile_pays_after = 86_000  # saves 0.35 ms each on MinAtar, costs 30 s the first time, seconds later
 
     @property
@@ -133,9 +132,6 @@ class DQNSettings(ReplaySettings, GameSettings):
         if not self.on_cpu:
             return True
         return sum(a * b for a, b in pairwise(self.widths)) <= LARGEST and not self.has_large_convolutions()
-
-    def readers(self) -> tuple[int | None, ...]:
-        return (self.hidden,)
 
     def problems(self) -> Iterator[str]:
         yield from super().problems()

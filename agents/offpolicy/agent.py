@@ -15,9 +15,6 @@ class ReplayAgent(StackedAgent):
 
     experience: Experience[Any]
 
-    def check_memory(self, runs: int) -> None:
-        self.experience.check_memory(runs)
-
     def sound(self) -> Tensor:
         """Return whether the losses since the last call of `numbers` are finite, () or (members,)."""
         return self.experience.sound()

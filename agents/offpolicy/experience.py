@@ -15,7 +15,6 @@ from ...envs import StepResult
 from ...interventions import ReplayWindow
 from ...registry.errors import Diverged
 from ..draws import Draws, generators, set_states, states_of
-from .capacity import bytes_needed, check_memory
 from .layout import ReplayLayout, Sample
 from .replay import ReplayMemory
 from .replay_feed import ReplayFeed
@@ -58,13 +57,14 @@ class Experience(Generic[Prepared]):
             prepare: Makes of a sample what metrics and interventions receive.
 
         Raises:
-            ValueError: There is not enough memory.
+            ValueError: The folder of the memory does not exist.
         """
         s = self.settings = settings
         self.layout, self.device, self.statistics, self.prepare = layout, device, statistics, prepare
         self.folder = Path(s.replay_folder) if s.replay_folder else None
         self.sampling = parse_sampling(s.replay_sampling)
-        self.check_memory(runs=1)
+        if self.folder and not self.folder.is_dir():
+            raise ValueError(f"--replay-folder {self.folder} is not a folder: create it or choose another")
         members, size = len(s.members) if s.stacked else 0, (s.replay_size, s.num_envs, layout)
         self.memory: ReplayMemory
         if isinstance(self.sampling, Reservoir):
@@ -81,12 +81,6 @@ class Experience(Generic[Prepared]):
         shape = (members, len(statistics)) if members else (len(statistics),)
         self.sums = torch.zeros(shape, dtype=torch.float64, device=device)  # over those steps
         self._recent: tuple[int, Prepared] | None = None
-
-    def check_memory(self, runs: int) -> None:
-        """Raise ValueError if `runs` simultaneous runs need more memory than is free."""
-        s = self.settings
-        needed = bytes_needed(s.replay_size, s.num_envs, self.layout, isinstance(self.sampling, Reservoir))
-        check_memory(needed, s.replay_size, self.folder, runs, len(s.members))
 
     def add(self, actions: np.ndarray, rewards: np.ndarray, result: StepResult) -> None:
         """Store one step of every environment, as `ReplayMemory.add` does."""

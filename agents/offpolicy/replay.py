@@ -41,7 +41,7 @@ class ReplayMemory:
     Frames before the first of an episode are zero: in the environments by contract, in samples by means of `age`, the
     number of earlier frames of the same episode, at most stack − 1. So no stack spans two episodes.
 
-    Memory is only used as rows fill, so call `check_memory` first. With `folder`, the frames are in a nameless file
+    Memory is only used as rows fill. With `folder`, the frames are in a nameless file
     there, which grows in the same way and is deleted when the process ends. RAM is then only its cache.
 
     For a stack of agents, it is the memories of all members side by side. The rows of a step are those of the members'

@@ -34,11 +34,7 @@ class ReplaySettings(ImageSettings):
     groups: ClassVar[Groups] = {"speed": ("replay_folder", "device", "compile", "capture")}
     stackable = True
     same_network: ClassVar[tuple[str, ...]] = (*ImageSettings.same_network, "learning_rate", "gamma", "learning_starts")
-    shrinks: ClassVar[tuple[str, ...]] = (*ImageSettings.shrinks, "learning_starts", "priming_updates", "replay_size")
     compile_pays_after: ClassVar[int]  # gradient steps
-
-    def least(self, name: str) -> tuple[int, int]:
-        return (self.batch_size, 1) if name == "replay_size" else super().least(name)
 
     @property
     def action_repeat(self) -> int:

@@ -21,7 +21,6 @@ from torch import Tensor
 from torch.distributions import Distribution
 
 from ...engine.hooks.driver import HookDriver
-from ...engine.machine.resources import format_bytes, free_memory
 from ...engine.storage.learner_state import learner_state, load_learner_state
 from ...engine.storage.restoring import require_like
 from ...engine.work import Numbers
@@ -73,7 +72,6 @@ class PPO(StackedAgent):
         s = self.settings = settings.complete(next(iter(spaces.values())).picture)
         super().__init__(s, s.device)
         self.spaces = spaces = share_space(spaces) if s.heads == "one" else dict(spaces)
-        self.check_memory(runs=1)  # before the networks of large images are made, which takes long
         self.network = self._new_network().to(self.device)
         self.noise = generators(s, "action noise")
         self.shuffle = generators(s, "minibatches")
@@ -311,19 +309,6 @@ class PPO(StackedAgent):
     def numbers(self) -> Numbers:
         """Return the mean statistics of the last update, by member for a stack."""
         return {name: value.tolist() for name, value in self._numbers.items()}
-
-    def check_memory(self, runs: int) -> None:
-        s = self.settings
-        each = [
-            3 * space.observation * np.dtype(space.dtype).itemsize + 4 * (2 * space.policy.outputs + 12)
-            for space in self.spaces.values()
-        ]
-        needed = max(each) * s.rollout_steps * s.num_envs * len(s.members) * runs  # for the rollout and its batch
-        if needed > (free := free_memory()):
-            raise ValueError(
-                f"--rollout-steps {s.rollout_steps} with --num-envs {s.num_envs} needs {format_bytes(needed)} of "
-                f"memory, but only {format_bytes(free)} is free: lower one of them"
-            )
 
     def _trained_parameters(self, hooks: HookDriver) -> list[Tensor]:
         """Return the parameters that get a gradient from the current environment's loss or from a penalty."""

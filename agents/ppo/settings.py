@@ -111,11 +111,6 @@ class PPOSettings(GameSettings):
         "value_coefficient", "max_grad_norm",
     )  # fmt: skip
 
-    def least(self, name: str) -> tuple[int, int]:
-        """Return the minimum of a setting and the number it must be a multiple of. A task has at least one rollout."""
-        least, multiple = super().least(name)
-        return (self.untrained_steps, multiple) if name in ("steps", "steps_per_task") else (least, multiple)
-
     def complete(self, picture: "Picture | None") -> "PPOSettings":
         """Return the settings with values for those whose defaults depend on the observations.
 
@@ -130,11 +125,6 @@ class PPOSettings(GameSettings):
         elif self.sequence:  # environments may have observations of different sizes
             defaults["adapter"] = 256
         return replace(self, **{name: value for name, value in defaults.items() if getattr(self, name) is None})
-
-    def readers(self) -> tuple[int | None, ...]:
-        both = self.hidden, self.value_hidden
-        width, of_value = (None if widths is None else next(iter(widths), 0) for widths in both)
-        return (width,) if self.share_value else (width, width if of_value is None else of_value)
 
     def worth_stacking(self) -> bool:
         return device_here(self.device) == "cuda" or not self.has_large_convolutions()

@@ -82,10 +82,6 @@ class SACSettings(ReplaySettings):
     same_network: ClassVar[tuple[str, ...]] = (*ReplaySettings.same_network, "tau", "target_entropy")
     compile_pays_after = 20_000
 
-    def readers(self) -> tuple[int | None, ...]:
-        actor, critic = (self.actor_width, self.critic_width) if self.network == "simba" else 2 * self.hidden[:1]
-        return actor, *[critic] * self.critics
-
     def worth_stacking(self) -> bool:
         widths = (self.actor_width, self.critic_width) if self.network == "simba" else self.hidden
         return not self.on_cpu or (max(widths) <= WIDEST and not self.find_picture())

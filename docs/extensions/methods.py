@@ -11,15 +11,11 @@ import torch
 from torch import nn
 
 from supple.envs import shifts
-from supple.experiments.board import rows, standings, suite
-from supple.experiments.board.page import cells, header
-from supple.experiments.board.scoring import CONTROLS
 from supple.experiments.sweeps.suites import about as about_suite
 from supple.experiments.sweeps.suites import suites
 from supple.interventions import Intervention, activation, activation_registry, interventions, learner_for, make
 from supple.interventions import properties as properties_of
 from supple.metrics import METRICS, Metric
-from supple.registry import parse_call
 
 from . import pages
 from .docstrings import first_sentence, inline, rest
@@ -145,9 +141,9 @@ def _shift(name: str, shift: Any) -> list[str]:
 
 
 def _write_interventions(out: pages.Pages) -> None:
-    board, names = _board(), interventions.names()
+    names = interventions.names()
     for name in names:
-        out.write(f"interventions/{name}", _intervention(name, interventions.get(name), board))
+        out.write(f"interventions/{name}", _intervention(name, interventions.get(name)))
     about = "Everything that ``--hook`` and ``--arm`` accept. Schedules and reset contracts: :doc:`../../hooks`."
     lines = [*pages.title("Interventions"), about, ""]
     found = [(f":doc:`{name} <{name}>`", inline(first_sentence(interventions.get(name).__doc__))) for name in names]
@@ -155,7 +151,7 @@ def _write_interventions(out: pages.Pages) -> None:
     out.write("interventions/index", lines)
 
 
-def _intervention(name: str, factory: type[Intervention], board: list[tuple[str, list[str]]]) -> list[str]:
+def _intervention(name: str, factory: type[Intervention]) -> list[str]:
     module = sys.modules[factory.__module__].__doc__ or ""
     moments = [
         words for moment, words in MOMENTS.items() if getattr(factory, moment) is not getattr(Intervention, moment)
@@ -183,10 +179,6 @@ def _intervention(name: str, factory: type[Intervention], board: list[tuple[str,
     if contract := _contract(name):
         lines += [*pages.title("Reset contract", "-"), "On a small network with Adam and default parameters:", ""]
         lines += pages.table(("part", "what happens to it"), [(inline(k), inline(v)) for k, v in contract.items()])
-    if found := [row for method, row in board if method == name]:
-        studies = [study.name for study in suite()]
-        lines += [*pages.title("On the board", "-"), "Scores of the suite of ``supple bench``: :doc:`../../board`.", ""]
-        lines += pages.table([inline(word) for word in header(studies)], [[inline(c) for c in row] for row in found])
     return lines
 
 
@@ -200,13 +192,6 @@ def _contract(name: str) -> dict[str, str]:
         return intervention.contract(learner)
     except (ValueError, RuntimeError):
         return {}
-
-
-def _board() -> list[tuple[str, list[str]]]:
-    """Return the rows of the board as cells, with the name of the intervention of each."""
-    names = [study.name for study in suite()]
-    found = standings(rows(), [name for name in names if name not in CONTROLS])
-    return [(parse_call(s.row.method.partition("@")[0]).name, cells(s, names)) for s in found]
 
 
 def _write_suites(out: pages.Pages) -> None:

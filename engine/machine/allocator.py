@@ -18,6 +18,6 @@ def keep_freed_memory() -> bool:
     """Let this process keep up to 256 MiB that it freed. Return whether its C library can do so, as GNU's can."""
     try:
         mallopt = ctypes.CDLL(None).mallopt
-    except (AttributeError, OSError, TypeError):  # another C library; Windows has no library without a name
+    except (AttributeError, OSError):  # another C library
         return False
     return bool(mallopt(TRIM_THRESHOLD, KEPT) and mallopt(MMAP_THRESHOLD, FROM_HEAP))

@@ -1,4 +1,4 @@
-"""The run directory: config.json, logs (including TensorBoard's file) and checkpoints.
+"""The run directory: config.json, logs and checkpoints.
 
 Logs are only appended to. A checkpoint records their lengths, and resuming truncates them to these lengths. A run that
 was killed therefore writes the same bytes as one that was not.
@@ -8,7 +8,7 @@ import hashlib
 import json
 import time
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from statistics import fmean
@@ -16,7 +16,7 @@ from typing import Any
 
 from ...registry.errors import RunError
 from ..machine.torchrun import is_first
-from . import logs, tensorboard
+from . import logs
 from .lock import Lock
 from .signed_json import read_json, start_folder
 from .strict_json import json_line
@@ -27,10 +27,10 @@ LOGS = {
     "episodes": "episodes.jsonl",
     "tasks": "tasks.jsonl",
     "events": "events.jsonl",
-    "tensorboard": tensorboard.FILE,
 }
 CHECKPOINTS = "checkpoints"
-NUMBERS = ("evaluation", "random")  # events that tell only a number, which would be a text of its own in TensorBoard
+NUMBERS = ("evaluation", "random")  # events that tell only a number, which would be a text of its own in trackers
+SHOWN = 5.0  # seconds after which returns of episodes are shown, at the latest
 STATE = ("algorithm", "settings", "tasks", "start_step", "stop_step")  # the entries of config.json that a state needs
 
 
@@ -44,8 +44,11 @@ class RunDirectory:
         self._logs: dict[str, logs.Log] = {}
         self._open = ExitStack()
         self._started = time.monotonic()
-        # Returns of episodes that are not in TensorBoard's log yet, by seed; under None, those of a run of one seed
+        # shows named numbers, or the text of an event, at a step; set by `trackers.tracking`
+        self.show: Callable[[int, Mapping[str, float | str]], None] = lambda step, values: None
+        # returns of episodes that were not shown yet, by seed; under None, those of a run of one seed
         self._returns: dict[int | None, list[float]] = defaultdict(list)
+        self._shown = self._started
 
     @staticmethod
     def create(path: Path, config: dict[str, Any], *beside: str) -> "RunDirectory":
@@ -86,62 +89,58 @@ class RunDirectory:
         if begun and not self.checkpoints.exists():
             raise RunError(f"{begun[0]} has lines, but {self.checkpoints} is missing: restore it, or start a new run")
         self.checkpoints.mkdir(exist_ok=True)
-        (self.path / tensorboard.FILE).parent.mkdir(exist_ok=True)
         for name in names:
             self._logs[name] = log = logs.begin(self.path / LOGS[name], lengths.get(name, 0))
             self._open.callback(log.close)
             self._open.callback(self.flush, name)
-        if not lengths.get("tensorboard"):
-            self._append("tensorboard", tensorboard.header())
 
     def seconds(self) -> float:
         """Return the seconds of training so far, without interruptions."""
         return time.monotonic() - self._started
 
     def metrics(self, step: int, values: dict[str, float], **labels: int) -> None:
-        """Append numbers to metrics.jsonl and TensorBoard, and the mean return of recent episodes to TensorBoard.
+        """Append numbers to metrics.jsonl, and show them and the mean return of recent episodes.
 
-        `labels`, such as seed=3, say which of several series a line belongs to. In TensorBoard they are in the names.
+        `labels`, such as seed=3, say which of several series a line belongs to. In trackers they are in the names.
         """
         self._write("metrics", {"step": step, "time": round(self.seconds(), 3), **labels, **values})
         self._scalars(step, values, labels)
-        self._log_returns(step)
+        self._show_returns(step)
 
     def episode(self, **fields: Any) -> None:
         """Append one finished episode to episodes.jsonl."""
         self._write("episodes", fields)
         self._returns[fields.get("seed")].append(fields["return"])
+        if time.monotonic() - self._shown > SHOWN:
+            self._show_returns(fields["step"])
 
     def task(self, **fields: Any) -> None:
-        """Append the results of one task to tasks.jsonl, and its numbers to TensorBoard."""
+        """Append the results of one task to tasks.jsonl, and show its numbers."""
         self._write("tasks", fields)
         step, labels = fields["step"], {"seed": fields["seed"]}
         numbers = {name: v for name, v in fields.items() if isinstance(v, float)}
         self._scalars(step, {f"task/{name}": value for name, value in numbers.items()}, labels)
 
     def event(self, **fields: Any) -> None:
-        """Append one event to events.jsonl, where it can be read immediately, and a text about it to TensorBoard."""
+        """Append one event to events.jsonl, where it can be read immediately, and show a text about it."""
         self._write("events", fields)
         if "events" in self._logs:
             self.flush("events")
-        if "tensorboard" in self._logs and fields["event"] not in NUMBERS:
-            self._append("tensorboard", tensorboard.text(fields["step"], "event", _describe(fields)))
+        if fields["event"] not in NUMBERS:
+            self.show(fields["step"], {"event": _describe(fields)})
 
     def _scalars(self, step: int, values: Mapping[str, float], labels: Mapping[str, int]) -> None:
         series = "".join(f"{label}-{number}/" for label, number in labels.items())
-        named = {series + name: value for name, value in values.items()}
-        self._append("tensorboard", tensorboard.scalars(step, named))
+        self.show(step, {series + name: value for name, value in values.items()})
 
-    def _log_returns(self, step: int) -> None:
+    def _show_returns(self, step: int) -> None:
         for seed, returns in self._returns.items():
             self._scalars(step, {"train/return": fmean(returns)}, {} if seed is None else {"seed": seed})
         self._returns.clear()
+        self._shown = time.monotonic()
 
     def _write(self, log: str, fields: dict[str, Any]) -> None:
-        self._append(log, json_line(fields))
-
-    def _append(self, log: str, data: bytes) -> None:
-        if self._logs[log].add(data):
+        if self._logs[log].add(json_line(fields)):
             self.flush(log)
 
     def flush(self, *names: str) -> None:
@@ -154,7 +153,7 @@ class RunDirectory:
 
     def log_lengths(self, step: int) -> dict[str, int]:
         """Flush all logs to the disk, and return their lengths in bytes for the checkpoint of a step."""
-        self._log_returns(step)  # because checkpoints do not contain these
+        self._show_returns(step)  # because checkpoints do not contain these
         self.flush()
         for log in self._logs.values():
             log.check()
@@ -181,9 +180,6 @@ class ReadOnlyRun(RunDirectory):
     def _write(self, log: str, fields: dict[str, Any]) -> None:
         return
 
-    def _scalars(self, step: int, values: Mapping[str, float], labels: Mapping[str, int]) -> None:
-        return
-
     def flush(self, *names: str) -> None:
         return
 
@@ -199,9 +195,9 @@ def require_ended(run: Path, lengths: Mapping[str, int]) -> None:
 
     Logs that were removed are left out.
     """
-    for name, length in lengths.items():
+    for name in lengths.keys() & LOGS.keys():  # earlier versions had TensorBoard's file among them
         if (file := run / LOGS[name]).exists():
-            logs.require_length(file, length, "the run ended with")
+            logs.require_length(file, lengths[name], "the run ended with")
 
 
 def identity_of(config: Mapping[str, Any]) -> str:

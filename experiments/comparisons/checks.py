@@ -9,7 +9,7 @@ from ...engine.work import Task, Work
 
 
 class Networks:
-    """Builds the networks of runs of one kind, to check their tasks, their memory and their hooks.
+    """Builds the networks of runs of one kind, to check their tasks and their hooks.
 
     Settings that do not change the networks (`RunSettings.same_network`) share one. Only the last one is kept.
     """

@@ -127,7 +127,7 @@ class Comparison:
         Each distinct network is built once. The points of `begun` have been checked before.
 
         Args:
-            jobs: Number of simultaneous runs, for which the memory is checked.
+            jobs: Number of simultaneous runs, which divide the processors.
             warn: Called with lines for the user.
             begun: The started comparison that this one extends. A fork by default stays where that one has it.
 
@@ -149,7 +149,7 @@ class Comparison:
                 plan = plan._fork(networks, begun)
             new = [point for point in plan.points if point not in known]
             plan.check()
-            plan = plan.require_memory(networks, jobs)
+            plan = plan.without_auto(networks)
             for point in new:
                 plan._check_point(networks, point)
         return plan
@@ -214,16 +214,9 @@ class Comparison:
                     f"the folder of {label} would lie inside the one of {folders[outer]}: rename one of them"
                 )
 
-    def require_memory(self, networks: Networks, jobs: int) -> "Comparison":
-        """Return the comparison without values such as "auto".
-
-        Raises UsageError if `jobs` simultaneous runs need more memory than is free.
-        """
+    def without_auto(self, networks: Networks) -> "Comparison":
+        """Return the comparison without values such as "auto"."""
         work = networks.build(self.first)
-        try:
-            work.check_memory(min(jobs, len(self.groups) * len(self.points)))
-        except ValueError as error:
-            raise UsageError(str(error)) from error
         kept = {"seed", "seeds", "stack", *self.settings.same_network}  # the work may be that of other values of these
         resolved = {name: value for name, value in vars(work.settings).items() if name not in kept}
         return replace(self, settings=replace(self.settings, **resolved))
@@ -247,7 +240,7 @@ class Comparison:
 
         Args:
             wanted: The other comparison, as asked for.
-            jobs: Number of simultaneous runs, for which the memory is checked.
+            jobs: Number of simultaneous runs, which divide the processors.
             warn: Called with lines for the user.
 
         Raises:

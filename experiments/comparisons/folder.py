@@ -91,23 +91,22 @@ def _to_json(comparison: Comparison) -> dict[str, Any]:
     return {**plan, **plugins.config_entry()}
 
 
-def open_runs(path: Path, jobs: int, warn: Warn, study: str = "") -> Queue:
-    """Return the runs of the comparison in a folder, the remaining ones to be trained `jobs` at a time.
+def open_runs(path: Path, warn: Warn, study: str = "") -> Queue:
+    """Return the runs of the comparison in a folder.
 
-    Raises UsageError if there is none, if the plug-ins are others, or if the memory does not suffice for so many runs.
+    Raises UsageError if there is none, or if the plug-ins are others.
     """
     comparison = read_comparison(path)
     if (queue := comparison.queue(path, study)).left:
-        require_continuable(path, comparison, jobs, warn)
+        require_continuable(path, comparison, warn)
     return queue
 
 
 @keep_working_directory()
-def require_continuable(path: Path, comparison: Comparison, jobs: int, warn: Warn) -> None:
-    """Raise UsageError if memory does not suffice for `jobs` runs, RunError if the fork is impossible."""
+def require_continuable(path: Path, comparison: Comparison, warn: Warn) -> None:
+    """Raise RunError if the fork is impossible."""
     kind, settings = comparison.kind_row, comparison.settings
     with flushing_denormals(settings.torch_threads), Networks(kind, warn) as networks:
-        comparison.require_memory(networks, jobs)
         total = networks.tasks(comparison.first)[-1].end
     if not 0 <= (comparison.fork_step or 0) < total:
         raise RunError(f"{path / FILE}: runs of {total} steps cannot fork at step {comparison.fork_step}")

@@ -79,7 +79,7 @@ class Sweep:
             if wanted != signed_json.read_json(path / FILE, f"{path} is not a sweep"):
                 signed_json.write_json(path / FILE, {**wanted, "studies": there | bases})
             _write_changes(path, changes, scores, jobs, warn)
-        return open_sweep(path, jobs, warn)
+        return open_sweep(path, warn)
 
     def _start(self, path: Path, wanted: dict[str, Any]) -> None:
         """Make the folder of a sweep, unless another process has made it since this one looked."""
@@ -169,10 +169,10 @@ def _read_begun(path: Path) -> Comparison | None:
     return comparisons.read_comparison(path) if (path / comparisons.FILE).exists() else None
 
 
-def open_sweep(path: Path, jobs: int = 1, warn: Warn = print) -> Queue:
+def open_sweep(path: Path, warn: Warn = print) -> Queue:
     """Return all runs of the sweep in a folder. Raises UsageError if there is none."""
     folders = {folder: str(folder.relative_to(path)) for folder in folders_of(path)}
-    return Queue(run for folder, study in folders.items() for run in comparisons.open_runs(folder, jobs, warn, study))
+    return Queue(run for folder, study in folders.items() for run in comparisons.open_runs(folder, warn, study))
 
 
 def open_queue(path: Path, jobs: int = 1, warn: Warn = print) -> Queue:
@@ -180,17 +180,17 @@ def open_queue(path: Path, jobs: int = 1, warn: Warn = print) -> Queue:
 
     If a sweep tunes arms, the runs for which its search asks next are added.
 
-    Raises UsageError if there is neither, or the memory does not suffice for so many runs.
+    Raises UsageError if there is neither.
     """
     require_alone("a queue of runs")
     if not (path / FILE).is_file():
-        return comparisons.open_runs(path, jobs, warn)
+        return comparisons.open_runs(path, warn)
     recorded = signed_json.read_json(path / FILE, str(path))
     if searches := schema.convert(recorded.get("searches", []), tuple[Study, ...], "searches"):
         _, changes = Sweep(searches)._plan(path, jobs, recorded["command"], warn, scores := PointScores(path))
         with files.lock_folder(path):
             _write_changes(path, changes, scores, jobs, warn)
-    return open_sweep(path, jobs, warn)
+    return open_sweep(path, warn)
 
 
 def retry_failed(path: Path) -> None:

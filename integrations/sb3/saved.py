@@ -20,18 +20,16 @@ from ...interventions import Learner
 from ...networks.state_dicts import bare_name, fit_state
 from ...registry import did_you_mean, one_line
 from .learners import learners_of
-from .old import fit_settings, rename_weights
 
 ALGORITHMS: dict[str, type[BaseAlgorithm]] = {a.__name__: a for a in (A2C, DDPG, DQN, PPO, SAC, TD3)}
 WEIGHTS = "policy.pth"
+SHARED = "mlp_extractor.shared_net."
 
 
 def learners_of_saved(
     file: Path, algorithm: str, env: str, policy: str = "MlpPolicy", steps: int = 1000, **settings: Any
 ) -> dict[str, Learner]:
     """Return the learners of a saved model, with data from steps of the model in the environment.
-
-    Files of SB3 1.0 and later are read, also those whose networks have another layout than today's (see old.py).
 
     `initial` has the parameters of a new network, because the file does not contain the initial ones. Observations are
     not normalised, so the inputs of a model that was trained with `VecNormalize` differ from those in training.
@@ -54,10 +52,15 @@ def learners_of_saved(
             f"unknown algorithm {algorithm!r}{did_you_mean(algorithm, ALGORITHMS)}: {', '.join(ALGORITHMS)}"
         )
     weights, kind = _read_weights(file), ALGORITHMS[algorithm]
-    try:
-        settings = fit_settings(weights, kind, policy, copy.deepcopy(settings))  # SB3 writes into them
-    except Exception as error:  # names or shapes of layers that SB3 never wrote
-        raise ValueError(f"{file} is not a model of Stable-Baselines3: {one_line(error)}") from error
+    if any(name.startswith(SHARED) for name in weights):
+        raise ValueError(
+            f"{file}: its policy and values share layers, as in Stable-Baselines3 before 1.8: load it with version "
+            f"1.7, copy these layers to both parts of a network without them (net_arch=[dict(pi=[…], vf=[…])]), and "
+            f"save that"
+        )
+    settings = copy.deepcopy(settings)  # SB3 writes into them
+    if any(weights[name].ndim == 2 for name in ("log_std", "actor.log_std") if name in weights):
+        settings.setdefault("use_sde", True)
     memory = {"n_steps": steps} if issubclass(kind, OnPolicyAlgorithm) else {"buffer_size": steps}
     if kind is PPO:
         memory["batch_size"] = steps  # it never learns, but SB3 would warn of minibatches that do not fit
@@ -67,7 +70,7 @@ def learners_of_saved(
         raise ValueError(f"{algorithm} with {policy} on {env} cannot be made: {one_line(error)}") from error
     learners = learners_of(model)
     try:
-        fitting = fit_state(rename_weights(weights), model.policy, "the file")
+        fitting = fit_state(weights, model.policy, "the file")
     except ValueError as error:
         reason = str(error).partition(": ")[2] or str(error)
         raise ValueError(f"{file}: its weights do not fit {algorithm} with {policy}: {reason}") from error

@@ -12,7 +12,7 @@ from supple.engine.kinds import Kind, Preset, all_kinds, presets_of
 from supple.engine.user_code import plugins
 from supple.registry import did_you_mean
 from supple.registry.errors import UsageError
-from supple.scripts.cli.console import indent_commands, say, warn
+from supple.scripts.cli.console import indent_commands, say
 
 S = TypeVar("S")
 Plugins = Annotated[tuple[str, ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="FILE|PACKAGE")]
@@ -27,8 +27,6 @@ class Options(Generic[S]):
     """Folder for the results. It must be new or empty."""
     preset: Annotated[str | None, tyro.conf.arg(metavar="NAME")] = None
     """Named set of settings to start from (`supple list presets`). Options on the command line override it."""
-    scale: float = 1.0
-    """Factor in (0, 1] for every length in steps, updates or epochs: 0.01 for a quick trial of a long run."""
     plugin: Plugins = ()
     """Python file or package that registers your own interventions, metrics, shifts or kinds of runs."""
 
@@ -109,25 +107,6 @@ def find_examples(doc: str | None, words: str) -> list[str]:
         if f"{line.strip()} ".startswith(f"{words} ") or (examples and examples[-1].endswith("\\")):
             examples.append(line)
     return examples
-
-
-def scale_settings(settings: Any, scale: float, arms: tuple[str, ...] = ()) -> tuple[Any, tuple[str, ...], float]:
-    """Return the settings and arms scaled by `--scale`, and the factor that was applied. Print what changed.
-
-    The factor is larger than `scale` if the run cannot be that short.
-
-    Raises:
-        UsageError: The scale is not in (0, 1].
-    """
-    if scale == 1:
-        return settings, arms, scale
-    # imports PyTorch, which help does not need
-    from supple.engine.scaling import describe_changes, scale_hooks, scale_settings
-
-    smaller, factor = scale_settings(settings, scale)
-    earlier = scale_hooks(arms, factor)
-    warn(f"--scale {scale:g}: {describe_changes({**vars(settings), 'arm': arms}, {**vars(smaller), 'arm': earlier})}")
-    return smaller, earlier, factor
 
 
 def print_overview(doc: str | None, command: str) -> None:

@@ -14,7 +14,6 @@ from supple.registry.errors import RunError, UsageError, is_of_user
 from supple.registry.interruption import at_interruption
 from supple.scripts.cli import reporting
 from supple.scripts.cli.console import say, screen, warn
-from supple.scripts.cli.forecast import Forecast
 from supple.scripts.cli.plan import next_of_queue, next_of_run, plan_of_queue, plan_of_run
 from supple.scripts.cli.progress import display
 
@@ -69,7 +68,7 @@ def finish_run(path: Path, run: "Run") -> None:
     folder = RunDirectory.open(path)
     for remark in filter(None, (torchrun.remark(), other_versions(path))):
         warn(remark)
-    forecast, announced = Forecast(say), False
+    announced = False
 
     def explain_continuing() -> str:
         step = newest_step(run.path / CHECKPOINTS)
@@ -82,7 +81,6 @@ def finish_run(path: Path, run: "Run") -> None:
             say(*plan_of_run(folder, step))
             announced = True
         progress.update(str(path), run.path, step, folder.end)
-        forecast.run(run.path, step, folder.end)
 
     began = time.monotonic()
     with display(screen) as progress, at_interruption(explain_continuing):
@@ -145,13 +143,11 @@ def train_queue(path: Path, queue: "Queue", processes: int, train_elsewhere: "El
         again = f"`supple resume {quoted(path)}{plugins.options()}` continues the others from their last checkpoints"
         return f"{queue.ended} of {len(queue)} runs ended; {again}"
 
-    forecast = Forecast(say)
     say(*plan_of_queue(path, queue, processes))
     with display(screen, len(queue), queue.ended) as progress, at_interruption(explain_continuing):
 
         def watch(run: "QueuedRun", step: int, end: int) -> None:
             progress.update(run.label, run.folder, step, end)
-            forecast.queued(run, step, queue, processes)
 
         if train_elsewhere:
             train_elsewhere(queue, watch)

@@ -67,7 +67,6 @@ class Still:
         return True if not WRONG.startswith("update:") else do("update", self)
 
     def numbers(self): return do("numbers", self) or {}
-    def check_memory(self, runs): ...
 
     @contextmanager
     def greedy(self, env):

@@ -109,7 +109,6 @@ class Dice:
     def remember(self, result): ...
     def update(self, hooks, last): return True
     def numbers(self): return {}
-    def check_memory(self, runs): ...
 
     @contextmanager
     def greedy(self, env):

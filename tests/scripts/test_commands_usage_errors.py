@@ -97,6 +97,15 @@ def test_wrong_usage_is_one_line_and_makes_nothing(line: str, tmp_path: Path, as
     assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("option", ["--hidden 99999999999", "--rollout-steps 1e12"])
+def test_too_little_memory_is_one_line(option: str, tmp_path: Path, ask: Ask) -> None:
+    code, stderr = ask(f"train ppo --env hopper --steps 800 --out OUT {option}", tmp_path / "out")
+    assert (code, stderr.count("\n")) == (1, 1)
+    assert stderr.startswith("supple: ")
+    assert "out of memory" in stderr
+
+
 @pytest.mark.parametrize("line", HELP)
 def test_a_command_without_words_shows_its_help(line: str, tmp_path: Path, ask: Ask) -> None:
     assert ask(line, tmp_path / "out") == (0, "")
@@ -283,26 +292,6 @@ def test_environments_of_packages_are_refused_in_one_line(
     assert code == 2
     assert says in stderr.splitlines()[-1]  # after the line that says how images are read
     assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.slow
-@needs_ale
-def test_a_comparison_whose_simultaneous_runs_need_too_much_memory_is_refused(
-    tmp_path: Path, ask: Ask, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """One replay of 100,000 transitions takes 0.7 GB."""
-    monkeypatch.setattr("supple.agents.offpolicy.capacity.free_memory", lambda: 10**9)
-    begun: list[Path] = []
-    monkeypatch.setattr("supple.scripts.cli.training.finish_queue", lambda path, *_: begun.append(path))
-    line = f"{ATARI.replace('train', 'compare')} --replay-size 100_000 --arm none --arm fire"
-    code, stderr = ask(f"{line} --jobs 4", tmp_path / "out")
-    assert code == 2
-    assert stderr.count("\n") == 1
-    assert "2 simultaneous runs, each with a replay memory of 100,000 transitions, need 1.4 GB" in stderr
-    assert "lower --jobs" in stderr
-    assert list(tmp_path.iterdir()) == []
-    assert ask(f"{line} --jobs 1", tmp_path / "out") == (0, "")
-    assert begun == [tmp_path / "out"]
 
 
 @pytest.mark.slow

@@ -20,7 +20,7 @@ import psutil
 
 LIMIT = 180.0  # seconds, after which a process is taken to hang
 SLOW = (
-    *("torch._dynamo", "mujoco", "gymnasium.envs.mujoco", "tensorboard.compat.proto.event_pb2", "transformers"),
+    *("torch._dynamo", "mujoco", "gymnasium.envs.mujoco", "torch.utils.tensorboard", "transformers"),
     *("matplotlib.pyplot", "supple.engine.runs", "supple.scripts.train", "supple.scripts.resume"),
     *("supple.scripts.compare", "supple.scripts.report", "supple.scripts.cli.training"),
     *("supple.tracks.language", "supple.tracks.vision"),

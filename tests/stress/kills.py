@@ -123,7 +123,8 @@ def describe_folder(folder: Path) -> dict[str, Any]:
     runs = [file.parent for file in sorted(folder.rglob("checkpoints"))]
     found: dict[str, Any] = {f"logs of {run.relative_to(folder)}": logs(run) for run in runs}
     found |= {f"tensors of {run.relative_to(folder)}": weights(run) for run in runs}
-    return {**found, "names": sorted(str(file.relative_to(folder)) for file in folder.rglob("*"))}
+    files = (str(file.relative_to(folder)) for file in folder.rglob("*") if file.parent.name != "tensorboard")
+    return {**found, "names": sorted(files)}
 
 
 # -- trials -----------------------------------------------------------------------------------------------------------

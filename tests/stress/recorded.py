@@ -149,7 +149,7 @@ def interrupt(words: list[str], out: Path) -> None:
 def record(source: Path, target: Path, folder: str) -> None:
     """Write texts that describe all files in a folder: logs and JSON as they are, of tensors their checksums."""
     for file in sorted(source.rglob("*")):
-        if file.is_file() and not file.is_symlink():
+        if file.is_file() and not file.is_symlink() and file.parent.name != "tensorboard":
             name = file.relative_to(source)
             text = "\n".join(lines_of(file)).replace(str(folder), "FOLDER")
             write(target / name.with_name(f"{name.name}.txt"), f"{text}\n")

@@ -17,7 +17,7 @@ from tests.zoo.state import differences, take
 
 Made = tuple[Any, ...]  # the module, and the inputs of a forward pass
 SEED, STEPS, SILENT = 0, 2, -20.0
-KINDS = ("plain", "shared", "normalised", "images", "sequences", "language", "agents", "odd")
+KINDS = ("plain", "shared", "normalised", "images", "sequences", "language", "agents")
 BATCHED = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.BatchNorm1d, nn.BatchNorm2d)
 
 
@@ -32,14 +32,11 @@ class Kind:
         fresh: Whether the learner is given the function that makes the module anew, which `redraw` cannot do alone.
         hidden: Computes by hand, from the module and the inputs, the outputs of every call of an activation.
         tied: Pairs of names of one parameter.
-        acts, refuses: Interventions that must act, and such as must refuse: a network without either is only described.
+        acts: Interventions that must act.
         coupled: Whether a unit's own statistics reach the others (LayerNorm, GroupNorm after or before the units).
-        steady: Whether equal inputs have equal outputs each time.
         silent: Whether trained networks of this kind are given units that are silent on all inputs.
         tolerance: How far outputs may move by rounding.
         more: Further arguments of `learner_for`.
-        learner: Returns the learner, for networks that have a way of their own to one.
-        slow: Whether one takes so long to make that only the tests in tests/stress try it.
     """
 
     name: str
@@ -50,14 +47,10 @@ class Kind:
     hidden: Callable[..., list[Tensor]] | None = None
     tied: tuple[tuple[str, str], ...] = ()
     acts: tuple[str, ...] = ()
-    refuses: tuple[str, ...] = ()
     coupled: bool = False
-    steady: bool = True
     silent: bool = True
     tolerance: float = 1e-5
     more: Mapping[str, Any] | None = None
-    learner: Callable[[], "Subject"] | None = None
-    slow: bool = False
 
     def make(self) -> nn.Module:
         """Return a new module, from the present state of PyTorch's generator."""
@@ -157,8 +150,6 @@ def subject(kind: Kind, optimizer: Callable[..., torch.optim.Optimizer] = torch.
 
     Raises what `learner_for` raises.
     """
-    if kind.learner is not None:
-        return kind.learner()
     module, *inputs = make(kind)
 
     def run() -> Any:

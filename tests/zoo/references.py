@@ -184,7 +184,7 @@ def recycled(it: Subject) -> str:
     if any(bits(it.module.get_parameter(name)) != value for name, value in frozen.items()):
         raise Broken("recycle_ wrote frozen parameters")
     after = it.outputs()
-    if it.kind.steady and not it.kind.coupled:
+    if not it.kind.coupled:
         for a, b in zip(before, after, strict=True):
             worst = float((a - b).abs().max())
             if worst > it.kind.tolerance * max(1.0, float(a.abs().max())):
@@ -199,8 +199,7 @@ def checks(kind: Kind) -> Iterator[tuple[str, Callable[[Subject], str]]]:
     yield "fire_ is an isometry", fire
     yield "reset gives step 0", to_step_0("reset")
     yield "snp(lam=1) gives step 0", to_step_0("snp")
-    if kind.learner is None:
-        yield "reset(toward=fresh) draws", fresh
+    yield "reset(toward=fresh) draws", fresh
     if kind.hidden is not None:
         yield "dormant_fraction by hand", dormant
     yield "recycle_ of silent units", recycled

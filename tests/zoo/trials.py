@@ -269,7 +269,7 @@ class Trial:
         return [path for path in changes if not allowed(path)]
 
     def check_outputs(self, it: Subject, before: list[Tensor], written: tuple[str, ...]) -> None:
-        if it.kind.coupled or not it.kind.steady:
+        if it.kind.coupled:
             return
         after = it.outputs()
         worst = max((float((a - b).abs().max()) for a, b in zip(before, after, strict=True) if a.numel()), default=0.0)
@@ -301,6 +301,4 @@ def as_wanted(kind: Kind, text: str, outcome: Outcome) -> Outcome:
     part = part or ("toward=fresh" in text and not kind.fresh)  # what cannot be drawn is refused, and named
     if outcome.kind == "refused" and name in kind.acts and not part:
         return replace(outcome, kind="broken", why=f"refused, though it must act: {outcome.why}")
-    if outcome.kind == "acts" and name in kind.refuses:
-        return replace(outcome, kind="broken", why=f"acts, though it must refuse {outcome.why}")
     return outcome

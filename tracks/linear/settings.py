@@ -45,7 +45,6 @@ class LinearSettings(TrackSettings):
         "task": ("tasks", "samples", "updates_per_task"),
         "network": ("n_in", "n_hidden", "n_out", "lam", "init_scale"),
     }
-    shrinks: ClassVar[tuple[str, ...]] = ("updates_per_task", *TrackSettings.shrinks)
 
     def problems(self) -> Iterator[str]:
         yield from super().problems()

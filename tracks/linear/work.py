@@ -8,7 +8,6 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from ...engine.machine.resources import require_room_for_arrays
 from ...engine.seeding import derive, generator
 from ...engine.storage.restoring import require_like
 from ...engine.work import Numbers, Task
@@ -51,8 +50,6 @@ class LinearWork(SupervisedWork):
     def __init__(self, settings: LinearSettings) -> None:
         super().__init__()
         s = self.settings = settings
-        square = [(4, size, size) for size in (s.n_hidden, s.n_in, s.n_out)]  # factors of the initial weights
-        require_room_for_arrays(vars(s), *square, (s.samples if "random" in s.tasks else 1, s.n_in + s.n_out))
         named_tasks = make_stream(s.tasks, s.n_in, s.n_out, s.samples, s.seed)
         span = s.updates_per_task
         self.tasks = tuple(Task(i, i * span, (i + 1) * span, name) for i, (name, _) in enumerate(named_tasks))

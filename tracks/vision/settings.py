@@ -92,15 +92,6 @@ class VisionSettings(TrackSettings):
         "measuring": ("eval_epochs",),
         "speed": ("compile",),
     }  # fmt: skip
-    shrinks: ClassVar[tuple[str, ...]] = (
-        "epochs",
-        "first_epochs",
-        "updates_per_task",
-        *TrackSettings.shrinks,
-        "shock_every",
-        "eval_epochs",
-    )
-
     most_unsaved: ClassVar[int] = 50_000
 
     @property

@@ -106,9 +106,6 @@ class Reinforce:
             raise Diverged("the loss is not finite")
         return {"loss": loss}
 
-    def check_memory(self, runs: int) -> None:
-        """Accept any number of runs: this agent needs little memory."""
-
     @contextmanager
     def greedy(self, env: str) -> Iterator[Policy]:
         """Yield the policy for evaluations, which takes the most probable action."""

@@ -8,7 +8,6 @@ import torch
 from torch import Tensor
 
 from supple.agents.dqn import DQNSettings
-from supple.agents.offpolicy.capacity import bytes_needed
 from supple.agents.offpolicy.experience import Draws, Experience
 from supple.agents.offpolicy.layout import ReplayLayout, Sample
 from supple.agents.offpolicy.replay import ReplayMemory
@@ -114,13 +113,6 @@ def test_the_memory_of_a_stack_goes_on_from_its_rows(layout: ReplayLayout) -> No
         restored.load_state_dict(alone[0].state_dict())
 
 
-@both
-def test_the_memory_of_a_stack_is_as_large_as_those_of_its_members(layout: ReplayLayout) -> None:
-    stack = ReplayMemory(CAPACITY, ENVS, layout, members=MEMBERS)
-    arrays = [value for value in vars(stack).values() if isinstance(value, np.ndarray)]
-    assert sum(array.nbytes for array in arrays) == MEMBERS * bytes_needed(CAPACITY, ENVS, layout)
-
-
 def test_a_member_without_transitions_is_not_sampled() -> None:
     memory, no = ReplayMemory(1, 1, VECTORS, members=2), np.zeros(2, bool)
     obs = np.zeros((2, 5))
@@ -211,15 +203,3 @@ def test_the_experience_of_a_stack_goes_on_from_its_state() -> None:
     assert torch.equal(other.sums, stack.sums)
     for a, b in zip(other.feed(5, other.draws), stack.feed(5, stack.draws), strict=True):
         assert torch.equal(a, b)
-
-
-def test_lack_of_memory_for_all_members_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    stack = experience(0, 1, 2)
-    needed = bytes_needed(CAPACITY, ENVS, VECTORS)
-    monkeypatch.setattr("supple.agents.offpolicy.capacity.free_memory", lambda: 3 * needed - 1)
-    with pytest.raises(ValueError, match=r"^3 replay memories \(one per seed\) of 24 transitions need 0 MB, but only"):
-        stack.check_memory(1)
-    monkeypatch.setattr("supple.agents.offpolicy.capacity.free_memory", lambda: 6 * needed - 1)
-    stack.check_memory(1)
-    with pytest.raises(ValueError, match=r"^2 simultaneous runs, each with 3 replay memories \(one per seed\) of 24"):
-        stack.check_memory(2)

@@ -7,12 +7,11 @@ import pytest
 import torch
 from scipy.stats import chisquare
 
-from supple.agents.offpolicy.capacity import bytes_needed
 from supple.agents.offpolicy.layout import ReplayLayout
 from supple.agents.offpolicy.reservoir import ReservoirMemory
 from supple.engine.storage import checkpoint
 from supple.envs import StepResult
-from tests.agents.offpolicy.test_replay import IMAGES, VECTORS, World, both, draws, part, same, stream
+from tests.agents.offpolicy.test_replay import World, both, draws, part, same, stream
 
 
 def rewards_of(memory: ReservoirMemory) -> set[float]:
@@ -98,10 +97,3 @@ def test_a_member_keeps_what_it_keeps_alone(layout: ReplayLayout) -> None:
     for member, memory in enumerate(alone):
         for ours, theirs in zip(sample, memory.sample(40, draws(5 + member)), strict=True):
             assert torch.equal(ours[member], theirs)
-
-
-@pytest.mark.parametrize("layout", [IMAGES, VECTORS])
-def test_bytes_needed_counts_every_array(layout: ReplayLayout) -> None:
-    memory = ReservoirMemory(100, 3, layout, draws())
-    arrays = [value for value in vars(memory).values() if isinstance(value, np.ndarray)]
-    assert bytes_needed(100, 3, layout, whole=True) == sum(array.nbytes for array in arrays)

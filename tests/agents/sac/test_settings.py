@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 import torch
 
-from supple.agents.offpolicy import capacity
 from supple.agents.sac import SACSettings
 from supple.engine.runs import prepare
 from supple.engine.spec import RunSpec
@@ -98,17 +97,6 @@ def test_settings_that_cannot_work_are_refused_in_one_line(case: str, tmp_path: 
     assert line in str(error.value)
     assert "\n" not in str(error.value)
     assert not (tmp_path / "run").exists()
-
-
-@pytest.mark.slow
-def test_a_memory_that_does_not_fit_is_refused_before_the_first_step(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(capacity, "free_memory", lambda: 1_000_000)
-    with pytest.raises(UsageError, match=r"^a replay memory of 1,000,000 transitions needs .*, but only 1 MB"):
-        prepare(
-            RunSpec("sac", SACSettings(env="Pendulum-v1", steps=20_000, device="cpu", compile="off")), tmp_path / "run"
-        ).close()
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tensorboard.backend.event_processing.event_file_loader import EventFileLoader
-from tensorboard.util import tensor_util
 
 from supple.engine.runs import prepare
 from supple.engine.spec import RunSpec
@@ -23,7 +21,7 @@ CONFIG: dict[str, Any] = {
     "algorithm": "ppo", "seed": 0, "total_steps": 128, "start_step": 0, "stop_step": None, "hooks": [], "arm": None,
     "command": "", "data": {}, "settings": {"seed": 0, "hidden": (8, 8)}, "tasks": [],
 }  # fmt: skip
-AGENT_LOGS = ("metrics", "episodes", "events", "tensorboard")
+AGENT_LOGS = ("metrics", "episodes", "events")
 
 
 def contents(run: RunDirectory) -> dict[str, bytes]:
@@ -108,22 +106,6 @@ def test_a_log_shorter_than_its_checkpoint_says_is_an_error_that_names_it(tmp_pa
         run.start_logs({"episodes": 9}, 0.0, AGENT_LOGS)
 
 
-def test_tensorboard_shows_every_logged_step_once(tmp_path: Path) -> None:
-    with RunDirectory.create(tmp_path, CONFIG) as run:
-        run.start_logs({}, 0.0, AGENT_LOGS)
-        run.metrics(8, {"loss": 0.5, "agent/dfi": 2.0})
-        lengths = run.log_lengths(1)
-        run.metrics(16, {"loss": 0.25})
-    with RunDirectory.open(tmp_path) as run:
-        run.start_logs(lengths, 0.0, AGENT_LOGS)
-        run.metrics(16, {"loss": math.inf})
-    [file] = (tmp_path / "tensorboard").iterdir()
-    events = list(EventFileLoader(str(file)).Load())
-    read = [(e.step, v.tag, v.tensor.float_val[0]) for e in events for v in e.summary.value]
-    assert read == [(8, "loss", 0.5), (8, "agent/dfi", 2.0), (16, "loss", math.inf)]
-    assert events[0].file_version == "brain.Event:2"
-
-
 def test_every_log_is_closed_even_if_one_cannot_be_written(tmp_path: Path) -> None:
     run = RunDirectory.create(tmp_path, CONFIG)
     run.start_logs({}, 0.0, AGENT_LOGS)
@@ -136,15 +118,15 @@ def test_every_log_is_closed_even_if_one_cannot_be_written(tmp_path: Path) -> No
 
 
 def test_numbers_that_json_does_not_have_are_logged_as_null_with_their_texts(tmp_path: Path) -> None:
+    shown: dict[str, Any] = {}
     with RunDirectory.create(tmp_path, CONFIG) as run:
+        run.show = lambda step, values: shown.update(values)
         run.start_logs({}, 0.0, AGENT_LOGS)
         run.metrics(1, {"loss": math.nan, "norm": 2.0})
         run.event(event="intervention", step=1, seeds=[0, 1], after={"a/srank": [2.0, -math.inf]})  # of a stack
     metrics, event = (read_log(tmp_path, name)[0] for name in ("metrics", "events"))
     assert (metrics["loss"], metrics["norm"], metrics["not_finite"]) == (None, 2.0, {"loss": "nan"})
     assert (event["after"], event["not_finite"]) == ({"a/srank": [2.0, None]}, {"after/a/srank/1": "-inf"})
-    events = EventFileLoader(str(tmp_path / LOGS["tensorboard"])).Load()
-    shown = {value.tag: tensor_util.make_ndarray(value.tensor) for event in events for value in event.summary.value}
     assert math.isnan(shown["loss"])
 
 
@@ -166,12 +148,19 @@ def test_an_environment_may_change_the_working_directory(tmp_path: Path, monkeyp
     assert (tmp_path / "run/.lock").read_text() == ""
 
 
-def test_the_returns_of_a_stack_are_shown_by_seed(tmp_path: Path) -> None:
+def test_the_returns_of_a_stack_are_shown_by_seed_and_after_a_while(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown: list[tuple[int, dict[str, Any]]] = []
     with RunDirectory.create(tmp_path / "run", CONFIG) as run:
+        run.show = lambda step, values: shown.append((step, dict(values)))
         run.start_logs({}, 0.0, AGENT_LOGS)
         for seed, value in ((3, 1.0), (8, 5.0), (3, 2.0)):
             run.episode(step=1, seed=seed, **{"return": value})
-        run.metrics(2, {"loss": 0.5}, seed=3)
-    events = EventFileLoader(str(tmp_path / "run" / LOGS["tensorboard"])).Load()
-    shown = {value.tag: value for event in events for value in event.summary.value}
-    assert shown.keys() == {"seed-3/loss", "seed-3/train/return", "seed-8/train/return"}
+        run.metrics(2, {"loss": math.inf}, seed=3)
+        assert shown == [
+            (2, {"seed-3/loss": math.inf}), (2, {"seed-3/train/return": 1.5}), (2, {"seed-8/train/return": 5.0})
+        ]  # fmt: skip
+        monkeypatch.setattr("supple.engine.storage.run_directory.SHOWN", 0.0)
+        run.episode(step=4, seed=3, **{"return": 7.0})
+        assert shown[3:] == [(4, {"seed-3/train/return": 7.0})]

@@ -141,7 +141,9 @@ def comparison(tmp_path: Path, here: Callable[[], AbstractContextManager[None]])
 
     arms = ["--fork-at", "0", "--arm", "none", "--arm", "snp@0.5", "--arm", "fire@0.5", "--out"]
     with installed(torch="2.0.0") as patch, here():
-        patch.setattr("supple.scripts.cli.forecast.Forecast.queued", lambda self, run, step, *_: count(step, 40))
+        patch.setattr(
+            "supple.scripts.cli.progress.Lines.update", lambda self, label, folder, step, end: count(step, end)
+        )
         with pytest.raises(KeyboardInterrupt):
             dispatch(["compare", *LINEAR, *arms, str(tmp_path)])
     return tmp_path

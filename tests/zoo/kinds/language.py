@@ -44,28 +44,6 @@ def llama() -> Made:
     return llama_model(), tokens()
 
 
-@network("LlamaForCausalLM of which a function returns the logits", forward=logits, **HUGGING)
-def llama_logits() -> Made:
-    return llama_model(), tokens()
-
-
-@network("GPTNeoXForCausalLM: fused query, key and value", **HUGGING)
-def gpt_neox() -> Made:
-    from transformers import GPTNeoXConfig, GPTNeoXForCausalLM
-
-    return GPTNeoXForCausalLM(GPTNeoXConfig(**COMMON, intermediate_size=12, max_position_embeddings=16)), tokens()
-
-
-@network("T5ForConditionalGeneration: one embedding, shared three times", forward=lambda module, x, y: module(
-         input_ids=x, decoder_input_ids=y).logits, tied=(("shared.weight", "encoder.embed_tokens.weight"),),
-         **HUGGING)  # fmt: skip
-def t5() -> Made:
-    from transformers import T5Config, T5ForConditionalGeneration
-
-    config = T5Config(vocab_size=WORDS, d_model=8, d_kv=4, d_ff=12, num_layers=1, num_heads=2, decoder_start_token_id=0)
-    return T5ForConditionalGeneration(config), tokens(), tokens()
-
-
 @network("ViTForImageClassification: class token, position embeddings", **HUGGING)
 def vit() -> Made:
     from transformers import ViTConfig, ViTForImageClassification
@@ -75,14 +53,6 @@ def vit() -> Made:
         num_channels=1,
     )  # fmt: skip
     return ViTForImageClassification(config), torch.randn(ROWS, 1, 8, 8)
-
-
-@network("BertForSequenceClassification, with dropout", **HUGGING)
-def bert() -> Made:
-    from transformers import BertConfig, BertForSequenceClassification
-
-    config = BertConfig(**COMMON, intermediate_size=12, max_position_embeddings=8)
-    return BertForSequenceClassification(config), tokens()
 
 
 LORA = {"fresh": False, "silent": False, "coupled": True}
@@ -98,8 +68,3 @@ def adapted(**settings: Any) -> nn.Module:
 @network("a Llama with LoRA adapters (peft)", **LORA)
 def lora() -> Made:
     return adapted(), tokens()
-
-
-@network("a Llama with DoRA adapters and a trained head (peft)", **LORA)
-def dora() -> Made:
-    return adapted(use_dora=True, modules_to_save=["lm_head"]), tokens()

@@ -36,34 +36,6 @@ def lstm() -> Made:
     return Recurrent(nn.LSTM(INPUTS, WIDTH, batch_first=True)), series()
 
 
-@network("LSTM, two layers, both directions, dropout, with projections", acts=SOME)
-def lstm_projected() -> Made:
-    cell = nn.LSTM(INPUTS, WIDTH, 2, batch_first=True, bidirectional=True, proj_size=2, dropout=0.1)
-    return Recurrent(cell, 4), series()
-
-
-@network("RNN with ReLUs", acts=SOME)
-def rnn() -> Made:
-    return Recurrent(nn.RNN(INPUTS, WIDTH, nonlinearity="relu", batch_first=True)), series()
-
-
-@network("GRUCell and LSTMCell in a loop", acts=SOME)
-def cells() -> Made:
-    class Net(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.gru, self.lstm, self.out = nn.GRUCell(INPUTS, WIDTH), nn.LSTMCell(WIDTH, WIDTH), nn.Linear(WIDTH, 3)
-
-        def forward(self, x: Tensor) -> Tensor:
-            h, state = x.new_zeros(len(x), WIDTH), None
-            for t in range(x.shape[1]):
-                h = self.gru(x[:, t], h)
-                state = self.lstm(h, state)
-            return self.out(state[0])
-
-    return Net(), series()
-
-
 @network("MultiheadAttention with a class token", fresh=True, acts=SOME, coupled=True)
 def attention() -> Made:
     class Net(nn.Module):
@@ -84,20 +56,6 @@ def attention() -> Made:
     return Net(), series()
 
 
-@network("MultiheadAttention with separate widths of keys and values", acts=SOME)
-def attention_apart() -> Made:
-    class Net(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.attend = nn.MultiheadAttention(WIDTH, 2, kdim=INPUTS, vdim=INPUTS, add_bias_kv=True, batch_first=True)
-            self.query, self.head = nn.Linear(INPUTS, WIDTH), nn.Linear(WIDTH, 3)
-
-        def forward(self, x: Tensor) -> Tensor:
-            return self.head(self.attend(self.query(x), x, x)[0].mean(1))
-
-    return Net(), series()
-
-
 @network("nn.TransformerEncoderLayer", acts=SOME, coupled=True)
 def encoder_layer() -> Made:
     class Net(nn.Module):
@@ -108,63 +66,5 @@ def encoder_layer() -> Made:
 
         def forward(self, x: Tensor) -> Tensor:
             return self.head(self.block(self.embed(x)).mean(1))
-
-    return Net(), series()
-
-
-@network("nn.Transformer", fresh=True, acts=("reset", "snp"), coupled=True)
-def whole_transformer() -> Made:
-    class Net(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.embed, self.head = nn.Linear(INPUTS, WIDTH), nn.Linear(WIDTH, 3)
-            self.body = nn.Transformer(WIDTH, 2, 1, 1, 6, batch_first=True)
-
-        def forward(self, x: Tensor) -> Tensor:
-            x = self.embed(x)
-            return self.head(self.body(x, x[:, :2]).mean(1))
-
-    return Net(), series()
-
-
-@network("EmbeddingBag", acts=SOME)
-def embedding_bag() -> Made:
-    class Net(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.words = nn.EmbeddingBag(9, WIDTH)
-            self.fc, self.act, self.out = nn.Linear(WIDTH, 6), nn.ReLU(), nn.Linear(6, 3)
-
-        def forward(self, tokens: Tensor) -> Tensor:
-            return self.out(self.act(self.fc(self.words(tokens))))
-
-    return Net(), torch.randint(9, (ROWS, TIME))
-
-
-@network("Embedding with padding, max_norm, and sparse gradients", acts=("reset",))
-def embedding_padded() -> Made:
-    class Net(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.words = nn.Embedding(9, WIDTH, padding_idx=0, max_norm=1.0)
-            self.fc, self.act, self.out = nn.Linear(WIDTH, 6), nn.ReLU(), nn.Linear(6, 3)
-
-        def forward(self, tokens: Tensor) -> Tensor:
-            return self.out(self.act(self.fc(self.words(tokens).mean(1))))
-
-    return Net(), torch.randint(9, (ROWS, TIME))
-
-
-@network("Bilinear and GLU", acts=("reset", "snp"))
-def gated() -> Made:
-    class Net(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.fc, self.glu = nn.Linear(INPUTS, 2 * WIDTH), nn.GLU()
-            self.pair, self.out = nn.Bilinear(WIDTH, INPUTS, 4), nn.Linear(4, 3)
-
-        def forward(self, x: Tensor) -> Tensor:
-            x = x.mean(1)
-            return self.out(self.pair(self.glu(self.fc(x)), x))
 
     return Net(), series()

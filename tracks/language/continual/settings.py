@@ -103,7 +103,6 @@ class ContinualSettings(LanguageSettings):
         "measuring": ("eval_batch", "max_new_tokens", "test_examples", "eval_examples"),
         "output": ("activation_maps",),
     }  # fmt: skip
-    shrinks: ClassVar[tuple[str, ...]] = ("updates_per_task", "epochs", *LanguageSettings.shrinks)
 
     @property
     def kind(self) -> str:

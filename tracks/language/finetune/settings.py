@@ -62,7 +62,6 @@ class SFTSettings(LanguageSettings):
         "speed": ("micro_batch",),
         "output": ("save_model",),
     }
-    shrinks: ClassVar[tuple[str, ...]] = ("epochs", *LanguageSettings.shrinks, "warmup", "cooldown")
 
     def problems(self) -> Iterator[str]:
         yield from super().problems()

@@ -44,8 +44,6 @@ class ClipSettings(LanguageSettings):
         "network": ("model",),
         "measuring": ("test_images",),
     }
-    shrinks: ClassVar[tuple[str, ...]] = ("updates", *LanguageSettings.shrinks, "warmup")
-
     most_unsaved: ClassVar[int] = 500
 
     def problems(self) -> Iterator[str]:

@@ -70,10 +70,6 @@ class PretrainSettings(LanguageSettings):
         "measuring": ("val_sequences",),
         "speed": ("micro_batch", "compile"),
     }
-    shrinks: ClassVar[tuple[str, ...]] = ("pretrain_steps", *LanguageSettings.shrinks, "start", "steps", "warmup")
-
-    def least(self, name: str) -> tuple[int, int]:
-        return (2, 1) if name == "pretrain_steps" else super().least(name)  # one of them to warm up
 
     @property
     def first_end(self) -> int:

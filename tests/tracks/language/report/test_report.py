@@ -40,7 +40,7 @@ def write_run(path, kind, tasks, lines, *, seed=0, start=0, arm=None, variant=No
     if variant is not None:
         config["variant"] = variant
     with RunDirectory.create(path, config) as run:
-        run.start_logs({}, 0.0, ("metrics", "tasks", "events", "tensorboard"))
+        run.start_logs({}, 0.0, ("metrics", "tasks", "events"))
         for step, numbers in lines.items():
             run.metrics(step, {"task": 0, **numbers})
         for event in events:

@@ -12,7 +12,6 @@ from supple.agents.ppo.settings import PPOSettings
 from supple.agents.sac.settings import SACSettings
 from supple.engine.kinds import all_kinds, find_kind, presets_of, settings_with
 from supple.engine.runs import prepare
-from supple.engine.scaling import scale_settings
 from supple.engine.settings import RunSettings
 from supple.engine.spec import RunSpec, read_spec
 from supple.engine.storage.checkpoint import folders_of
@@ -96,9 +95,6 @@ def test_the_interval_is_in_config_json_and_an_extended_run_keeps_it(tmp_path: P
     assert written["checkpoint_every"] == 200
     extended = read_spec(RunDirectory.open(tmp_path / "a").config, tmp_path / "a").settings.lengthen(8_000)
     assert extended.checkpoint_every == 200
-    small, _ = scale_settings(PPOSettings(**PPO | {"steps": 8_000}), 0.1)
-    prepare(RunSpec("ppo", small), tmp_path / "b").close()
-    assert json.loads((tmp_path / "b/config.json").read_text())["settings"]["checkpoint_every"] == 200
 
 
 @pytest.mark.slow
