@@ -58,7 +58,7 @@ def test_an_explosion_ends_the_episode_is_counted_and_the_run_goes_on(tmp_path: 
     assert len(explosions) == len(episodes)
     assert {str(e["reward"]) for e in explosions} == {"nan", "inf", "-inf"}
     assert [e["step"] for e in explosions] == [e["step"] for e in episodes]
-    assert len(read_log(tmp_path / "run", "events", 1)) >= len(explosions)  # reports read what runs write
+    assert len(read_log(tmp_path / "run", "events")) >= len(explosions)  # reports read what runs write
     metrics = lines("metrics")
     assert metrics[-1]["step"] == 200
     assert all(math.isfinite(value) for line in metrics for value in line.values())
