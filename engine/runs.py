@@ -11,7 +11,7 @@ from pathlib import Path
 import torch
 
 from ..registry import quoted
-from ..registry.errors import DiskError, Diverged, RunError, UsageError, is_of_user
+from ..registry.errors import DiskError, Diverged, RunError, UsageError, is_of_user, is_out_of_memory
 from .divergence import Divergence, first_not_finite, in_words
 from .forks import fork
 from .hooks.driver import HookDriver
@@ -289,7 +289,7 @@ def _train_work(
             f"the last checkpoint is kept"
         ) from None
     except Exception as error:
-        if is_of_user(error) or not isinstance(error, (RunError, OSError)):
+        if is_of_user(error) or not (isinstance(error, (RunError, OSError)) or is_out_of_memory(error)):
             error.add_note(f"after step {loop.step:,}")
             with suppress(OSError):  # this one says more than a full disk
                 files.replace(run.path / TRACEBACK, traceback.format_exc().encode(errors="replace"))

@@ -82,7 +82,7 @@ class Measure:
 
     @property
     def unit(self) -> str:
-        """What follows differences in sentences."""
+        """The unit that follows differences in sentences."""
         return " percentage points" if self.percent else ""
 
     @property
@@ -137,7 +137,7 @@ class Difference:
 
     @property
     def untested(self) -> str:
-        """Why nothing can be concluded from several seeds without a test, in words; "" for other differences."""
+        """The words on several seeds without a test, from which nothing can be concluded; "" for other differences."""
         if self.paired.n < 2 or self.p_holm is not None:
             return ""
         why = ": too few seeds, or too coarse numbers, to conclude" if self.paired.mean else ""

@@ -184,7 +184,7 @@ def test_a_problem_of_a_tracker_is_reported_once_and_the_run_continues(
     monkeypatch.setattr(Recorder, "log", refuse)
     said: list[str] = []
     train("linear", {**SETTINGS, "log_to": ["wandb"]}, out=tmp_path / "run", warn=said.append)
-    assert said == ["--log-to wandb: ConnectionError: nobody answers; the run continues without it"]
+    assert said == ["--log-to wandb: ConnectionError: nobody; the run continues without it"]
 
 
 @pytest.mark.slow

@@ -19,7 +19,7 @@ from supple.envs.arguments import describe_refusal
         (
             "minigrid:DoorKey-5x5",
             {"size": 1},
-            'fails with {"size": 1}: making it raised AssertionError by `assert width',
+            'fails with {"size": 1}: making it raised AssertionError',
         ),
     ],
 )

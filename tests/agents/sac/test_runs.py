@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from supple.engine.storage.names import slug
 from supple.scripts.main import dispatch
 from tests.figures import empty_figures
 
@@ -76,7 +77,7 @@ def test_a_run_killed_before_changes_of_files_resumes_to_the_same_bytes(
     run, moments, kills = folder / "file-by-file", random.Random(0), 0
     while True:
         args = ["resume", run] if (run / "config.json").exists() else [*RUN, "--out", run]
-        code = nursery.run(*args, die_at=1 + 40 * kills + moments.randrange(40))
+        code = nursery.run(*args, die_at=1 + 20 * kills + moments.randrange(20))
         if code == 0:
             break
         assert code == -signal.SIGKILL, nursery.stderr()
@@ -167,7 +168,7 @@ def test_every_arm_starts_from_the_state_of_the_trunk_and_none_is_its_continuati
     seed = whole / "seed-0"
     at_fork = same.state(seed / "trunk/checkpoints/000000000240")
     assert any("statistics" in name for name in at_fork)
-    for arm in ("none", "critic_fire", "injection"):
+    for arm in map(slug, ("none", "critic/fire", "injection")):
         assert same.state(seed / arm / "checkpoints/000000000240") == at_fork
         assert (same.last_state(seed / arm) == same.last_state(seed / "none")) == (arm == "none")
     plain = ["train", *SWING, "--checkpoint-every", 240, "--out", folder / "plain"]  # has a checkpoint there too
@@ -179,7 +180,7 @@ def test_every_arm_starts_from_the_state_of_the_trunk_and_none_is_its_continuati
 def test_two_runs_at_a_time_give_the_same_bytes(nursery: Any, same: Any, folder: Path, whole: Path) -> None:
     both = folder / "both"
     assert nursery.run(*COMPARE, *ARMS[:4], "--jobs", 2, "--out", both) == 0, nursery.stderr()
-    for name in ("trunk", "none", "critic_fire"):
+    for name in map(slug, ("trunk", "none", "critic/fire")):
         same.assert_states(both / "seed-0" / name, whole / "seed-0" / name)  # measured on more rows in new processes
         assert same.log(both / "seed-0" / name, "episodes") == same.log(whole / "seed-0" / name, "episodes")
 

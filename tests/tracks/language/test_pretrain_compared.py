@@ -73,8 +73,8 @@ def test_settings_make_a_grid_without_a_trunk(bench: Any, tmp_path: Path, here: 
         dispatch([*words, *vary, "--arm", "none"])
     runs = sorted(str(path.parent.relative_to(out)) for path in out.rglob("config.json"))
     assert len(runs) == 8
-    assert "seed-3/learning_rate=0.001_clip=1.0/none" in runs
-    config = json.loads((out / "seed-3/learning_rate=0.001_clip=1.0/none/config.json").read_text())
+    assert "seed-3/learning_rate=0.001_clip=1.0-238555/none" in runs
+    config = json.loads((out / "seed-3/learning_rate=0.001_clip=1.0-238555/none/config.json").read_text())
     assert config["seed"] == config["settings"]["seed"] == 3
     assert (config["settings"]["learning_rate"], config["settings"]["clip"]) == (0.001, 1.0)
 

@@ -107,7 +107,7 @@ def test_a_comparison_whose_processes_are_killed_resumes_to_the_same_result(
             dispatch(words(lab, broken.parent))
         finally:
             os._exit(0)
-    wait_until((broken / "fire_task/metrics.jsonl").exists)
+    wait_until((broken / slug("fire@task") / "metrics.jsonl").exists)
     workers = Path(f"/proc/{child}/task/{child}/children").read_text().split()
     os.kill(child, signal.SIGKILL)
     os.waitpid(child, 0)

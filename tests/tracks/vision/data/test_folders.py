@@ -174,7 +174,7 @@ def no_classes(folder: Path) -> None:
     [
         (broken_jpeg, "train/bee/1.jpg: no image that can be read ("),
         (broken_png, "test/bee/0.png: no image that can be read ("),
-        (no_image, "test/bee/0.png: no image that can be read (cannot identify"),
+        (no_image, "test/bee/0.png: no image that can be read (UnidentifiedImageError: cannot identify"),
         (another_size, "train/bee/0.png: 6×5 pixels, expected 6×4, the size of 0.png"),
         (empty_class, "train/bee: an empty class folder: no file ends with .jpeg, .jpg, "),
         (class_only_in_train, "test/cow is missing: it should hold class cow"),
