@@ -50,8 +50,8 @@ def test_runs_are_the_same_together_and_one_by_one(tmp_path: Path, same: Any, se
         (SACSettings(env="swimmer", steps=8, action_repeat=1, num_envs=2), "batched", False),
         (SACSettings(env="swimmer", steps=8, action_repeat=1, num_envs=1), "single", False),
         (SACSettings(env="swimmer", steps=8, action_repeat=4, num_envs=2), "single", False),
-        (DQNSettings(env="cartpole", steps=8, num_envs=1, exploration_steps=1), "single", False),
-        (DQNSettings(env="acrobot", steps=8, num_envs=8, exploration_steps=1), "batched", False),
+        (DQNSettings(env="cartpole", steps=800, num_envs=1), "single", False),
+        (DQNSettings(env="acrobot", steps=800, num_envs=8), "batched", False),
     ],
 )
 def test_the_settings_are_resolved_into_what_is_done(settings: Any, physics: str, note: bool) -> None:

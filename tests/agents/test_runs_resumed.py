@@ -72,7 +72,7 @@ def test_a_run_killed_before_changes_of_files_resumes_to_the_same_bytes(
     while True:
         known = (run / "config.json").exists()
         args = ["resume", run] if known else [*RUN, "--out", run]
-        at += moments.randint(4, 7)
+        at += moments.randint(3, 6)
         code = nursery.run(*args, die_at=at)
         if code == 0:
             break

@@ -116,7 +116,7 @@ def test_a_comparison_whose_processes_are_killed_resumes_to_the_same_result(
 
     with here():
         dispatch(["resume", str(broken.parent), "--jobs", "1"])
-    for arm in map(slug, ("trunk", *ARMS)):
+    for arm in ("trunk", *map(slug, ARMS)):
         last = 12 if arm == "trunk" else 24
         assert state(broken / arm, last) == state(whole / arm, last)
         for log in ("metrics", "tasks", "events"):
