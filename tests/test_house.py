@@ -12,7 +12,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 ENGINE = {
-    *("torch", "numpy", "scipy", "safetensors", "psutil", "filelock", "tyro", "orjson"),
+    *("torch", "numpy", "scipy", "safetensors", "filelock", "tyro", "orjson"),
     *("wandb", "mlflow", "trackio"),
 }
 LIBRARIES: dict[str, set[str]] = {
@@ -21,8 +21,8 @@ LIBRARIES: dict[str, set[str]] = {
     "interventions": {"torch"},
     "metrics": {"torch", "numpy", "scipy", "rliable"},
     "engine": ENGINE,
-    "experiments": {"torch", "numpy", "scipy", "pandas", "orjson", "psutil", "filelock", "submitit", "optuna", "ray"},
-    "reports": {"numpy", "scipy", "rliable", "rich", "matplotlib", "jinja2", "PIL", "markupsafe", "psutil", "torch"},
+    "experiments": {"torch", "numpy", "scipy", "pandas", "orjson", "filelock", "submitit", "optuna", "ray"},
+    "reports": {"numpy", "scipy", "rliable", "rich", "matplotlib", "jinja2", "PIL", "markupsafe", "torch"},
     "integrations": {"torch", "transformers", "lightning", "numpy", "gymnasium", "stable_baselines3"},
     "envs": {"numpy", "gymnasium", "mujoco", "ale_py", "minatar", "minigrid"},
     "agents": {"torch", "numpy", "gymnasium", "tyro", "matplotlib"},
@@ -109,6 +109,12 @@ def test_a_room_imports_only_its_libraries(room: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(("folder", "most"), PROJECT["tool"]["supple"]["statements"].items())
+def test_a_folder_has_no_more_statements_than_its_budget(folder: str, most: int) -> None:
+    nodes = (node for file in sources(folder) for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))))
+    assert sum(isinstance(node, ast.stmt) for node in nodes) <= most
+
+
 @pytest.mark.parametrize("room", ROOMS)
 def test_a_module_imports_only_lower_rooms_and_lower_folders(room: str) -> None:
     """Not even for types, and not lazily."""
