@@ -14,7 +14,7 @@ RUNS = {
     "ppo": "--env inverted_pendulum --steps 1024 --num-envs 4 --rollout-steps 32 --minibatch-size 64 --epochs 2 "
     "--hidden 8 --checkpoint-every 256 --measure-every 256 --eval-episodes 1 --hook snp@0.6",
     "dqn": "--env asterix --steps 160 --num-envs 2 --learning-starts 60 --replay-size 100 --batch-size 4 --hidden 16 "
-    "--replay-ratio 0.25 "
+    "--replay-ratio 0.25 --exploration-steps 80 "
     "--max-frames 120 --eval-episodes 1 --measure-every 80 --checkpoint-every 40 --device cpu --hook redo@every:90",
     "sac": "--env inverted_pendulum --steps 400 --num-envs 2 --learning-starts 20 --replay-size 100 --batch-size 8 "
     "--actor-width 8 --critic-width 8 --critic-blocks 1 --replay-ratio 0.5 --eval-episodes 1 --checkpoint-every 80 "
