@@ -38,7 +38,7 @@ class naming:
 
 
 def notes_of(error: BaseException) -> str:
-    """Return the notes of an exception as the beginning of a line, or "": "at step 20: hook halve@task: apply …: "."""
+    """Return the notes of an exception as the beginning of a line, or "": "after step 20: hook halve@task: …: "."""
     return "".join(f"{note}: " for note in reversed(getattr(error, "__notes__", ())))
 
 

@@ -8,13 +8,13 @@ from ...interventions import Hook, Learner
 from ...registry import naming, owner_of, summary
 from ...registry.errors import RunError
 
-OWN: AbstractContextManager[None] = nullcontext()
+NO_NOTE: AbstractContextManager[None] = nullcontext()
 
 
 def calling(hook: Hook, moment: str, learner: Learner) -> AbstractContextManager[None]:
     """Return the block in which a method of a hook's intervention is called for a learner."""
     if torch.compiler.is_compiling() or not owner_of(hook.intervention):  # supple's, at every update
-        return OWN
+        return NO_NOTE
     return naming(f"hook {hook.text}: {moment} on '{learner.name}'", hook.intervention)
 
 
