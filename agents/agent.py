@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ..engine.hooks.driver import HookDriver
-from ..engine.work import Numbers
-from ..envs import StepResult
-from ..interventions import Learner
+from supple.engine.hooks.driver import HookDriver
+from supple.engine.work import Numbers
+from supple.envs import StepResult
+from supple.interventions import Learner
 
 Policy = Callable[[np.ndarray], np.ndarray]
 

@@ -7,7 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..engine.seeding import derive, generator
+from supple.engine.seeding import derive, generator
+
 from .settings import AgentSettings
 
 Draws = torch.Generator | Sequence[torch.Generator]  # in a stack, one for each member

@@ -7,10 +7,10 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from ..envs import Picture
-from ..interventions import StackedConv2d, Units
-from ..networks.stacked import StackedMaxPool2d
-from ..registry import Registry, bind, parse_call
+from supple.envs import Picture
+from supple.interventions import StackedConv2d, Units
+from supple.networks.stacked import StackedMaxPool2d
+from supple.registry import Registry, bind, parse_call
 
 CHANNELS = -3  # the axis of channels
 Convolution = nn.Conv2d | StackedConv2d

@@ -3,8 +3,9 @@
 import warnings
 from statistics import fmean
 
-from ..engine.storage.run_directory import RunDirectory
-from ..envs import REWARD_FLOOR, Episode
+from supple.engine.storage.run_directory import RunDirectory
+from supple.envs import REWARD_FLOOR, Episode
+
 from .settings import AgentSettings
 from .stream import EnvTask
 

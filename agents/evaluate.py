@@ -8,7 +8,8 @@ import numpy as np
 from gymnasium import Space
 from gymnasium.vector.utils import batch_space
 
-from ..envs import Envs
+from supple.envs import Envs
+
 from .agent import Agent, Policy
 
 LONGEST = 100_000  # decisions in an evaluation episode; Atari's have at most 27,000

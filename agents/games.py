@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import tyro
 
-from ..engine.settings import Groups
+from supple.engine.settings import Groups
+
 from .image_settings import ImageSettings
 from .limits import not_positive, outside_unit_interval
 
 if TYPE_CHECKING:
-    from ..envs import Envs
+    from supple.envs import Envs
 
 
 @dataclass(kw_only=True)
@@ -52,7 +53,7 @@ def make_games(settings: GameSettings, env: str, worlds: Sequence[Mapping[str, A
     """Return copies of an Atari game, whose observations are stacks of frames (see `envs.AtariVector`).
 
     worlds: for each copy, further arguments of `envs.make_pixels`."""
-    from ..envs import JoinedVector, make_pixels  # Gymnasium, which help lines do without
+    from supple.envs import JoinedVector, make_pixels  # Gymnasium, which help lines do without
 
     s = settings
     share = max(len(worlds) // len(s.members), 1)  # the copies of a member

@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import tyro
 
-from ..engine.settings import Groups
-from ..registry.errors import UsageError
+from supple.engine.settings import Groups
+from supple.registry.errors import UsageError
+
 from .limits import in_one_line
 from .settings import AgentSettings
 
 if TYPE_CHECKING:
-    from ..envs import Picture
+    from supple.envs import Picture
 
 LARGEST = 250_000  # multiplications of an image's convolutions from which on a stack saves little on a CPU
 

@@ -5,8 +5,8 @@ from typing import Literal, TypeVar
 
 from torch import Generator, nn
 
-from ..interventions import StackedConv2d, StackedLinear, Units
-from ..networks import Normalization, hidden_linear, hidden_norm
+from supple.interventions import StackedConv2d, StackedLinear, Units
+from supple.networks import Normalization, hidden_linear, hidden_norm
 
 Initialization = Literal["orthogonal", "xavier", "pytorch"]
 Drawn = TypeVar("Drawn", bound=nn.Linear | StackedLinear | nn.Conv2d | StackedConv2d)

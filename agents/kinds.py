@@ -1,6 +1,7 @@
 """The agents' entries in the registry of kinds."""
 
-from ..engine.kinds import Kind, add
+from supple.engine.kinds import Kind, add
+
 from . import presets as presets  # registers its presets
 from . import suites as suites
 from .presets import MEASURES

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from typing import Any
 
-from ..engine import settings as engine_settings
-from ..registry.errors import UsageError
+from supple.engine import settings as engine_settings
+from supple.registry.errors import UsageError
 
 SET_ELSEWHERE = {  # names that `gymnasium.make` takes for itself
     "id": "use --env",
@@ -55,7 +55,7 @@ def wrong_kwargs(settings: Any) -> Iterator[str]:
 
 def compile_problem() -> str | None:
     """Return a line for the user if torch.compile does not work on this machine, else None."""
-    from ..engine.compile import can_compile  # PyTorch, which help lines do without
+    from supple.engine.compile import can_compile  # PyTorch, which help lines do without
 
     if can_compile():
         return None
@@ -64,7 +64,7 @@ def compile_problem() -> str | None:
 
 def drawn_by_member(settings: Any) -> str | None:
     """Return a line for the user if each member of a stack draws its own random activations, else None."""
-    from ..networks.activations import RandomActivation, parse_activation  # PyTorch, which help lines do without
+    from supple.networks.activations import RandomActivation, parse_activation  # PyTorch, which help lines do without
 
     if not (settings.stacked and isinstance(parse_activation(settings.activation), RandomActivation)):
         return None

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..engine.storage.restoring import require_like
-from ..envs import StepResult
+from supple.engine.storage.restoring import require_like
+from supple.envs import StepResult
+
 from .stacks import by_member
 
 Array = NDArray[np.float64]

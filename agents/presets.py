@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from ..engine.kinds import Preset, add
+from supple.engine.kinds import Preset, add
 
 # The measures of reports, by environment. Mean return is that from the fork on, final return that at the end.
 MEAN, LATER, FINAL = MEASURES = "mean return", "mean return after the first task", "final return"

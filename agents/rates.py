@@ -12,7 +12,8 @@ from collections.abc import Iterable
 import torch
 from torch import Tensor
 
-from ..interventions import EntropyTemperature, Learner
+from supple.interventions import EntropyTemperature, Learner
+
 from .settings import AgentSettings
 from .stream import EnvTask
 

@@ -7,8 +7,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ..engine.seeding import derive
-from ..envs import Envs
+from supple.engine.seeding import derive
+from supple.envs import Envs
+
 from .agent import Agent
 from .evaluate import play, uniform
 from .settings import AgentSettings

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeVar
 
 import tyro
 
-from ..engine.settings import (
+from supple.engine.settings import (
     MOST_TASKS,
     MOST_THREADS,
     Groups,
@@ -20,11 +20,13 @@ from ..engine.settings import (
     Threads,
     positive,
 )
-from ..registry.errors import RunError, UsageError
+from supple.registry.errors import RunError, UsageError
+
 from .limits import negative, not_positive, wrong_kwargs
 
 if TYPE_CHECKING:
-    from ..envs import Shifts
+    from supple.envs import Shifts
+
     from .stream import EnvTask
 
 Answer = TypeVar("Answer")
@@ -124,7 +126,7 @@ class AgentSettings(RunSettings):
             return "agents of this kind are trained one seed at a time"
         if self.keep_best:
             return "--keep-best keeps the state of one seed"
-        from ..envs.independent import copies_interfere  # imports Gymnasium, which help lines do without
+        from supple.envs.independent import copies_interfere  # imports Gymnasium, which help lines do without
 
         if shared := self.ask(lambda env, _: env if copies_interfere(env, self.env_kwargs or "{}") else ""):
             return f"copies of {shared} have state in common, or their seeds do not determine their episodes"
@@ -132,7 +134,7 @@ class AgentSettings(RunSettings):
 
     def ask(self, question: Callable[[str, Mapping[str, Any]], Answer]) -> Answer | None:
         """Return the first answer to `question(env, kwargs)` on the run's environments that is true, or None."""
-        from ..envs import EnvironmentFault
+        from supple.envs import EnvironmentFault
 
         for env in self.environments():
             with suppress(EnvironmentFault, ImportError, ValueError):  # said where the environment is needed
@@ -210,7 +212,7 @@ class AgentSettings(RunSettings):
     @property
     def stepping(self) -> dict[str, Any]:
         """The arguments of `side_by_side` that say how copies are stepped. Worker processes use one thread each."""
-        from ..engine.machine.resources import own_cpus  # PyTorch, which help lines do without
+        from supple.engine.machine.resources import own_cpus  # PyTorch, which help lines do without
 
         threads = own_cpus() if self.env_threads == "auto" else self.env_threads
         return {
@@ -255,7 +257,8 @@ class AgentSettings(RunSettings):
             UsageError: The settings contradict each other or do not fit the environments.
             RunError: A simulator is not installed.
         """
-        from ..envs import parse_sequence
+        from supple.envs import parse_sequence
+
         from .stream import shift_tasks, task_stream
 
         text, steps = self.stream()
@@ -277,7 +280,7 @@ class AgentSettings(RunSettings):
 
     def parse_shifts(self) -> "Shifts | None":
         """Return the shifts between the tasks. Raises UsageError if --shift cannot be parsed."""
-        from ..envs import parse_shifts
+        from supple.envs import parse_shifts
 
         try:
             return None if self.shift is None else parse_shifts(self.shift)
@@ -290,7 +293,7 @@ class AgentSettings(RunSettings):
         Raises:
             UsageError, RunError: As `plan_tasks` does.
         """
-        from ..envs import is_batched
+        from supple.envs import is_batched
 
         if self.stride != self.num_envs:  # a decision of several steps is not batched
             return False

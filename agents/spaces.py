@@ -8,7 +8,7 @@ import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 
-from ..envs import (
+from supple.envs import (
     Flat,
     Observations,
     Picture,
@@ -21,11 +21,11 @@ from ..envs import (
     resolve_env,
     unite,
 )
-from ..envs.arguments import describe_refusal
-from ..envs.atari import SIDE, STACK
-from ..envs.fault import EnvironmentFault, text_of
-from ..envs.minigrid import WithoutMission
-from ..envs.shifts.base import wrappers_of
+from supple.envs.arguments import describe_refusal
+from supple.envs.atari import SIDE, STACK
+from supple.envs.fault import EnvironmentFault, text_of
+from supple.envs.minigrid import WithoutMission
+from supple.envs.shifts.base import wrappers_of
 
 AgentSpace = TypeVar("AgentSpace")
 FAINT = 0.1  # the share of an image's bounds below which its values are small for a network

@@ -8,7 +8,8 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from ..networks import set_generators, stack_networks
+from supple.networks import set_generators, stack_networks
+
 from .draws import Draws, activation_generators, generators, seed_activations, sources_of, standing_in
 from .settings import AgentSettings
 

@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ..engine.work import Task
-from ..envs import Shifts, make_env, resolve_env
-from ..registry.errors import UsageError
+from supple.engine.work import Task
+from supple.envs import Shifts, make_env, resolve_env
+from supple.registry.errors import UsageError
 
 
 @dataclass(frozen=True)

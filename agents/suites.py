@@ -7,7 +7,8 @@ cores. Extrapolated times were measured on the first steps and multiplied.
 from dataclasses import replace
 from typing import Any
 
-from ..engine.kinds import Preset, add
+from supple.engine.kinds import Preset, add
+
 from .presets import AS_PUBLISHED, FINAL, LATER, MEAN, SAC_MLP, small
 
 # "It's Time to Move On: Primacy Bias and Why It Helps to Forget" (ICLR 2024 blog posts) and its notebook: the map SH/FG

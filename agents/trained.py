@@ -7,12 +7,13 @@ import numpy as np
 from gymnasium.spaces import Dict, Tuple
 from numpy.typing import NDArray
 
-from ..engine.loop import Warn
-from ..engine.states import load_states, steps_of
-from ..envs import Flat, Padded, flatten, make_env
-from ..envs.fault import text_of
-from ..envs.guard import find_fault
-from ..registry.errors import RunError, UsageError
+from supple.engine.loop import Warn
+from supple.engine.states import load_states, steps_of
+from supple.envs import Flat, Padded, flatten, make_env
+from supple.envs.fault import text_of
+from supple.envs.guard import find_fault
+from supple.registry.errors import RunError, UsageError
+
 from .evaluate import Member, evaluate
 from .games import is_game
 from .image_settings import ImageSettings

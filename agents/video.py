@@ -8,15 +8,16 @@ from contextlib import closing, contextmanager
 import numpy as np
 from gymnasium.error import DependencyNotInstalled
 
-from ..engine.loop import Warn
-from ..engine.states import load_states, steps_of
-from ..envs import EnvironmentFault, Envs
-from ..envs.vector import Vector
-from ..experiments.history.data import ComparisonData, RunData
-from ..registry import one_line
-from ..registry.errors import RunError, UsageError
-from ..reports.figures.video import Pictures, Video, data_uri
-from ..reports.tables.cells import number
+from supple.engine.loop import Warn
+from supple.engine.states import load_states, steps_of
+from supple.envs import EnvironmentFault, Envs
+from supple.envs.vector import Vector
+from supple.experiments.history.data import ComparisonData, RunData
+from supple.registry import one_line
+from supple.registry.errors import RunError, UsageError
+from supple.reports.figures.video import Pictures, Video, data_uri
+from supple.reports.tables.cells import number
+
 from .evaluate import LONGEST, Member
 from .stream import EnvTask
 from .work import AgentWork

@@ -10,17 +10,18 @@ import gymnasium as gym
 import numpy as np
 import torch
 
-from ..engine.divergence import find_not_finite, members_not_finite
-from ..engine.hooks.driver import HookDriver
-from ..engine.machine.denormals import flushes
-from ..engine.seeding import derive
-from ..engine.storage.run_directory import RunDirectory
-from ..engine.user_code import plugins
-from ..engine.work import Numbers, Work, crossed
-from ..envs import EnvironmentFault, Envs, EnvWorkers, WorkerVector, flatten, make_env, side_by_side
-from ..interventions import Learner
-from ..metrics import human_normalized
-from ..registry.errors import Diverged, RunError
+from supple.engine.divergence import find_not_finite, members_not_finite
+from supple.engine.hooks.driver import HookDriver
+from supple.engine.machine.denormals import flushes
+from supple.engine.seeding import derive
+from supple.engine.storage.run_directory import RunDirectory
+from supple.engine.user_code import plugins
+from supple.engine.work import Numbers, Work, crossed
+from supple.envs import EnvironmentFault, Envs, EnvWorkers, WorkerVector, flatten, make_env, side_by_side
+from supple.interventions import Learner
+from supple.metrics import human_normalized
+from supple.registry.errors import Diverged, RunError
+
 from .agent import Agent
 from .episode_log import EpisodeLog
 from .games import is_game, make_games

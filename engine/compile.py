@@ -6,8 +6,9 @@ from typing import ParamSpec, TypeVar
 
 import torch
 
-from ..registry import one_line
-from ..registry.errors import RunError
+from supple.registry import one_line
+from supple.registry.errors import RunError
+
 from .user_code import plugins
 
 P = ParamSpec("P")

@@ -6,10 +6,10 @@ from typing import TypedDict
 import torch
 from torch import Tensor
 
-from ..interventions import Learner
-from ..interventions.contract import EntropyTemperature, zero_slots_
-from ..networks.members import common_buffers
-from ..networks.stacked import fit
+from supple.interventions import Learner
+from supple.interventions.contract import EntropyTemperature, zero_slots_
+from supple.networks.members import common_buffers
+from supple.networks.stacked import fit
 
 
 class Divergence(TypedDict):

@@ -3,8 +3,9 @@
 from dataclasses import replace
 from pathlib import Path
 
-from ..interventions import parse_hook
-from ..registry.errors import UsageError
+from supple.interventions import parse_hook
+from supple.registry.errors import UsageError
+
 from .loop import Warn
 from .machine.denormals import flushing_denormals
 from .runs import attach_hooks, build

@@ -5,7 +5,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..registry.errors import UsageError
+from supple.registry.errors import UsageError
+
 from .storage import checkpoint
 from .storage.run_directory import CHECKPOINTS, RunDirectory, identity_of
 from .work import Task

@@ -13,8 +13,9 @@ from pathlib import Path
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
-from ..registry import Registry, UnknownName, did_you_mean, schema
-from ..registry.errors import UsageError
+from supple.registry import Registry, UnknownName, did_you_mean, schema
+from supple.registry.errors import UsageError
+
 from .settings import RunSettings
 
 if TYPE_CHECKING:

@@ -10,9 +10,10 @@ from typing import Any, NotRequired, TypedDict, cast
 
 import torch
 
-from ..interventions import Hook
-from ..networks import evaluating
-from ..registry.errors import Diverged, RunError
+from supple.interventions import Hook
+from supple.networks import evaluating
+from supple.registry.errors import Diverged, RunError
+
 from .divergence import Divergence
 from .hooks.driver import HookDriver
 from .machine import distributed

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import torch
 
-from ..registry import quoted
-from ..registry.errors import DiskError, Diverged, RunError, UsageError, is_of_user, is_out_of_memory
+from supple.registry import quoted
+from supple.registry.errors import DiskError, Diverged, RunError, UsageError, is_of_user, is_out_of_memory
+
 from .divergence import Divergence, first_not_finite, in_words
 from .forks import fork
 from .hooks.driver import HookDriver

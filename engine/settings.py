@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 import tyro
 
-from ..registry.errors import UsageError
+from supple.registry.errors import UsageError
 
 LARGEST = 2**53  # readers of JSON represent every integer up to this exactly
 MOST_THREADS, MOST_SEEDS, MOST_TASKS = 1024, 10_000, 100_000

@@ -5,8 +5,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ..registry import schema
-from ..registry.errors import RunError
+from supple.registry import schema
+from supple.registry.errors import RunError
+
 from .kinds import Kind, find_kind
 from .settings import RunSettings, Seeds
 from .user_code import plugins

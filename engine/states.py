@@ -4,8 +4,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import cast
 
-from ..registry import quoted
-from ..registry.errors import RunError
+from supple.registry import quoted
+from supple.registry.errors import RunError
+
 from .loop import BEST, KEPT, Loop, State, Warn
 from .machine.denormals import flushing_denormals
 from .runs import attach_hooks, build

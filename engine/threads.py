@@ -8,9 +8,10 @@ from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
 
-from ..registry import signals
-from ..registry.errors import RunError, UsageError, describe_error
-from ..registry.interruption import at_interruption
+from supple.registry import signals
+from supple.registry.errors import RunError, UsageError, describe_error
+from supple.registry.interruption import at_interruption
+
 from .kinds import Kind, find_kind
 from .machine.resources import own_cpus
 from .settings import RunSettings

@@ -18,7 +18,8 @@ from io import StringIO
 from pathlib import Path
 from typing import Any, Protocol
 
-from ..registry.errors import describe_error
+from supple.registry.errors import describe_error
+
 from .loop import Warn
 from .storage import files, signed_json
 from .storage.run_directory import RunDirectory

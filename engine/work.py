@@ -11,9 +11,10 @@ from typing import Any
 
 from torch import nn
 
-from ..interventions import Learner
-from ..metrics import View, measure, measure_members, trainability
-from ..networks import StackedLinear
+from supple.interventions import Learner
+from supple.metrics import View, measure, measure_members, trainability
+from supple.networks import StackedLinear
+
 from .divergence import return_to_start
 from .hooks.driver import HookDriver
 from .machine.products import faster_products

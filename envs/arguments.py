@@ -9,7 +9,8 @@ from typing import Any
 import gymnasium as gym
 from gymnasium.envs.registration import load_env_creator
 
-from ..registry import bind, did_you_mean
+from supple.registry import bind, did_you_mean
+
 from .fault import EnvironmentFault
 from .make import resolve_env
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from ..registry import one_line
-from ..registry.errors import RunError
+from supple.registry import one_line
+from supple.registry.errors import RunError
 
 LONGEST = 300  # characters of the original error message
 

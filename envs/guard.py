@@ -14,7 +14,8 @@ import gymnasium as gym
 import numpy as np
 from numpy import ndarray, vdot
 
-from ..registry import summary
+from supple.registry import summary
+
 from .fault import (
     EnvironmentFault,
     ExplosionInfo,

@@ -6,7 +6,7 @@ from functools import cache
 from importlib import resources
 from pathlib import Path
 
-from ..registry.cache import cache_folder
+from supple.registry.cache import cache_folder
 
 VARIABLE = "SUPPLE_HUMANOID_ASSETS"
 NAME = "humanoid-bench"

@@ -21,7 +21,8 @@ from typing import Any
 import gymnasium as gym
 from gymnasium.envs.registration import load_env_creator
 
-from ..registry import near_names
+from supple.registry import near_names
+
 from .elsewhere import package_hint, successor
 from .fault import fault_of
 from .guard import ClipActions, Guard

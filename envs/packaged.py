@@ -6,7 +6,8 @@ from typing import NamedTuple
 
 import gymnasium as gym
 
-from ..registry import near_names
+from supple.registry import near_names
+
 from .minatar import require_minatar
 from .minigrid import import_minigrid
 

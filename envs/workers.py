@@ -20,7 +20,8 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from ..registry import signals
+from supple.registry import signals
+
 from .fault import EnvironmentFault
 from .frozen import require_rows
 from .vector import Envs, Episode, StepResult, join_episodes, require_one_each

@@ -10,12 +10,13 @@ from typing import Any
 
 import torch
 
-from ..engine.kinds import Fields, Kind, Preset, find_kind, preset_of, settings_with, value_of
-from ..engine.loop import Warn
-from ..engine.runs import open_run, other_versions, prepare
-from ..engine.settings import RunSettings, Seeds
-from ..engine.spec import Labels, RunSpec
-from ..registry.errors import RunError, UsageError
+from supple.engine.kinds import Fields, Kind, Preset, find_kind, preset_of, settings_with, value_of
+from supple.engine.loop import Warn
+from supple.engine.runs import open_run, other_versions, prepare
+from supple.engine.settings import RunSettings, Seeds
+from supple.engine.spec import Labels, RunSpec
+from supple.registry.errors import RunError, UsageError
+
 from .comparisons import folder as comparisons
 from .comparisons.asked import choose_seeds, make_comparison
 from .comparisons.points import make_points, vary_of

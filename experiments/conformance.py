@@ -19,11 +19,12 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from ..engine.hooks.members import acting_on
-from ..engine.storage import checkpoint
-from ..engine.storage.learner_state import learner_state, load_learner_state
-from ..interventions import Hook, Intervention, Learner, make, parse_call, parse_hook_text
-from ..registry import one_line, summary
+from supple.engine.hooks.members import acting_on
+from supple.engine.storage import checkpoint
+from supple.engine.storage.learner_state import learner_state, load_learner_state
+from supple.interventions import Hook, Intervention, Learner, make, parse_call, parse_hook_text
+from supple.registry import one_line, summary
+
 from .conformance_networks import NETWORKS, SEEDS, STACKS, Network, Stack, network
 
 UPDATES, TASK = 8, 3  # updates of a trial, updates of a task

@@ -7,11 +7,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ..interventions import Injectable, Learner, OtherMinibatch, learner_for, redraw
-from ..interventions.churn import LastLoss
-from ..networks.adam import StackedAdam
-from ..networks.stacked import StackedConv2d, StackedLinear
-from ..networks.wiring import Wiring
+from supple.interventions import Injectable, Learner, OtherMinibatch, learner_for, redraw
+from supple.interventions.churn import LastLoss
+from supple.networks.adam import StackedAdam
+from supple.networks.stacked import StackedConv2d, StackedLinear
+from supple.networks.wiring import Wiring
 
 SEEDS = 3  # of a stack
 WIRING = {"one": Wiring(("conv",), ("hidden",)), "two": Wiring(("hidden",), ("head",))}

@@ -2,11 +2,11 @@
 
 from collections.abc import Callable
 
-from ..interventions import EntropyTemperature, Intervention, Learner
-from ..metrics import View, trainability
-from ..metrics.trainability import LEARNING_RATE, UPDATES
-from ..networks.passes import keep_states
-from ..registry import naming
+from supple.interventions import EntropyTemperature, Intervention, Learner
+from supple.metrics import View, trainability
+from supple.metrics.trainability import LEARNING_RATE, UPDATES
+from supple.networks.passes import keep_states
+from supple.registry import naming
 
 
 def loss_after(

@@ -9,7 +9,8 @@ from pathlib import Path
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any
 
-from ..engine.kinds import find_kind
+from supple.engine.kinds import find_kind
+
 from .comparisons.folder import files_of_runs
 from .comparisons.points import Point
 from .history.collect import load as collect

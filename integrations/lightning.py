@@ -21,7 +21,8 @@ try:
 except ImportError as error:
     raise ImportError("SuppleCallback needs Lightning: pip install 'supple[lightning]'") from error
 
-from ..interventions import Learner, learner_for
+from supple.interventions import Learner, learner_for
+
 from .updates import Build, Recent, Updates
 
 

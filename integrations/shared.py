@@ -11,11 +11,11 @@ from typing import Any, TypedDict
 import torch
 from torch import Tensor
 
-from ..engine.hooks.driver import HookDriver
-from ..engine.storage.restoring import require_like
-from ..engine.storage.strict_json import json_line
-from ..interventions import Hook, Learner, When, parse_hook
-from ..networks.state_dicts import list_names
+from supple.engine.hooks.driver import HookDriver
+from supple.engine.storage.restoring import require_like
+from supple.engine.storage.strict_json import json_line
+from supple.interventions import Hook, Learner, When, parse_hook
+from supple.networks.state_dicts import list_names
 
 
 def parse_hooks(hooks: Sequence[str]) -> list[Hook]:

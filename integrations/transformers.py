@@ -24,10 +24,11 @@ try:
 except ImportError as error:
     raise ImportError("SuppleCallback needs transformers: pip install 'supple[language]'") from error
 
-from ..engine.storage import checkpoint
-from ..interventions import Learner
-from ..networks.causal import causal_learner
-from ..registry.errors import RunError
+from supple.engine.storage import checkpoint
+from supple.interventions import Learner
+from supple.networks.causal import causal_learner
+from supple.registry.errors import RunError
+
 from .updates import Build, Recent, Updates
 
 FOLDER = "supple"  # in a checkpoint of the Trainer

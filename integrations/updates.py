@@ -9,10 +9,11 @@ from typing import Any, NotRequired
 import torch
 from torch import nn
 
-from ..engine.hooks.driver import HookDriver
-from ..interventions import Learner
-from ..metrics import measure
-from ..registry import one_line, schema
+from supple.engine.hooks.driver import HookDriver
+from supple.interventions import Learner
+from supple.metrics import measure
+from supple.registry import one_line, schema
+
 from .shared import (
     Events,
     LearnerState,

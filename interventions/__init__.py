@@ -1,19 +1,20 @@
 """Changes to a network in the middle of training: what they do, when they are applied and what they reset."""
 
-from ..networks.activations import Units, activation, properties
-from ..networks.activations import activations as activation_registry
-from ..networks.layers import Layer, chain
-from ..networks.learner import Learner
-from ..networks.learner_for import learner_for
-from ..networks.linear_pairs import LinearPair
-from ..networks.members import normal_like
-from ..networks.parameters import snapshot
-from ..networks.redraw import redraw
-from ..networks.stacked import StackedConv2d, StackedLayerNorm, StackedLinear
-from ..networks.symmetry import NoSymmetry, ScalePair, scale_pairs
-from ..networks.tracing import unit_names
-from ..networks.wiring import Wiring, trace_wiring
-from ..registry import UnknownName, did_you_mean, parse_call
+from supple.networks.activations import Units, activation, properties
+from supple.networks.activations import activations as activation_registry
+from supple.networks.layers import Layer, chain
+from supple.networks.learner import Learner
+from supple.networks.learner_for import learner_for
+from supple.networks.linear_pairs import LinearPair
+from supple.networks.members import normal_like
+from supple.networks.parameters import snapshot
+from supple.networks.redraw import redraw
+from supple.networks.stacked import StackedConv2d, StackedLayerNorm, StackedLinear
+from supple.networks.symmetry import NoSymmetry, ScalePair, scale_pairs
+from supple.networks.tracing import unit_names
+from supple.networks.wiring import Wiring, trace_wiring
+from supple.registry import UnknownName, did_you_mean, parse_call
+
 from .adam_rel import AdamRel
 from .balance import balance_layers_, rebalance_
 from .base import Intervention, Reinitialization, interventions, make, restructure

@@ -20,8 +20,9 @@ Cost: negligible. As for every scheduled intervention, each firing writes an eve
 
 import torch
 
-from ..networks.learner import Learner
-from ..networks.slots import COUNTERS, slot_starts, write_start_
+from supple.networks.learner import Learner
+from supple.networks.slots import COUNTERS, slot_starts, write_start_
+
 from .base import Intervention, interventions
 from .contract import ResetContract, check_optimizer
 

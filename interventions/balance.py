@@ -33,8 +33,9 @@ from math import isfinite
 import torch
 from torch import Tensor, nn
 
-from ..networks.linear_pairs import Between, LinearPair, pair_of
-from ..networks.modules import LINEAR
+from supple.networks.linear_pairs import Between, LinearPair, pair_of
+from supple.networks.modules import LINEAR
+
 from .orthogonalize import complete_isometry, polar
 
 SWEEPS = 10_000  # over pairs that share layers

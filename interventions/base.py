@@ -7,10 +7,11 @@ from typing import Any, Literal
 
 from torch import Tensor, nn
 
-from ..networks.layers import Scope
-from ..networks.learner import Learner
-from ..networks.parameters import restore_
-from ..registry import Call, Registry, bind, naming, parse_call
+from supple.networks.layers import Scope
+from supple.networks.learner import Learner
+from supple.networks.parameters import restore_
+from supple.registry import Call, Registry, bind, naming, parse_call
+
 from .contract import Preset, check_contract, contract_for, settle
 
 # For interventions whose released code differs from the paper.

@@ -46,7 +46,8 @@ import torch
 from torch import Tensor
 from torch.distributions import Distribution, kl_divergence
 
-from ..networks.learner import Learner
+from supple.networks.learner import Learner
+
 from .base import Intervention, check_strength, copy_state, interventions
 
 

@@ -27,8 +27,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..networks.learner import Learner
-from ..networks.units import Hidden, hidden_units, incoming_gradients
+from supple.networks.learner import Learner
+from supple.networks.units import Hidden, hidden_units, incoming_gradients
+
 from .base import Intervention, copy_state, interventions
 from .recycle import broadcast_over_columns, broadcast_over_rows
 

@@ -26,12 +26,13 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from ..networks.layers import Scope
-from ..networks.learner import Learner, no_batches
-from ..networks.members import own_axes
-from ..networks.modules import CONV
-from ..networks.passes import unchanged
-from ..networks.ranks import average
+from supple.networks.layers import Scope
+from supple.networks.learner import Learner, no_batches
+from supple.networks.members import own_axes
+from supple.networks.modules import CONV
+from supple.networks.passes import unchanged
+from supple.networks.ranks import average
+
 from .base import Reinitialization, interventions
 
 

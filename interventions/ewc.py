@@ -30,9 +30,10 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from ..networks.learner import Learner, no_batches
-from ..networks.passes import unchanged
-from ..networks.ranks import average
+from supple.networks.learner import Learner, no_batches
+from supple.networks.passes import unchanged
+from supple.networks.ranks import average
+
 from .base import Intervention, check_strength, interventions
 
 BUDGET = 2**25  # numbers in the single-sample gradients held at once: 128 MB in float32

@@ -19,9 +19,10 @@ from dataclasses import dataclass
 
 from torch import Tensor, nn
 
-from ..networks.layers import Layer, Scope
-from ..networks.learner import Learner
-from ..networks.matrices import FACTOR, FROZEN, Written, describe_skipped, first_names, weight_matrices
+from supple.networks.layers import Layer, Scope
+from supple.networks.learner import Learner
+from supple.networks.matrices import FACTOR, FROZEN, Written, describe_skipped, first_names, weight_matrices
+
 from .base import Reinitialization, interventions
 from .contract import Preset, contract_for
 from .isometry import fire_

@@ -16,8 +16,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
-from ..registry import Call, CallSyntaxError, did_you_mean
-from ..registry.calls import WORD, Parser, Token
+from supple.registry import Call, CallSyntaxError, did_you_mean
+from supple.registry.calls import WORD, Parser, Token
+
 from .schedule import OPERATORS, AtFraction, AtStart, AtStep, AtTask, Every, Schedule, When
 
 S = TypeVar("S")

@@ -17,7 +17,8 @@ Cost: a copy of the network, and one pass over it per update.
 import torch
 from torch import Tensor
 
-from ..networks.learner import Learner
+from supple.networks.learner import Learner
+
 from .base import Intervention, copy_state, interventions
 from .contract import UNIFORM, check_optimizer, settle
 

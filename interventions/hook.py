@@ -4,7 +4,8 @@ import copy
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ..networks.learner import Learner
+from supple.networks.learner import Learner
+
 from .base import Intervention, make
 from .grammar import parse_hook_text
 from .schedule import AtStart, Memory, Moment, Schedule, When

@@ -23,14 +23,15 @@ from typing import Literal
 
 from torch import Tensor, nn
 
-from ..networks.activations import set_generators
-from ..networks.learner import Learner
-from ..networks.modules import is_activation
-from ..networks.parameters import restore_
-from ..networks.ranks import require_one
-from ..networks.units import check_followers
-from ..networks.wiring import Wiring
-from ..registry import did_you_mean
+from supple.networks.activations import set_generators
+from supple.networks.learner import Learner
+from supple.networks.modules import is_activation
+from supple.networks.parameters import restore_
+from supple.networks.ranks import require_one
+from supple.networks.units import check_followers
+from supple.networks.wiring import Wiring
+from supple.registry import did_you_mean
+
 from .base import Intervention, interventions
 from .contract import Preset, check_contract, check_optimizer, contract_for, settle
 

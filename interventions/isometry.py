@@ -15,7 +15,8 @@ from dataclasses import replace
 import torch
 from torch import Tensor, nn
 
-from ..networks.matrices import Weight, Written, describe_skipped, first_names, weight_matrices
+from supple.networks.matrices import Weight, Written, describe_skipped, first_names, weight_matrices
+
 from .orthogonalize import MatrixError, check_method, orthogonalize
 
 # A batch takes three times its size while it is iterated. Larger groups (language models) are cut between

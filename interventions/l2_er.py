@@ -30,10 +30,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..networks.learner import Learner
-from ..networks.passes import unchanged
-from ..networks.ranks import average
-from ..networks.recording import See, run_watched
+from supple.networks.learner import Learner
+from supple.networks.passes import unchanged
+from supple.networks.ranks import average
+from supple.networks.recording import See, run_watched
+
 from .base import Intervention, interventions
 
 

@@ -18,7 +18,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import mse_loss
 
-from ..networks.learner import Learner
+from supple.networks.learner import Learner
+
 from .base import Intervention, check_strength, interventions
 
 

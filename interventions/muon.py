@@ -29,9 +29,10 @@ from typing import Any, overload
 import torch
 from torch import Tensor
 
-from ..networks.learner import Learner
-from ..networks.modules import CONV, LINEAR, STACKED
-from ..networks.slots import slot_starts
+from supple.networks.learner import Learner
+from supple.networks.modules import CONV, LINEAR, STACKED
+from supple.networks.slots import slot_starts
+
 from .base import Intervention, Variant, interventions
 from .contract import check_optimizer
 from .orthogonalize import iterate

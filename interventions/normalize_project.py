@@ -27,13 +27,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ..networks.layers import Layer, Scope
-from ..networks.learner import Learner
-from ..networks.members import own_axes
-from ..networks.modules import CONV
-from ..networks.stacked import fit
-from ..networks.units import check_module
-from ..networks.wiring import layer_before
+from supple.networks.layers import Layer, Scope
+from supple.networks.learner import Learner
+from supple.networks.members import own_axes
+from supple.networks.modules import CONV
+from supple.networks.stacked import fit
+from supple.networks.units import check_module
+from supple.networks.wiring import layer_before
+
 from .base import Intervention, interventions
 from .contract import UNIFORM, check_optimizer, settle
 

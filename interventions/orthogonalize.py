@@ -11,7 +11,7 @@ import math
 import torch
 from torch import Tensor
 
-from ..registry import did_you_mean
+from supple.registry import did_you_mean
 
 Polynomial = tuple[float, float, float]  # (a, b, c) of as + bs³ + cs⁵
 

@@ -28,8 +28,9 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from ..networks.layers import Scope, but_factors, trained_kernels
-from ..networks.learner import Learner
+from supple.networks.layers import Scope, but_factors, trained_kernels
+from supple.networks.learner import Learner
+
 from .base import Intervention, check_strength, interventions
 
 

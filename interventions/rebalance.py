@@ -19,9 +19,10 @@ from collections.abc import Sequence
 
 from torch import Tensor
 
-from ..networks.layers import Scope
-from ..networks.learner import Learner
-from ..networks.linear_pairs import LinearPair
+from supple.networks.layers import Scope
+from supple.networks.learner import Learner
+from supple.networks.linear_pairs import LinearPair
+
 from .balance import balance_pairs_, check_lam, check_sizes
 from .base import Intervention, interventions, scope_text
 from .contract import UNIFORM, check_optimizer, settle

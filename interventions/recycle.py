@@ -6,9 +6,9 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from ..networks.learner import Learner
-from ..networks.units import activation_module, hidden, hidden_units, own_tensors, sizes, times
-from ..networks.wiring import Wiring
+from supple.networks.learner import Learner
+from supple.networks.units import activation_module, hidden, hidden_units, own_tensors, sizes, times
+from supple.networks.wiring import Wiring
 
 Outgoing = Literal["zero", "kept"]
 

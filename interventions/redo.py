@@ -29,9 +29,10 @@ from typing import Any
 
 from torch import Tensor
 
-from ..networks.learner import Learner
-from ..networks.members import only, seeds_with
-from ..networks.units import activity_scores, hidden_units, observe
+from supple.networks.learner import Learner
+from supple.networks.members import only, seeds_with
+from supple.networks.units import activity_scores, hidden_units, observe
+
 from .base import Intervention, interventions
 from .contract import Preset, check_contract, contract_for, settle
 from .recycle import Outgoing, describe_reach, recycle_

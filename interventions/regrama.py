@@ -34,10 +34,11 @@ from typing import Any
 
 from torch import Tensor
 
-from ..networks.gradients import loss_gradients
-from ..networks.learner import Learner
-from ..networks.ranks import average
-from ..networks.units import hidden_units, incoming_gradients, small_gradients
+from supple.networks.gradients import loss_gradients
+from supple.networks.learner import Learner
+from supple.networks.ranks import average
+from supple.networks.units import hidden_units, incoming_gradients, small_gradients
+
 from .base import interventions
 from .recycle import Outgoing
 from .redo import Redo, check_tau

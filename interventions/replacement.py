@@ -7,9 +7,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..networks.learner import Learner
-from ..networks.members import drawing_for, seeds_with
-from ..networks.units import Hidden, hidden_units, observe
+from supple.networks.learner import Learner
+from supple.networks.members import drawing_for, seeds_with
+from supple.networks.units import Hidden, hidden_units, observe
+
 from .base import Intervention, copy_state
 from .contract import ResetContract, check_optimizer, zero_slots_
 from .recycle import describe_reach, recycle_

@@ -20,7 +20,8 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from ..networks.learner import Learner
+from supple.networks.learner import Learner
+
 from .base import Intervention, interventions
 from .contract import KEPT_DATA, ResetContract
 

@@ -20,9 +20,10 @@ from typing import Literal
 
 from torch import Tensor, nn
 
-from ..networks.layers import Scope
-from ..networks.learner import Learner
-from ..networks.parameters import restore_
+from supple.networks.layers import Scope
+from supple.networks.learner import Learner
+from supple.networks.parameters import restore_
+
 from .base import Reinitialization, interventions
 from .contract import Preset, ResetContract, check_optimizer, settle
 

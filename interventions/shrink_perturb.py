@@ -19,11 +19,12 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from ..networks.layers import Scope
-from ..networks.learner import Learner
-from ..networks.members import Source, normal_like
-from ..networks.redraw import redraw
-from ..networks.state_dicts import match_names
+from supple.networks.layers import Scope
+from supple.networks.learner import Learner
+from supple.networks.members import Source, normal_like
+from supple.networks.redraw import redraw
+from supple.networks.state_dicts import match_names
+
 from .base import Reinitialization, interventions
 from .contract import Preset
 

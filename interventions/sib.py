@@ -26,9 +26,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from ..networks.learner import Learner
-from ..networks.ranks import average
-from ..networks.symmetry import ScalePair, may_have_pairs, scale_pairs
+from supple.networks.learner import Learner
+from supple.networks.ranks import average
+from supple.networks.symmetry import ScalePair, may_have_pairs, scale_pairs
+
 from .base import Intervention, interventions
 from .contract import UNIFORM, check_optimizer, settle
 

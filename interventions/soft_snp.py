@@ -24,7 +24,8 @@ from typing import Literal
 
 import torch
 
-from ..networks.learner import Learner
+from supple.networks.learner import Learner
+
 from .base import Intervention, interventions
 
 

@@ -24,9 +24,10 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from ..networks.layers import Layer, but_factors, trained_kernels
-from ..networks.learner import Learner
-from ..networks.modules import NORMS
+from supple.networks.layers import Layer, but_factors, trained_kernels
+from supple.networks.learner import Learner
+from supple.networks.modules import NORMS
+
 from .base import Intervention, check_strength, copy_state, interventions
 
 START = 10  # steps of the power iteration before the first loss

@@ -16,13 +16,14 @@ Cost: none.
 
 from torch import Tensor, nn
 
-from ..networks.activations import Activation, Units, set_generators
-from ..networks.learner import Learner
-from ..networks.modules import CONV, STACKED, is_activation
-from ..networks.passes import evaluating
-from ..networks.ranks import require_one
-from ..networks.units import check_module
-from ..networks.wiring import layer_before
+from supple.networks.activations import Activation, Units, set_generators
+from supple.networks.learner import Learner
+from supple.networks.modules import CONV, STACKED, is_activation
+from supple.networks.passes import evaluating
+from supple.networks.ranks import require_one
+from supple.networks.units import check_module
+from supple.networks.wiring import layer_before
+
 from .base import Intervention, interventions
 from .contract import check_optimizer
 

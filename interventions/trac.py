@@ -30,8 +30,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..networks.learner import Learner
-from ..networks.stacked import fit
+from supple.networks.learner import Learner
+from supple.networks.stacked import fit
+
 from .base import Intervention, Variant, copy_state, interventions
 
 BETAS = (0.9, 0.99, 0.999, 0.9999, 0.99999, 0.999999)

@@ -38,9 +38,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..networks.learner import Learner
-from ..networks.members import normal_like
-from ..networks.stacked import fit
+from supple.networks.learner import Learner
+from supple.networks.members import normal_like
+from supple.networks.stacked import fit
+
 from .base import Intervention, Variant, copy_state, interventions
 
 

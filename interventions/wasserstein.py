@@ -23,7 +23,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import mse_loss
 
-from ..networks.learner import Learner
+from supple.networks.learner import Learner
+
 from .base import Intervention, check_strength, interventions
 
 LONG = 2**15  # entries from which on PyTorch sorts integers by their digits

@@ -20,8 +20,9 @@ policy, to ±κ/√n for n actions, so that σ stays away from 0.
 
 import torch
 
-from ..networks.layers import Layer, Scope
-from ..networks.learner import Learner
+from supple.networks.layers import Layer, Scope
+from supple.networks.learner import Learner
+
 from .base import Intervention, interventions
 
 

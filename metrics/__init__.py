@@ -1,7 +1,8 @@
 """Metrics of a network or of a set of runs: pure functions without side effects."""
 
-from ..networks.recording import record
-from ..networks.scale import isometry_scale
+from supple.networks.recording import record
+from supple.networks.scale import isometry_scale
+
 from .balance import lambda_balance, lambda_residual
 from .churn import policy_churn, update_ratio, value_churn
 from .continual import (

@@ -8,8 +8,8 @@ float64. NaN or infinity in the weights gives NaN or infinity.
 import torch
 from torch import Tensor, nn
 
-from ..networks.linear_pairs import LinearPair
-from ..networks.passes import evaluating
+from supple.networks.linear_pairs import LinearPair
+from supple.networks.passes import evaluating
 
 Map = Tensor | nn.Module
 

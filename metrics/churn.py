@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.distributions import Distribution
 
-from ..networks.distributions import kl_divergence
+from supple.networks.distributions import kl_divergence
 
 
 @torch.no_grad()

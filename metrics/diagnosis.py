@@ -15,10 +15,11 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from ..networks.activations import SATURATED
-from ..networks.distributions import greatest_entropy
-from ..networks.learner import Learner
-from ..networks.passes import exchange, measuring
+from supple.networks.activations import SATURATED
+from supple.networks.distributions import greatest_entropy
+from supple.networks.learner import Learner
+from supple.networks.passes import exchange, measuring
+
 from .features import entropy_rank, member_scores, spectra
 from .probe import measure
 from .trainability import LEARNING_RATE, UPDATES, is_constant_on, list_real_inputs, list_tensors, trainability

@@ -5,7 +5,8 @@ from collections.abc import Iterable
 import torch
 from torch import Tensor
 
-from ..networks.units import small_gradients
+from supple.networks.units import small_gradients
+
 from .features import count_holding
 
 

@@ -11,12 +11,13 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ..networks.activations import SATURATED
-from ..networks.gradients import scalar_loss
-from ..networks.learner import Learner
-from ..networks.linear_pairs import LinearPair
-from ..networks.passes import measuring, unchanged
-from ..registry import Registry, naming, summary
+from supple.networks.activations import SATURATED
+from supple.networks.gradients import scalar_loss
+from supple.networks.learner import Learner
+from supple.networks.linear_pairs import LinearPair
+from supple.networks.passes import measuring, unchanged
+from supple.registry import Registry, naming, summary
+
 from .balance import deviation_of, nearest_lambda
 from .churn import policy_churn, update_ratio, value_churn
 from .curvature import NotFinite, hessian_eigenvalues

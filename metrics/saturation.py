@@ -12,7 +12,8 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from ..networks.activations import SATURATED, derivative
+from supple.networks.activations import SATURATED, derivative
+
 from .features import Activations, activity_scores
 
 Array = NDArray[np.float64]

@@ -21,9 +21,10 @@ import torch
 from torch import Tensor
 from torch.utils._pytree import tree_leaves
 
-from ..networks.gradients import differentiate
-from ..networks.learner import Learner
-from ..networks.passes import keep_states, measuring, unchanged
+from supple.networks.gradients import differentiate
+from supple.networks.learner import Learner
+from supple.networks.passes import keep_states, measuring, unchanged
+
 from .view import View
 
 UPDATES = 200

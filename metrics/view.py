@@ -12,12 +12,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ..networks.forward import check_inputs
-from ..networks.gradients import loss_gradients
-from ..networks.learner import Learner
-from ..networks.matrices import unfit, weight_matrices
-from ..networks.passes import keep_states, leave_inference, unchanged
-from ..networks.recording import Recording, record
+from supple.networks.forward import check_inputs
+from supple.networks.gradients import loss_gradients
+from supple.networks.learner import Learner
+from supple.networks.matrices import unfit, weight_matrices
+from supple.networks.passes import keep_states, leave_inference, unchanged
+from supple.networks.recording import Recording, record
+
 from .features import spectra
 from .saturation import activation_slopes
 from .weights import deviations, gram_matrices

@@ -11,8 +11,8 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from ..networks.scale import isometry_scale
-from ..networks.state_dicts import bare_name, match_names
+from supple.networks.scale import isometry_scale
+from supple.networks.state_dicts import bare_name, match_names
 
 Weights = Tensor | Mapping[str, Tensor] | Sequence[Tensor] | nn.Module
 Side = Literal["smaller", "columns", "rows"]

@@ -8,7 +8,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from ..registry import did_you_mean
+from supple.registry import did_you_mean
 
 Forward = str | Callable[..., Any]  # the name of a method, or a function of the module and the inputs
 

@@ -5,7 +5,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from ..registry import one_line
+from supple.registry import one_line
+
 from .learner import Learner
 from .passes import measuring, unchanged
 

@@ -9,7 +9,8 @@ import torch
 from torch import Tensor, nn
 from torch.distributions import Distribution
 
-from ..registry import did_you_mean
+from supple.registry import did_you_mean
+
 from .calls import parse_call_name
 from .forward import Forward, runner
 from .layers import Layer, Scope, find_stack

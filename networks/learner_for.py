@@ -7,7 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ..registry import one_line
+from supple.registry import one_line
+
 from .calls import parse_call_name
 from .forward import Forward, check_inputs, has_forward, methods, runner
 from .layers import Layer, chain, find_stack

@@ -20,7 +20,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ..registry import did_you_mean
+from supple.registry import did_you_mean
+
 from .stacked import StackedLayerNorm, StackedLinear
 
 Normalization = Literal["none", "layer", "spectral"]

@@ -10,7 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from ..registry import one_line
+from supple.registry import one_line
+
 from .passes import keep_generators
 
 UNIFORM = (

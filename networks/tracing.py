@@ -8,7 +8,8 @@ from typing import Any
 
 from torch import fx, nn
 
-from ..registry import one_line
+from supple.registry import one_line
+
 from .calls import ActivationCall, function_name, parse_call_name
 from .forward import RUN, Forward, unwrap, with_forward
 from .modules import CONV, LINEAR, NORMS, OPAQUE, is_activation, is_transparent

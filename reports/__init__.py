@@ -8,11 +8,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..engine.storage import files, signed_json
-from ..experiments.history.collect import kind_of, load
-from ..experiments.history.data import ComparisonData, RunData
-from ..experiments.history.logs import read_jsonl
-from ..registry.errors import UsageError
+from supple.engine.storage import files, signed_json
+from supple.experiments.history.collect import kind_of, load
+from supple.experiments.history.data import ComparisonData, RunData
+from supple.experiments.history.logs import read_jsonl
+from supple.registry.errors import UsageError
+
 from .pages import exports
 from .studies.content import Content, report_of
 

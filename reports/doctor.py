@@ -6,9 +6,10 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..engine.storage import files
-from ..metrics import Condition, Diagnosis
-from ..metrics.diagnosis import State
+from supple.engine.storage import files
+from supple.metrics import Condition, Diagnosis
+from supple.metrics.diagnosis import State
+
 from .figures.style import Plot, legend_text, new_figure, tidy
 from .pages import exports
 from .pages.page import template

@@ -8,10 +8,10 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from typing import Any, TypeVar
 
-from ..engine.machine.resources import cpus
-from ..registry import signals
-from ..registry.errors import RunError
-from ..registry.interruption import at_interruption
+from supple.engine.machine.resources import cpus
+from supple.registry import signals
+from supple.registry.errors import RunError
+from supple.registry.interruption import at_interruption
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..engine.storage.strict_json import strict_json
-from ..experiments.comparisons.points import Point
+from supple.engine.storage.strict_json import strict_json
+from supple.experiments.comparisons.points import Point
+
 from .studies.content import Content, Report, SideBySide
 from .studies.evaluation_tables import is_share
 from .studies.evaluations import Cell, compared_names, read_cells, to_json

@@ -8,10 +8,11 @@ from itertools import starmap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..experiments.history.collect import failures
-from ..experiments.queue.queue import FAILED, FINISHED
-from ..experiments.sweeps.study import Published
-from ..experiments.sweeps.tuning import TUNING
+from supple.experiments.history.collect import failures
+from supple.experiments.queue.queue import FAILED, FINISHED
+from supple.experiments.sweeps.study import Published
+from supple.experiments.sweeps.tuning import TUNING
+
 from . import compose, summary, write
 from .figures.style import Plot
 from .pages.exports import with_file_names

@@ -1,6 +1,7 @@
 """The rows of these tracks in the registry of kinds of runs."""
 
-from ..engine.kinds import Kind, add
+from supple.engine.kinds import Kind, add
+
 from .language import presets as language
 from .vision import presets as vision
 

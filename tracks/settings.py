@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar
 
 import tyro
 
-from ..engine.settings import Device, Groups, RunSettings, device_here, not_positive
+from supple.engine.settings import Device, Groups, RunSettings, device_here, not_positive
 
 
 @dataclass(kw_only=True)

@@ -8,13 +8,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..engine.hooks.driver import HookDriver
-from ..engine.storage.learner_state import learner_state, load_learner_state
-from ..engine.storage.run_directory import RunDirectory
-from ..engine.work import Numbers, Task, Work
-from ..interventions import Learner
-from ..networks.ranks import average
-from ..registry.errors import Diverged
+from supple.engine.hooks.driver import HookDriver
+from supple.engine.storage.learner_state import learner_state, load_learner_state
+from supple.engine.storage.run_directory import RunDirectory
+from supple.engine.work import Numbers, Task, Work
+from supple.interventions import Learner
+from supple.networks.ranks import average
+from supple.registry.errors import Diverged
+
 from .settings import TrackSettings
 
 

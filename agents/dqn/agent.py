@@ -17,27 +17,28 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ...engine.compile import compile_step
-from ...engine.hooks.driver import HookDriver
-from ...engine.storage.learner_state import learner_state, load_learner_state
-from ...engine.work import Numbers
-from ...envs import StepResult
-from ...interventions import EndlessData, Injectable, LastLoss, Learner, OtherMinibatch, ReleasedCode
-from ...networks import CentredRMSprop, StackedAdam, copy_module_, evaluating
-from ...networks.activations import is_random
-from ...networks.optimizers import clip_, step
-from ...networks.passes import keep_states
-from ..agent import Policy
-from ..draws import Draws, draw, generators, set_states, states_of
-from ..normalize import Centre
-from ..offpolicy.agent import ReplayAgent
-from ..offpolicy.experience import Experience
-from ..offpolicy.gradients import differentiate
-from ..offpolicy.graph import UpdateGraph
-from ..offpolicy.layout import Sample
-from ..rates import initial_rate
-from ..spaces import only_space
-from ..stacks import by_member
+from supple.agents.agent import Policy
+from supple.agents.draws import Draws, draw, generators, set_states, states_of
+from supple.agents.normalize import Centre
+from supple.agents.offpolicy.agent import ReplayAgent
+from supple.agents.offpolicy.experience import Experience
+from supple.agents.offpolicy.gradients import differentiate
+from supple.agents.offpolicy.graph import UpdateGraph
+from supple.agents.offpolicy.layout import Sample
+from supple.agents.rates import initial_rate
+from supple.agents.spaces import only_space
+from supple.agents.stacks import by_member
+from supple.engine.compile import compile_step
+from supple.engine.hooks.driver import HookDriver
+from supple.engine.storage.learner_state import learner_state, load_learner_state
+from supple.engine.work import Numbers
+from supple.envs import StepResult
+from supple.interventions import EndlessData, Injectable, LastLoss, Learner, OtherMinibatch, ReleasedCode
+from supple.networks import CentredRMSprop, StackedAdam, copy_module_, evaluating
+from supple.networks.activations import is_random
+from supple.networks.optimizers import clip_, step
+from supple.networks.passes import keep_states
+
 from .loss import TDLoss
 from .network import ValueNetwork
 from .settings import DQNSettings

@@ -4,8 +4,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ...networks import evaluating
-from ..offpolicy.layout import Sample
+from supple.agents.offpolicy.layout import Sample
+from supple.networks import evaluating
+
 from .network import ValueNetwork
 from .settings import DQNSettings
 from .sizes import Pixels, RowSizes

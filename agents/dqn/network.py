@@ -10,11 +10,11 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
-from ...envs import Picture
-from ...interventions import Layer, Units, chain
-from ...networks import Normalization, hidden_linear, unit_names
-from ..encoders import Convolutions
-from ..initialization import Initialization, draw_, hidden_layer
+from supple.agents.encoders import Convolutions
+from supple.agents.initialization import Initialization, draw_, hidden_layer
+from supple.envs import Picture
+from supple.interventions import Layer, Units, chain
+from supple.networks import Normalization, hidden_linear, unit_names
 
 
 class ValueNetwork(nn.Module):

@@ -7,11 +7,11 @@ from typing import Annotated, ClassVar, Literal
 
 import tyro
 
-from ...engine.settings import Groups, Interval
-from ...registry.errors import UsageError
-from ..games import GameSettings
-from ..limits import in_one_line, negative, not_positive, outside_unit_interval, wrong_adam
-from ..offpolicy.settings import ReplaySettings
+from supple.agents.games import GameSettings
+from supple.agents.limits import in_one_line, negative, not_positive, outside_unit_interval, wrong_adam
+from supple.agents.offpolicy.settings import ReplaySettings
+from supple.engine.settings import Groups, Interval
+from supple.registry.errors import UsageError
 
 RMSPROP = ("rmsprop_decay", "rmsprop_epsilon", "rmsprop_momentum")
 MUCH = 0.5  # ε with which most actions are random

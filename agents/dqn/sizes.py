@@ -5,8 +5,8 @@ from typing import NamedTuple
 import numpy as np
 from torch import Tensor
 
-from ...envs import Picture
-from ..offpolicy.layout import ReplayLayout
+from supple.agents.offpolicy.layout import ReplayLayout
+from supple.envs import Picture
 
 
 class Pixels(NamedTuple):

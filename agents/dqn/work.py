@@ -5,9 +5,10 @@ from typing import Any
 
 from gymnasium import spaces
 
-from ..games import is_game, look_at_game
-from ..spaces import row_space
-from ..work import AgentWork
+from supple.agents.games import is_game, look_at_game
+from supple.agents.spaces import row_space
+from supple.agents.work import AgentWork
+
 from .agent import DQN, STATISTICS
 from .settings import DQNSettings
 from .sizes import Pixels, RowSizes

@@ -5,8 +5,9 @@ from typing import Any
 
 from torch import Tensor
 
-from ...engine.work import Numbers
-from ..stacks import StackedAgent
+from supple.agents.stacks import StackedAgent
+from supple.engine.work import Numbers
+
 from .experience import Experience
 
 

@@ -9,12 +9,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ...engine.storage.restoring import require_like
-from ...engine.work import Numbers
-from ...envs import StepResult
-from ...interventions import ReplayWindow
-from ...registry.errors import Diverged
-from ..draws import Draws, generators, set_states, states_of
+from supple.agents.draws import Draws, generators, set_states, states_of
+from supple.engine.storage.restoring import require_like
+from supple.engine.work import Numbers
+from supple.envs import StepResult
+from supple.interventions import ReplayWindow
+from supple.registry.errors import Diverged
+
 from .layout import ReplayLayout, Sample
 from .replay import ReplayMemory
 from .replay_feed import ReplayFeed

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ...networks.optimizers import match_layout
+from supple.networks.optimizers import match_layout
 
 
 def differentiate(

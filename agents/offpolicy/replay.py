@@ -18,10 +18,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ...engine.storage.checkpoint import Rows
-from ...engine.storage.restoring import require_like
-from ...envs import StepResult
-from ..draws import Draws, sources_of
+from supple.agents.draws import Draws, sources_of
+from supple.engine.storage.checkpoint import Rows
+from supple.engine.storage.restoring import require_like
+from supple.envs import StepResult
+
 from .layout import ReplayLayout, Sample
 from .sampling import Integers, Recency, Uniform
 

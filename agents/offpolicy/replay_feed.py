@@ -2,7 +2,8 @@
 
 import torch
 
-from ..draws import Draws
+from supple.agents.draws import Draws
+
 from .layout import Sample
 from .replay import ReplayMemory
 

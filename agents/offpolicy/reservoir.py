@@ -8,9 +8,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from ...engine.storage.restoring import require_like
-from ...envs import StepResult
-from ..draws import Draws, set_states, sources_of, states_of
+from supple.agents.draws import Draws, set_states, sources_of, states_of
+from supple.engine.storage.restoring import require_like
+from supple.envs import StepResult
+
 from .layout import ReplayLayout
 from .replay import ReplayMemory
 from .sampling import Integers

@@ -25,7 +25,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ...registry import Registry, bind, parse_call
+from supple.registry import Registry, bind, parse_call
 
 Integers = NDArray[np.int64]
 

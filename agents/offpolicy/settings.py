@@ -6,9 +6,9 @@ from typing import Annotated, ClassVar, Literal
 
 import tyro
 
-from ...engine.settings import Device, Groups, Interval, device_here
-from ..image_settings import ImageSettings
-from ..limits import compile_problem, drawn_by_member, in_one_line, negative, not_positive
+from supple.agents.image_settings import ImageSettings
+from supple.agents.limits import compile_problem, drawn_by_member, in_one_line, negative, not_positive
+from supple.engine.settings import Device, Groups, Interval, device_here
 
 
 @dataclass(kw_only=True)

@@ -20,19 +20,20 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.distributions import Distribution
 
-from ...engine.hooks.driver import HookDriver
-from ...engine.storage.learner_state import learner_state, load_learner_state
-from ...engine.storage.restoring import require_like
-from ...engine.work import Numbers
-from ...envs import StepResult
-from ...interventions import LastLoss, Learner, OtherMinibatch
-from ...networks import StackedAdam, evaluating
-from ...networks.activations import is_random
-from ...networks.passes import keep_states
-from ...registry.errors import Diverged
-from ..agent import Policy
-from ..draws import Draws, generators, set_states, sources_of, states_of
-from ..stacks import StackedAgent, by_member
+from supple.agents.agent import Policy
+from supple.agents.draws import Draws, generators, set_states, sources_of, states_of
+from supple.agents.stacks import StackedAgent, by_member
+from supple.engine.hooks.driver import HookDriver
+from supple.engine.storage.learner_state import learner_state, load_learner_state
+from supple.engine.storage.restoring import require_like
+from supple.engine.work import Numbers
+from supple.envs import StepResult
+from supple.interventions import LastLoss, Learner, OtherMinibatch
+from supple.networks import StackedAdam, evaluating
+from supple.networks.activations import is_random
+from supple.networks.passes import keep_states
+from supple.registry.errors import Diverged
+
 from .network import SHARED, MultiHead, PolicySpace, rows_of, share_space
 from .normalizers import Normalizers
 from .recent import RecentBatch, permute

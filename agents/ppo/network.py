@@ -8,14 +8,15 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from ...envs import Picture
-from ...interventions import Layer, Units, Wiring, balance_layers_, chain
-from ...networks import Role, direct, hidden_linear, trace_wiring, unit_names
-from ...networks.modules import CONV, LINEAR
-from ...networks.normalization import Normalization
-from ..encoders import Convolutions
-from ..initialization import Initialization, draw_, hidden_layer
-from ..spaces import only_space
+from supple.agents.encoders import Convolutions
+from supple.agents.initialization import Initialization, draw_, hidden_layer
+from supple.agents.spaces import only_space
+from supple.envs import Picture
+from supple.interventions import Layer, Units, Wiring, balance_layers_, chain
+from supple.networks import Role, direct, hidden_linear, trace_wiring, unit_names
+from supple.networks.modules import CONV, LINEAR
+from supple.networks.normalization import Normalization
+
 from .policies import Policy
 
 SHARED = "all"  # the key of adapter, head and statistics that all environments share

@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..normalize import Centre, RewardScale, RunningMeanStd
+from supple.agents.normalize import Centre, RewardScale, RunningMeanStd
+
 from .network import PolicySpace
 from .settings import PPOSettings
 

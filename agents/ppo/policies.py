@@ -12,7 +12,7 @@ from numpy.typing import DTypeLike, NDArray
 from torch import Tensor, distributions
 from torch.distributions import Distribution
 
-from ...networks.distributions import independent_bits, independent_normals
+from supple.networks.distributions import independent_bits, independent_normals
 
 LOG_2PI = math.log(2 * math.pi)
 IMPOSSIBLE = torch.finfo(torch.float32).min  # a logit of probability 0, with finite gradients

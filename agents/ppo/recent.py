@@ -5,8 +5,9 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from ...networks import evaluating
-from ..draws import Draws, sources_of
+from supple.agents.draws import Draws, sources_of
+from supple.networks import evaluating
+
 from .network import MultiHead
 from .rollout import RolloutBatch
 from .update import LossSettings, ppo_loss, ppo_losses

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import tyro
 
-from ...engine.settings import Device, Groups, device_here
-from ...registry.errors import UsageError
-from ..games import GameSettings
-from ..limits import compile_problem, in_one_line, negative, not_positive, outside_unit_interval, wrong_adam
+from supple.agents.games import GameSettings
+from supple.agents.limits import compile_problem, in_one_line, negative, not_positive, outside_unit_interval, wrong_adam
+from supple.engine.settings import Device, Groups, device_here
+from supple.registry.errors import UsageError
 
 if TYPE_CHECKING:
-    from ...envs import Picture
+    from supple.envs import Picture
 
 COMPILE_PAYS_AFTER = 250_000  # environment steps per environment: saves about 0.2 ms a step, costs about 30 s once
 
@@ -118,7 +118,7 @@ class PPOSettings(GameSettings):
         Raises ValueError if the images are too small for the encoder, or there is no such encoder."""
         defaults: dict[str, Any] = {"hidden": (64, 64), "activation": "tanh", "share_value": False, "adapter": 0}
         if picture is not None:
-            from ..encoders import parse_encoder  # PyTorch, which help lines do without
+            from supple.agents.encoders import parse_encoder  # PyTorch, which help lines do without
 
             hidden = parse_encoder(self.encoder, picture).hidden
             defaults |= {"hidden": hidden, "activation": "relu", "share_value": self.value_hidden is None}

@@ -10,10 +10,11 @@ import torch
 from torch import Tensor
 from torch.optim.adam import adam
 
-from ...engine.compile import compile_step as compile_step
-from ...networks import StackedAdam
-from ...networks.optimizers import clip_scales, match_layout, step
-from ...networks.stacked import fit
+from supple.engine.compile import compile_step as compile_step
+from supple.networks import StackedAdam
+from supple.networks.optimizers import clip_scales, match_layout, step
+from supple.networks.stacked import fit
+
 from .network import MultiHead
 
 P = ParamSpec("P")

@@ -5,12 +5,13 @@ from collections.abc import Mapping, Sequence
 
 import gymnasium as gym
 
-from ...engine.storage.run_directory import RunDirectory
-from ...envs import Envs, Picture, Vector, WorkerVector, has_friction
-from ..games import is_game, look_at_game
-from ..spaces import row_space
-from ..stream import EnvTask
-from ..work import AgentWork, World
+from supple.agents.games import is_game, look_at_game
+from supple.agents.spaces import row_space
+from supple.agents.stream import EnvTask
+from supple.agents.work import AgentWork, World
+from supple.engine.storage.run_directory import RunDirectory
+from supple.envs import Envs, Picture, Vector, WorkerVector, has_friction
+
 from .agent import PPO
 from .network import PolicySpace
 from .policies import policy_for

@@ -5,19 +5,20 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ...experiments.history.collect import load
-from ...experiments.history.data import ComparisonData
-from ...reports.studies.content import Content, Report
-from ...reports.studies.side_by_side import only_path
-from ...reports.tables.differences import variants_of
+from supple.experiments.history.collect import load
+from supple.experiments.history.data import ComparisonData
+from supple.reports.studies.content import Content, Report
+from supple.reports.studies.side_by_side import only_path
+from supple.reports.tables.differences import variants_of
+
 from .scores import AgentScores, ArmScores, overall_shares, score
 from .scores_json import to_json
 from .tables import tables
 
 if TYPE_CHECKING:
-    from ...engine.loop import Warn
-    from ...reports.figures.style import Plot
-    from ...reports.figures.video import Video
+    from supple.engine.loop import Warn
+    from supple.reports.figures.style import Plot
+    from supple.reports.figures.video import Video
 
 MOST_LINES = 8  # in one panel of learning curves; the bands of more would cover each other
 
@@ -30,7 +31,7 @@ def compose(paths: Sequence[Path]) -> Content:
     scores = score(data)
 
     def add_videos(warn: "Warn") -> Content:
-        from ..video import record_videos  # PyTorch takes a moment
+        from supple.agents.video import record_videos  # PyTorch takes a moment
 
         return _content(data, scores, record_videos(data, warn))
 
@@ -57,8 +58,9 @@ def _content(data: ComparisonData, scores: AgentScores, videos: "Sequence[Video]
 
 def _plots(data: ComparisonData, scores: AgentScores) -> list["Plot"]:
     """Return all figures for which there are data, in the order of the page."""
-    from ...reports.figures.diagnostics import before_and_after, metrics_over_time
-    from ...reports.figures.old_tasks import plot_old_tasks
+    from supple.reports.figures.diagnostics import before_and_after, metrics_over_time
+    from supple.reports.figures.old_tasks import plot_old_tasks
+
     from .aggregates import plot_human, plot_plasticity
     from .gaps import plot_gaps
     from .returns import plot_by_task, plot_evaluation_curves, plot_learning_curves

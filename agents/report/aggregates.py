@@ -2,10 +2,11 @@
 
 from matplotlib.figure import Figure
 
-from ...experiments.history.data import ComparisonData
-from ...metrics import Score
-from ...reports.figures.measures import draw_rows
-from ...reports.figures.style import INK, Plot, arm_styles, new_figure
+from supple.experiments.history.data import ComparisonData
+from supple.metrics import Score
+from supple.reports.figures.measures import draw_rows
+from supple.reports.figures.style import INK, Plot, arm_styles, new_figure
+
 from .scores import AgentScores
 from .tables import bootstrap_words, human_source, score_cell
 

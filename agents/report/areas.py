@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...engine.forks import FRESH
-from ...experiments.history.data import ComparisonData, RunData, Segment
-from ...metrics import learning_curve_area, share_of_fresh, share_over_seeds
-from ...reports.tables.cells import MISSING, Form, Interval, Value, some_of
-from ...reports.tables.differences import variants_of
-from ...reports.tables.statistics import NAN, Spread
-from ...reports.tables.table import Table
+from supple.engine.forks import FRESH
+from supple.experiments.history.data import ComparisonData, RunData, Segment
+from supple.metrics import learning_curve_area, share_of_fresh, share_over_seeds
+from supple.reports.tables.cells import MISSING, Form, Interval, Value, some_of
+from supple.reports.tables.differences import variants_of
+from supple.reports.tables.statistics import NAN, Spread
+from supple.reports.tables.table import Table
 
 Array = NDArray[np.float64]
 TAIL = 0.15  # fraction of a task's steps that counts as its steady state (activations paper, section 7)

@@ -3,9 +3,10 @@
 import numpy as np
 from matplotlib.colors import TwoSlopeNorm
 
-from ...experiments.history.data import ComparisonData
-from ...reports.figures.style import INK, WIDTH, Plot, arm_styles, new_panels
-from ...reports.tables.cells import MISSING, with_minus
+from supple.experiments.history.data import ComparisonData
+from supple.reports.figures.style import INK, WIDTH, Plot, arm_styles, new_panels
+from supple.reports.tables.cells import MISSING, with_minus
+
 from .scores import AgentScores
 from .tables import short_name
 

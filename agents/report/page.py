@@ -4,17 +4,18 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ...experiments.history.data import ComparisonData
-from ...reports.figures.video import Video
-from ...reports.pages.opening import arms_of, in_words, make_opening, range_text
-from ...reports.pages.page import facts_of_arms, limits_text, render_page, settings_of
-from ...reports.tables.old_tasks import sentences
-from ...reports.tables.table import join_words
+from supple.experiments.history.data import ComparisonData
+from supple.reports.figures.video import Video
+from supple.reports.pages.opening import arms_of, in_words, make_opening, range_text
+from supple.reports.pages.page import facts_of_arms, limits_text, render_page, settings_of
+from supple.reports.tables.old_tasks import sentences
+from supple.reports.tables.table import join_words
+
 from .scores import AgentScores
 from .tables import short_name, tables
 
 if TYPE_CHECKING:
-    from ...reports.figures.style import Plot
+    from supple.reports.figures.style import Plot
 
 
 def render(

@@ -8,8 +8,8 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from numpy.typing import NDArray
 
-from ...experiments.history.data import ComparisonData, RunData, Segment
-from ...reports.figures.style import (
+from supple.experiments.history.data import ComparisonData, RunData, Segment
+from supple.reports.figures.style import (
     FAINT,
     INK,
     MOST_SWITCHES,
@@ -27,9 +27,10 @@ from ...reports.figures.style import (
     step_unit,
     tidy,
 )
-from ...reports.pages.opening import count_text
-from ...reports.tables.cells import number
-from ...reports.tables.statistics import mean
+from supple.reports.pages.opening import count_text
+from supple.reports.tables.cells import number
+from supple.reports.tables.statistics import mean
+
 from .areas import areas
 from .scores import AgentScores
 from .tables import short_name

@@ -6,9 +6,11 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from ...experiments.history.collect import how_it_ended
-from ...experiments.history.data import ComparisonData, RunData, Segment
-from ...metrics import (
+from supple.agents.dqn.settings import MUCH
+from supple.agents.presets import FINAL, LATER, MEAN, MEASURES
+from supple.experiments.history.collect import how_it_ended
+from supple.experiments.history.data import ComparisonData, RunData, Segment
+from supple.metrics import (
     Score,
     final_window_return,
     generalization_gap,
@@ -17,8 +19,8 @@ from ...metrics import (
     iqm,
     plasticity_score,
 )
-from ...reports.tables.cells import Interval
-from ...reports.tables.differences import (
+from supple.reports.tables.cells import Interval
+from supple.reports.tables.differences import (
     Difference,
     Measure,
     differences,
@@ -28,11 +30,10 @@ from ...reports.tables.differences import (
     variants_of,
     verdict,
 )
-from ...reports.tables.metrics import IN_TABLES, means_at_events
-from ...reports.tables.old_tasks import OldTasks, read_old_tasks, sentences
-from ...reports.tables.statistics import Spread, mean
-from ..dqn.settings import MUCH
-from ..presets import FINAL, LATER, MEAN, MEASURES
+from supple.reports.tables.metrics import IN_TABLES, means_at_events
+from supple.reports.tables.old_tasks import OldTasks, read_old_tasks, sentences
+from supple.reports.tables.statistics import Spread, mean
+
 from .areas import TAIL, ArmShares, areas, mean_return, shares, window
 
 Array = NDArray[np.float64]

@@ -4,12 +4,13 @@ from typing import Any
 
 import numpy as np
 
-from ...engine.storage.strict_json import strict_json
-from ...experiments.history.data import ComparisonData
-from ...reports.tables.differences import differences_json
-from ...reports.tables.old_tasks import old_tasks_json
-from ...reports.tables.statistics import mean
-from ..presets import FINAL
+from supple.agents.presets import FINAL
+from supple.engine.storage.strict_json import strict_json
+from supple.experiments.history.data import ComparisonData
+from supple.reports.tables.differences import differences_json
+from supple.reports.tables.old_tasks import old_tasks_json
+from supple.reports.tables.statistics import mean
+
 from .areas import shares_json
 from .scores import AgentScores, ArmScores, interval
 

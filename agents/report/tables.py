@@ -6,12 +6,13 @@ from itertools import chain
 
 import numpy as np
 
-from ...metrics import Score, bootstrap_coverage
-from ...reports.tables.cells import MISSING, Form, Heading, Interval, Value, is_missing
-from ...reports.tables.differences import difference_tables
-from ...reports.tables.metrics import intervention_columns, intervention_words
-from ...reports.tables.old_tasks import old_tasks_tables
-from ...reports.tables.table import Table, over_seeds
+from supple.metrics import Score, bootstrap_coverage
+from supple.reports.tables.cells import MISSING, Form, Heading, Interval, Value, is_missing
+from supple.reports.tables.differences import difference_tables
+from supple.reports.tables.metrics import intervention_columns, intervention_words
+from supple.reports.tables.old_tasks import old_tasks_tables
+from supple.reports.tables.table import Table, over_seeds
+
 from .areas import share_table
 from .scores import AgentScores, interval
 

@@ -22,10 +22,18 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from ...engine.hooks.driver import HookDriver
-from ...engine.storage.learner_state import learner_state, load_learner_state
-from ...envs import StepResult
-from ...interventions import (
+from supple.agents.agent import Policy
+from supple.agents.draws import Draws, draw, generators, set_states, states_of
+from supple.agents.encoders import Convolutions
+from supple.agents.offpolicy.agent import ReplayAgent
+from supple.agents.offpolicy.experience import Experience
+from supple.agents.offpolicy.graph import UpdateGraph
+from supple.agents.offpolicy.layout import Sample
+from supple.agents.rates import initial_rate
+from supple.engine.hooks.driver import HookDriver
+from supple.engine.storage.learner_state import learner_state, load_learner_state
+from supple.envs import StepResult
+from supple.interventions import (
     EndlessData,
     EntropyTemperature,
     Injectable,
@@ -36,16 +44,9 @@ from ...interventions import (
     Units,
     snapshot,
 )
-from ...networks import StackedAdam, copy_module_, evaluating, unit_names
-from ...networks.distributions import independent_normals
-from ..agent import Policy
-from ..draws import Draws, draw, generators, set_states, states_of
-from ..encoders import Convolutions
-from ..offpolicy.agent import ReplayAgent
-from ..offpolicy.experience import Experience
-from ..offpolicy.graph import UpdateGraph
-from ..offpolicy.layout import Sample
-from ..rates import initial_rate
+from supple.networks import StackedAdam, copy_module_, evaluating, unit_names
+from supple.networks.distributions import independent_normals
+
 from .inputs import Control, Inputs
 from .networks import (
     Actor,

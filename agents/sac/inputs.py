@@ -14,11 +14,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ...envs import Picture, StepResult
-from ..normalize import Centre, RunningMeanStd
-from ..offpolicy.layout import ReplayLayout
-from ..spaces import only_space
-from ..stacks import by_member
+from supple.agents.normalize import Centre, RunningMeanStd
+from supple.agents.offpolicy.layout import ReplayLayout
+from supple.agents.spaces import only_space
+from supple.agents.stacks import by_member
+from supple.envs import Picture, StepResult
+
 from .settings import HeadsSetting
 
 SHARED = "all"  # the key of the statistics that all environments share

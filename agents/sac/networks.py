@@ -16,9 +16,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ...interventions import Layer, StackedLayerNorm, StackedLinear, Units, chain
-from ...networks import Normalization, Role, hidden_linear, hidden_norm
-from ..encoders import Convolution, Convolutions
+from supple.agents.encoders import Convolution, Convolutions
+from supple.interventions import Layer, StackedLayerNorm, StackedLinear, Units, chain
+from supple.networks import Normalization, Role, hidden_linear, hidden_norm
 
 EPSILON = 1e-6  # of SimBa's layer normalisation: Flax's default
 TRUNCATED = 0.87962566  # standard deviation of N(0, 1) truncated at ±2

@@ -6,9 +6,9 @@ from typing import Annotated, ClassVar, Literal
 
 import tyro
 
-from ...engine.settings import Groups, Interval
-from ..limits import not_positive, outside_unit_interval, wrong_adam
-from ..offpolicy.settings import ReplaySettings
+from supple.agents.limits import not_positive, outside_unit_interval, wrong_adam
+from supple.agents.offpolicy.settings import ReplaySettings
+from supple.engine.settings import Groups, Interval
 
 HeadsSetting = Literal["one", "environment", "one-hot"]
 WIDEST = 128  # networks that gain on a CPU from a stack: products of wider ones take nearly all the time

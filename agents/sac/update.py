@@ -23,12 +23,13 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from ...engine.compile import compile_step
-from ...engine.hooks.driver import HookDriver
-from ...interventions import EntropyTemperature, Learner
-from ...networks.activations import is_random
-from ...networks.optimizers import step
-from ..offpolicy.gradients import differentiate
+from supple.agents.offpolicy.gradients import differentiate
+from supple.engine.compile import compile_step
+from supple.engine.hooks.driver import HookDriver
+from supple.interventions import EntropyTemperature, Learner
+from supple.networks.activations import is_random
+from supple.networks.optimizers import step
+
 from .networks import Actor
 
 STATISTICS = ("loss/actor", "loss/critic", "policy/entropy", "q/mean", "temperature")

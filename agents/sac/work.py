@@ -5,10 +5,11 @@ from collections.abc import Mapping
 import gymnasium as gym
 import numpy as np
 
-from ...envs import Repeat
-from ...envs.fault import text_of
-from ..spaces import row_space
-from ..work import AgentWork, World
+from supple.agents.spaces import row_space
+from supple.agents.work import AgentWork, World
+from supple.envs import Repeat
+from supple.envs.fault import text_of
+
 from .agent import SAC
 from .inputs import Control
 from .settings import SACSettings

@@ -4,9 +4,9 @@ from contextlib import AbstractContextManager, nullcontext
 
 import torch
 
-from ...interventions import Hook, Learner
-from ...registry import naming, owner_of, summary
-from ...registry.errors import RunError
+from supple.interventions import Hook, Learner
+from supple.registry import naming, owner_of, summary
+from supple.registry.errors import RunError
 
 NO_NOTE: AbstractContextManager[None] = nullcontext()
 

@@ -6,11 +6,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ...interventions import Every, Hook, Learner, Moment, UnknownName, When, did_you_mean
-from ...metrics import METRICS, TRAINABILITY, cheap_metrics
-from ...networks.ranks import average, begin_alike, world
-from ...registry import owner_of
-from ..storage.restoring import require_like
+from supple.engine.storage.restoring import require_like
+from supple.interventions import Every, Hook, Learner, Moment, UnknownName, When, did_you_mean
+from supple.metrics import METRICS, TRAINABILITY, cheap_metrics
+from supple.networks.ranks import average, begin_alike, world
+from supple.registry import owner_of
+
 from .calls import calling
 from .event import NO_EXTRAS, ExtraMeasurements, Recorder
 

@@ -9,10 +9,11 @@ from typing import Any
 
 from torch import Tensor
 
-from ...interventions import Hook, KeepNewest, Learner, ReplayWindow
-from ...metrics import View, feature_covariance_distance, measure, measure_members, sfe, trainability
-from ...registry import owner_of
-from ...registry.errors import RunError
+from supple.interventions import Hook, KeepNewest, Learner, ReplayWindow
+from supple.metrics import View, feature_covariance_distance, measure, measure_members, sfe, trainability
+from supple.registry import owner_of
+from supple.registry.errors import RunError
+
 from .calls import apply, calling
 from .members import acting_on
 

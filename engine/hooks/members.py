@@ -7,11 +7,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ...interventions import Hook, Learner, ReplayWindow
-from ...interventions.base import copy_state
-from ...interventions.contract import reached_by
-from ...networks.members import only
-from ...registry.errors import RunError
+from supple.interventions import Hook, Learner, ReplayWindow
+from supple.interventions.base import copy_state
+from supple.interventions.contract import reached_by
+from supple.networks.members import only
+from supple.registry.errors import RunError
 
 
 @contextmanager

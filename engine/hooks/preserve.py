@@ -7,8 +7,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from ...interventions import Learner
-from ...networks.passes import keep_states
+from supple.interventions import Learner
+from supple.networks.passes import keep_states
 
 
 @contextmanager

@@ -3,9 +3,10 @@
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from ...interventions import AtStart, Every, Hook, Learner, parse_hook, parse_hook_text
-from ...interventions.schedule import AtTask
-from ...registry.errors import UsageError
+from supple.interventions import AtStart, Every, Hook, Learner, parse_hook, parse_hook_text
+from supple.interventions.schedule import AtTask
+from supple.registry.errors import UsageError
+
 from .driver import HookDriver
 from .event import NO_EXTRAS, ExtraMeasurements
 

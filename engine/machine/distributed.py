@@ -11,7 +11,8 @@ from contextlib import contextmanager
 import torch
 import torch.distributed as dist
 
-from ...registry.errors import RunError, one_line
+from supple.registry.errors import RunError, one_line
+
 from .torchrun import ADDRESS, PORT, local_rank, require_whole, world
 from .torchrun import is_first as is_first
 from .torchrun import rank as rank

@@ -2,7 +2,7 @@
 
 import os
 
-from ...registry.errors import UsageError
+from supple.registry.errors import UsageError
 
 WORLD_SIZE, RANK, LOCAL_RANK = "WORLD_SIZE", "RANK", "LOCAL_RANK"
 ADDRESS, PORT = "MASTER_ADDR", "MASTER_PORT"

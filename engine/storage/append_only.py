@@ -14,8 +14,9 @@ import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save as to_bytes
 
-from ...registry.errors import CheckpointError
-from ..machine.resources import cpus
+from supple.engine.machine.resources import cpus
+from supple.registry.errors import CheckpointError
+
 from . import files
 
 PART_BYTES = 2**25  # writing needs about four times this memory; larger blocks are slow to allocate

@@ -24,7 +24,8 @@ from safetensors import SafetensorError
 from safetensors.torch import load as from_bytes
 from safetensors.torch import save as to_bytes
 
-from ...registry.errors import CheckpointError
+from supple.registry.errors import CheckpointError
+
 from . import append_only, files
 from .append_only import Part, Rows
 

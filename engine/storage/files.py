@@ -11,7 +11,7 @@ from pathlib import Path
 
 from filelock import lock_descriptor
 
-from ...registry.errors import CheckpointError
+from supple.registry.errors import CheckpointError
 
 
 def sync(path: Path) -> None:

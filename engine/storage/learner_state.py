@@ -5,7 +5,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ...interventions import Learner, restructure
+from supple.interventions import Learner, restructure
+
 from .restoring import require_like
 
 

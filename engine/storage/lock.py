@@ -18,8 +18,8 @@ from pathlib import Path
 
 from filelock import BaseFileLock, FileLock, Timeout
 
-from ...registry.errors import DiskError, RunError
-from ...registry.interruption import at_interruption
+from supple.registry.errors import DiskError, RunError
+from supple.registry.interruption import at_interruption
 
 FILE = ".lock"
 TOUCH = 60.0  # seconds between two touches

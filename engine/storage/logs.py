@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from typing import BinaryIO
 
-from ...registry.errors import RunError
+from supple.registry.errors import RunError
 
 FULL = 8192  # bytes in memory with which a log is flushed early
 

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import numpy as np
 from torch import Tensor
 
-from ...registry.errors import CheckpointError, RunError
+from supple.registry.errors import CheckpointError, RunError
 
 T = TypeVar("T")
 

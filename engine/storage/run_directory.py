@@ -14,8 +14,9 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from ...registry.errors import RunError
-from ..machine.torchrun import is_first
+from supple.engine.machine.torchrun import is_first
+from supple.registry.errors import RunError
+
 from . import logs
 from .lock import Lock
 from .signed_json import read_json, start_folder

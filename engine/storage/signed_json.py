@@ -9,8 +9,9 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from ...registry import quoted
-from ...registry.errors import RunError, UsageError
+from supple.registry import quoted
+from supple.registry.errors import RunError, UsageError
+
 from . import files, lock
 
 SIGNATURE = "supple"  # the entry with the format, the version that wrote the file, and the checksum of all others

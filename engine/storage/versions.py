@@ -7,7 +7,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from ...registry.errors import RunError, UsageError
+from supple.registry.errors import RunError, UsageError
+
 from . import signed_json
 
 PACKAGES = ("supple", "torch", "numpy", "gymnasium", "mujoco", "ale-py", "minatar", "minigrid", "transformers")

@@ -13,15 +13,15 @@ import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves
 
-from ...interventions import Learner, learner_for
-from ...metrics.trainability import list_tensors
-from ...networks.forward import has_forward, methods, runner
-from ...networks.parameters import check_values, saved_buffers
-from ...networks.passes import keep_states, unchanged
-from ...networks.redraw import borrow_generators, find_equal, redraw
-from ...networks.state_dicts import fit_state, list_names
-from ...registry import naming, summary
-from ...registry.errors import UsageError
+from supple.interventions import Learner, learner_for
+from supple.metrics.trainability import list_tensors
+from supple.networks.forward import has_forward, methods, runner
+from supple.networks.parameters import check_values, saved_buffers
+from supple.networks.passes import keep_states, unchanged
+from supple.networks.redraw import borrow_generators, find_equal, redraw
+from supple.networks.state_dicts import fit_state, list_names
+from supple.registry import naming, summary
+from supple.registry.errors import UsageError
 
 FORMS = "(module, inputs), (module, inputs, state dict at initialisation) or (module, inputs, function that makes it)"
 DRAWN = (

@@ -14,10 +14,10 @@ from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pathlib import Path
 from pkgutil import resolve_name
 
-from ...registry import naming, quoted
-from ...registry.errors import UsageError
-from ..storage import files
-from ..storage.versions import DIGITS
+from supple.engine.storage import files
+from supple.engine.storage.versions import DIGITS
+from supple.registry import naming, quoted
+from supple.registry.errors import UsageError
 
 # What can be registered: the table, and the class of which an entry is an instance or a subclass. They are looked up
 # when a plug-in is loaded, because some are in rooms that import this one.

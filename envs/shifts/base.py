@@ -7,7 +7,7 @@ from typing import Any, Literal
 import gymnasium as gym
 import numpy as np
 
-from ...registry import Call, Registry, naming, owner_of
+from supple.registry import Call, Registry, naming, owner_of
 
 Values = dict[str, Any]
 """The values of one shift in a task: names → numbers and arrays, whose `tolist` is plain JSON."""

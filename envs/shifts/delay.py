@@ -8,7 +8,8 @@ import gymnasium as gym
 import numpy as np
 from gymnasium.spaces import Box, Discrete
 
-from ..fault import text_of
+from supple.envs.fault import text_of
+
 from .base import Shift, Values, name_of, shifts
 
 

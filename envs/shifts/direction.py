@@ -7,8 +7,9 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from ...registry import summary
-from ..fault import EnvironmentFault, ExplosionInfo, is_numbers
+from supple.envs.fault import EnvironmentFault, ExplosionInfo, is_numbers
+from supple.registry import summary
+
 from .alternating import Alternating
 from .base import Values, name_of, shifts
 

@@ -6,7 +6,8 @@ import gymnasium as gym
 import numpy as np
 from gymnasium.spaces import Box, Discrete
 
-from ..fault import text_of
+from supple.envs.fault import text_of
+
 from .alternating import Alternating, expand
 from .base import Values, name_of, shifts
 

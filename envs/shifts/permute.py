@@ -6,7 +6,8 @@ import gymnasium as gym
 import numpy as np
 from gymnasium.spaces import Box, Discrete, MultiBinary
 
-from ..fault import text_of
+from supple.envs.fault import text_of
+
 from .alternating import expand
 from .base import Shift, Values, name_of, shifts
 from .drawing import draw_permutation

@@ -4,7 +4,8 @@ import gymnasium as gym
 import numpy as np
 from gymnasium.spaces import Discrete
 
-from ..fault import text_of
+from supple.envs.fault import text_of
+
 from .base import Shift, Values, name_of, shifts
 from .drawing import draw_permutation
 

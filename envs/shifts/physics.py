@@ -6,7 +6,8 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from ..fault import read_attribute
+from supple.envs.fault import read_attribute
+
 from .base import Shift, Values, name_of
 from .drawing import check_range, log_uniform
 

@@ -3,7 +3,8 @@
 import gymnasium as gym
 import numpy as np
 
-from ..fault import text_of
+from supple.envs.fault import text_of
+
 from .base import Shift, name_of
 
 

@@ -8,7 +8,8 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from ...registry import bind, naming, parse_call
+from supple.registry import bind, naming, parse_call
+
 from .base import Shift, Values, call_shift, shifts
 
 

@@ -2,8 +2,8 @@
 
 import re
 
-from ...engine.forks import FRESH, NONE, Variant
-from ...engine.kinds import Kind, value_in_text
+from supple.engine.forks import FRESH, NONE, Variant
+from supple.engine.kinds import Kind, value_in_text
 
 SETTING = re.compile(r"(\w+)=(.+)")  # a part of an arm that is not a hook: a setting for this arm only
 

@@ -2,8 +2,9 @@
 
 from collections.abc import Sequence
 
-from ...engine.kinds import Kind, Preset
-from ...engine.settings import RunSettings, Seeds
+from supple.engine.kinds import Kind, Preset
+from supple.engine.settings import RunSettings, Seeds
+
 from .comparison import Comparison
 from .points import Point, add_reference
 

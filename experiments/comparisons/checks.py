@@ -1,11 +1,11 @@
 """The networks of a comparison, each of which is built once to check everything that is trained with it."""
 
-from ...engine.hooks.preserve import preserve
-from ...engine.kinds import Kind
-from ...engine.loop import Warn
-from ...engine.runs import attach_hooks, build
-from ...engine.settings import RunSettings
-from ...engine.work import Task, Work
+from supple.engine.hooks.preserve import preserve
+from supple.engine.kinds import Kind
+from supple.engine.loop import Warn
+from supple.engine.runs import attach_hooks, build
+from supple.engine.settings import RunSettings
+from supple.engine.work import Task, Work
 
 
 class Networks:

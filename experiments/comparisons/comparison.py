@@ -4,17 +4,18 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
-from ...engine.forks import FRESH, NONE, Variant, fork_step_of, stop_step_of
-from ...engine.kinds import Kind, find_kind
-from ...engine.loop import Warn
-from ...engine.machine.denormals import flushing_denormals
-from ...engine.machine.resources import sharing
-from ...engine.machine.torchrun import require_alone
-from ...engine.runs import keep_working_directory
-from ...engine.settings import RunSettings, Seeds
-from ...engine.spec import Labels, RunSpec, Start, settings_to_json
-from ...registry.errors import UsageError
-from ..queue.queue import Queue, QueuedRun
+from supple.engine.forks import FRESH, NONE, Variant, fork_step_of, stop_step_of
+from supple.engine.kinds import Kind, find_kind
+from supple.engine.loop import Warn
+from supple.engine.machine.denormals import flushing_denormals
+from supple.engine.machine.resources import sharing
+from supple.engine.machine.torchrun import require_alone
+from supple.engine.runs import keep_working_directory
+from supple.engine.settings import RunSettings, Seeds
+from supple.engine.spec import Labels, RunSpec, Start, settings_to_json
+from supple.experiments.queue.queue import Queue, QueuedRun
+from supple.registry.errors import UsageError
+
 from .arms import hooks_in, hooks_of, is_fresh, settings_in
 from .checks import Networks
 from .default_fork import find_default_fork

@@ -3,11 +3,11 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from ...engine.forks import FRESH, NONE, fork_step_of
-from ...engine.kinds import Kind
-from ...engine.work import Task
-from ...interventions import AtStart, Every, Hook, When, parse_hook
-from ...interventions.schedule import AtFraction, AtStep, AtTask
+from supple.engine.forks import FRESH, NONE, fork_step_of
+from supple.engine.kinds import Kind
+from supple.engine.work import Task
+from supple.interventions import AtStart, Every, Hook, When, parse_hook
+from supple.interventions.schedule import AtFraction, AtStep, AtTask
 
 CONTINUOUS = ("penalty", "before_loss", "before_update", "after_update")  # methods called in every update
 

@@ -3,17 +3,18 @@
 from pathlib import Path
 from typing import Any, NotRequired, TypedDict
 
-from ...engine.forks import Variant
-from ...engine.loop import Warn
-from ...engine.machine.denormals import flushing_denormals
-from ...engine.runs import keep_working_directory
-from ...engine.settings import RunSettings, Seeds
-from ...engine.spec import read_settings, settings_to_json
-from ...engine.storage.signed_json import read_json, require_outside, start_folder, write_json
-from ...engine.user_code import plugins
-from ...registry import schema
-from ...registry.errors import RunError, UsageError
-from ..queue.queue import Queue
+from supple.engine.forks import Variant
+from supple.engine.loop import Warn
+from supple.engine.machine.denormals import flushing_denormals
+from supple.engine.runs import keep_working_directory
+from supple.engine.settings import RunSettings, Seeds
+from supple.engine.spec import read_settings, settings_to_json
+from supple.engine.storage.signed_json import read_json, require_outside, start_folder, write_json
+from supple.engine.user_code import plugins
+from supple.experiments.queue.queue import Queue
+from supple.registry import schema
+from supple.registry.errors import RunError, UsageError
+
 from .checks import Networks
 from .comparison import Comparison
 from .points import Point, sort_points

@@ -4,11 +4,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import product
 from typing import Any, NamedTuple
 
-from ...engine.forks import FRESH, Variant
-from ...engine.kinds import Preset
-from ...engine.settings import RunSettings, Seeds
-from ...engine.storage import names
-from ...registry.errors import UsageError
+from supple.engine.forks import FRESH, Variant
+from supple.engine.kinds import Preset
+from supple.engine.settings import RunSettings, Seeds
+from supple.engine.storage import names
+from supple.registry.errors import UsageError
+
 from .arms import is_fresh
 
 FIXED = ("hook", "seed", "seeds", "stack")  # settings that arms and seeds decide, so that they are no variants

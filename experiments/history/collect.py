@@ -9,13 +9,14 @@ from pathlib import Path
 
 import numpy as np
 
-from ...engine.storage import checkpoint
-from ...engine.storage.names import TRUNK
-from ...engine.storage.run_directory import CHECKPOINTS, require_ended
-from ...engine.storage.versions import describe_mixed
-from ...registry.errors import RunError
-from ..comparisons.folder import files_of_runs
-from ..comparisons.points import Point
+from supple.engine.storage import checkpoint
+from supple.engine.storage.names import TRUNK
+from supple.engine.storage.run_directory import CHECKPOINTS, require_ended
+from supple.engine.storage.versions import describe_mixed
+from supple.experiments.comparisons.folder import files_of_runs
+from supple.experiments.comparisons.points import Point
+from supple.registry.errors import RunError
+
 from .data import ComparisonData, Episodes, RunData, Segment
 from .logs import LOGS, Row, read_log
 from .objects import read_object

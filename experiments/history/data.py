@@ -11,8 +11,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from ...engine.forks import FRESH
-from ...engine.kinds import find_kind
+from supple.engine.forks import FRESH
+from supple.engine.kinds import find_kind
+
 from .logs import Row
 from .stacks import stack_of
 

@@ -2,8 +2,9 @@
 
 from pathlib import Path
 
-from ...engine.storage import signed_json
-from ...registry.errors import RunError
+from supple.engine.storage import signed_json
+from supple.registry.errors import RunError
+
 from .logs import Row
 
 

@@ -5,7 +5,8 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from ...registry.errors import UsageError
+from supple.registry.errors import UsageError
+
 from .data import RunData
 from .logs import Row
 

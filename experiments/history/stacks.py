@@ -3,7 +3,8 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ...metrics import METRICS
+from supple.metrics import METRICS
+
 from .logs import Row
 
 Logs = dict[str, list[Row]]

@@ -11,17 +11,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ...engine.divergence import in_words
-from ...engine.loop import Warn
-from ...engine.runs import Run, open_run, prepare
-from ...engine.spec import TRACEBACK, RunSpec
-from ...engine.storage import versions
-from ...engine.storage.lock import Held, Lock, removal_error
-from ...engine.storage.names import TRUNK
-from ...engine.storage.run_directory import RunDirectory
-from ...engine.storage.signed_json import read_json, write_json
-from ...engine.user_code import plugins
-from ...registry.errors import CheckpointError, DiskError, describe_error
+from supple.engine.divergence import in_words
+from supple.engine.loop import Warn
+from supple.engine.runs import Run, open_run, prepare
+from supple.engine.spec import TRACEBACK, RunSpec
+from supple.engine.storage import versions
+from supple.engine.storage.lock import Held, Lock, removal_error
+from supple.engine.storage.names import TRUNK
+from supple.engine.storage.run_directory import RunDirectory
+from supple.engine.storage.signed_json import read_json, write_json
+from supple.engine.user_code import plugins
+from supple.registry.errors import CheckpointError, DiskError, describe_error
 
 OUTCOME = "outcome.json"
 FINISHED, FAILED = "finished", "failed"

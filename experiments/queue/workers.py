@@ -12,14 +12,15 @@ from itertools import cycle
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 
-from ...engine.loop import Warn
-from ...engine.machine.denormals import flush_denormals
-from ...engine.machine.resources import VISIBLE, gpus, sharing
-from ...engine.storage.lock import Lock
-from ...engine.user_code import plugins
-from ...registry import signals
-from ...registry.errors import DiskError, RunError, UsageError, describe_error
-from ...registry.interruption import undo
+from supple.engine.loop import Warn
+from supple.engine.machine.denormals import flush_denormals
+from supple.engine.machine.resources import VISIBLE, gpus, sharing
+from supple.engine.storage.lock import Lock
+from supple.engine.user_code import plugins
+from supple.registry import signals
+from supple.registry.errors import DiskError, RunError, UsageError, describe_error
+from supple.registry.interruption import undo
+
 from .queue import Queue, QueuedRun
 
 Watch = Callable[[QueuedRun, int, int], None]  # run, step, last step

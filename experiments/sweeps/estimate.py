@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
 
-from ...engine.runs import build, prepare
-from ...engine.spec import RunSpec, Start
-from ...engine.speed import measure_speed
-from ..queue.queue import Queue
+from supple.engine.runs import build, prepare
+from supple.engine.spec import RunSpec, Start
+from supple.engine.speed import measure_speed
+from supple.experiments.queue.queue import Queue
 
 SECONDS, LEAST = 60.0, 5.0  # spent on all studies together, and at least on each
 

@@ -25,10 +25,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, TypedDict
 
-from ...engine.kinds import as_json, find_kind, value_in_text
-from ...engine.settings import Seeds, seeds_of
-from ...registry import did_you_mean, schema
-from ...registry.errors import UsageError
+from supple.engine.kinds import as_json, find_kind, value_in_text
+from supple.engine.settings import Seeds, seeds_of
+from supple.registry import did_you_mean, schema
+from supple.registry.errors import UsageError
+
 from .search import GRID, Method, Search
 from .space import Choice, Random, Range, Space
 from .study import Published, Study

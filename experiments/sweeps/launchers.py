@@ -10,11 +10,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ...engine.loop import Warn
-from ...engine.user_code import plugins
-from ...registry.errors import RunError, UsageError, describe_error
-from ..queue.queue import Queue
-from ..queue.workers import Watch, train_queue
+from supple.engine.loop import Warn
+from supple.engine.user_code import plugins
+from supple.experiments.queue.queue import Queue
+from supple.experiments.queue.workers import Watch, train_queue
+from supple.registry.errors import RunError, UsageError, describe_error
+
 from .sweep import open_queue
 
 POLL = 1.0  # seconds between checks of the workers on other machines

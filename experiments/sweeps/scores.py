@@ -4,10 +4,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ...engine.storage import signed_json
-from ..comparisons import folder as comparisons
-from ..comparisons.points import Point
-from ..queue.queue import Queue, QueuedRun
+from supple.engine.storage import signed_json
+from supple.experiments.comparisons import folder as comparisons
+from supple.experiments.comparisons.points import Point
+from supple.experiments.queue.queue import Queue, QueuedRun
+
 from .search import WORST, score_runs
 from .tuning import Tuning
 

@@ -12,13 +12,14 @@ from math import isfinite, nan
 from statistics import fmean
 from typing import Any, Literal
 
-from ...engine.settings import Seeds
-from ...metrics import learning_curve_area
-from ...registry.errors import UsageError
-from ..history.collect import load_runs
-from ..history.data import RunData
-from ..history.parts import mean_by_rollout, rollout_of
-from ..queue.queue import QueuedRun
+from supple.engine.settings import Seeds
+from supple.experiments.history.collect import load_runs
+from supple.experiments.history.data import RunData
+from supple.experiments.history.parts import mean_by_rollout, rollout_of
+from supple.experiments.queue.queue import QueuedRun
+from supple.metrics import learning_curve_area
+from supple.registry.errors import UsageError
+
 from .space import Choice, Random, Range, Values
 
 ROUND = 4  # points of an arm that are drawn together, and can be trained in parallel

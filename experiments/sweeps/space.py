@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ...registry.errors import UsageError
+from supple.registry.errors import UsageError
 
 Values = Mapping[str, Any]  # the values of one point, by name
 DIGITS = 4  # significant digits of drawn numbers, which are part of folder names

@@ -5,14 +5,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from ...engine.kinds import Kind, as_json, find_kind, preset_of, presets_of, settings_with, value_of
-from ...engine.settings import Seeds
-from ...engine.storage import names
-from ...registry import did_you_mean
-from ...registry.errors import UsageError
-from ..comparisons.asked import choose_seeds, make_comparison
-from ..comparisons.comparison import Comparison
-from ..comparisons.points import FIXED, Point, make_points, vary_of
+from supple.engine.kinds import Kind, as_json, find_kind, preset_of, presets_of, settings_with, value_of
+from supple.engine.settings import Seeds
+from supple.engine.storage import names
+from supple.experiments.comparisons.asked import choose_seeds, make_comparison
+from supple.experiments.comparisons.comparison import Comparison
+from supple.experiments.comparisons.points import FIXED, Point, make_points, vary_of
+from supple.registry import did_you_mean
+from supple.registry.errors import UsageError
+
 from .search import Search
 from .space import Space, Values
 from .templates import fill, holes

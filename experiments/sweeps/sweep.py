@@ -16,18 +16,19 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from ...engine.kinds import as_json
-from ...engine.loop import Warn
-from ...engine.machine.torchrun import require_alone
-from ...engine.storage import files, names, signed_json
-from ...engine.storage.run_directory import RunDirectory
-from ...engine.user_code import plugins
-from ...registry import schema
-from ...registry.errors import RunError, UsageError
-from ..comparisons import folder as comparisons
-from ..comparisons.comparison import Comparison
-from ..comparisons.points import name_variant
-from ..queue.queue import FAILED, OUTCOME, Queue, read_outcome
+from supple.engine.kinds import as_json
+from supple.engine.loop import Warn
+from supple.engine.machine.torchrun import require_alone
+from supple.engine.storage import files, names, signed_json
+from supple.engine.storage.run_directory import RunDirectory
+from supple.engine.user_code import plugins
+from supple.experiments.comparisons import folder as comparisons
+from supple.experiments.comparisons.comparison import Comparison
+from supple.experiments.comparisons.points import name_variant
+from supple.experiments.queue.queue import FAILED, OUTCOME, Queue, read_outcome
+from supple.registry import schema
+from supple.registry.errors import RunError, UsageError
+
 from .scores import PointScores
 from .study import Study
 from .tuning import TUNING, Tuning

@@ -3,7 +3,8 @@
 import re
 from typing import Any
 
-from ...registry.errors import UsageError
+from supple.registry.errors import UsageError
+
 from .space import Values
 
 HOLE = re.compile(r"\{(\w+)\}")

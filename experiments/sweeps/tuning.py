@@ -3,11 +3,12 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from ...engine.forks import FRESH
-from ...engine.kinds import as_text, require_setting
-from ...registry.errors import UsageError
-from ..comparisons.comparison import Comparison
-from ..comparisons.points import Point
+from supple.engine.forks import FRESH
+from supple.engine.kinds import as_text, require_setting
+from supple.experiments.comparisons.comparison import Comparison
+from supple.experiments.comparisons.points import Point
+from supple.registry.errors import UsageError
+
 from .search import Search
 from .space import Values
 from .templates import fill, holes

@@ -25,13 +25,8 @@ from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.on_policy_algorithm import OnPolicyAlgorithm
 from torch.utils.hooks import RemovableHandle
 
-from ...engine.hooks.driver import HookDriver
-from ...interventions import EntropyTemperature, Learner
-from ...metrics import measure
-from ...networks.optimizers import trainer_of
-from ...networks.state_dicts import list_names
-from ...registry import schema
-from ..shared import (
+from supple.engine.hooks.driver import HookDriver
+from supple.integrations.shared import (
     Events,
     LearnerState,
     add_penalty,
@@ -41,6 +36,12 @@ from ..shared import (
     restore_learner,
     warn_unfired,
 )
+from supple.interventions import EntropyTemperature, Learner
+from supple.metrics import measure
+from supple.networks.optimizers import trainer_of
+from supple.networks.state_dicts import list_names
+from supple.registry import schema
+
 from .learners import learners_of
 
 _acting: "WeakSet[SuppleCallback]" = WeakSet()  # those with hooks on optimizers; more than one model may learn

@@ -12,8 +12,8 @@ from stable_baselines3.common.on_policy_algorithm import OnPolicyAlgorithm
 from stable_baselines3.common.torch_layers import CombinedExtractor
 from torch import Tensor, nn
 
-from ...engine.seeding import generator
-from ...interventions import (
+from supple.engine.seeding import generator
+from supple.interventions import (
     EndlessData,
     EntropyTemperature,
     Injectable,
@@ -26,7 +26,8 @@ from ...interventions import (
     trace_wiring,
     unit_names,
 )
-from ...networks.forward import unwrap
+from supple.networks.forward import unwrap
+
 from .outputs import ActorCriticOutputs, DeterministicOutputs, SquashedOutputs
 from .recent import LastRollout, Replay, actor_losses, critic_losses, on_policy_losses, preserve, q_losses
 

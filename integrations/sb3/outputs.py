@@ -14,8 +14,9 @@ from stable_baselines3.sac.policies import LOG_STD_MAX, LOG_STD_MIN
 from torch import Tensor, cat, nn
 from torch.distributions import Categorical, Distribution
 
-from ...networks.distributions import independent_bits, independent_categoricals, independent_normals
-from ...networks.passes import outputs_with
+from supple.networks.distributions import independent_bits, independent_categoricals, independent_normals
+from supple.networks.passes import outputs_with
+
 from .recent import preserve
 
 BOUNDS = (nn.Tanh, nn.Hardtanh)

@@ -16,9 +16,10 @@ from stable_baselines3.common.on_policy_algorithm import OnPolicyAlgorithm
 from stable_baselines3.common.type_aliases import TrainFreq, TrainFrequencyUnit
 from stable_baselines3.common.vec_env import VecEnv
 
-from ...interventions import Learner
-from ...networks.state_dicts import bare_name, fit_state
-from ...registry import did_you_mean, one_line
+from supple.interventions import Learner
+from supple.networks.state_dicts import bare_name, fit_state
+from supple.registry import did_you_mean, one_line
+
 from .learners import learners_of
 
 ALGORITHMS: dict[str, type[BaseAlgorithm]] = {a.__name__: a for a in (A2C, DDPG, DQN, PPO, SAC, TD3)}

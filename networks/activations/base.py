@@ -8,7 +8,7 @@ from typing import Self
 import torch
 from torch import Tensor, nn
 
-from ...registry import Registry
+from supple.registry import Registry
 
 activations: Registry[Callable[..., nn.Module]] = Registry("activation", groups=("supple.activations",))
 Shared = dict[str, nn.Parameter]  # parameters that all activations of one network have in common, by name

@@ -7,8 +7,9 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
-from ...registry import one_line
-from ..passes import evaluating
+from supple.networks.passes import evaluating
+from supple.registry import one_line
+
 from .base import Activation
 
 SATURATED = 1e-3  # |φ′| below which a unit is saturated (Lillo & Cheney, Section 4)

@@ -6,7 +6,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from ...registry import Call, bind, naming, parse_call
+from supple.registry import Call, bind, naming, parse_call
+
 from .base import Activation, RandomActivation, Shared, activations
 
 

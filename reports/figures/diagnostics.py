@@ -8,9 +8,10 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
-from ...experiments.history.data import ComparisonData, Row, RunData, any_logged
-from ..tables.cells import number
-from ..tables.metrics import IN_FIGURE, TITLES, means_at_events
+from supple.experiments.history.data import ComparisonData, Row, RunData, any_logged
+from supple.reports.tables.cells import number
+from supple.reports.tables.metrics import IN_FIGURE, TITLES, means_at_events
+
 from .style import (
     INK,
     MOST_SWITCHES,

@@ -6,8 +6,9 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 
-from ..tables.cells import Interval
-from ..tables.differences import Measure, baseline_name
+from supple.reports.tables.cells import Interval
+from supple.reports.tables.differences import Measure, baseline_name
+
 from .style import FEW_SEEDS, FORK, INK, WIDTH, Plot, arm_styles, new_panels, shorten, slug, tidy
 
 Rows = Mapping[str, Interval]  # arm → its mean, with its interval and the numbers of its seeds

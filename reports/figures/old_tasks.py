@@ -11,10 +11,11 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
-from ..tables.cells import MISSING, PERCENT, Form
-from ..tables.differences import baseline_name
-from ..tables.old_tasks import OldTasks
-from ..tables.statistics import mean
+from supple.reports.tables.cells import MISSING, PERCENT, Form
+from supple.reports.tables.differences import baseline_name
+from supple.reports.tables.old_tasks import OldTasks
+from supple.reports.tables.statistics import mean
+
 from .style import INK, WIDTH, Plot, new_panels, shorten, tidy
 
 Array = NDArray[np.float64]

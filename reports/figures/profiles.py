@@ -5,10 +5,11 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from ...engine.forks import FRESH
-from ...metrics import performance_profile
-from ..tables.arms import pad_columns
-from ..tables.differences import Measure
+from supple.engine.forks import FRESH
+from supple.metrics import performance_profile
+from supple.reports.tables.arms import pad_columns
+from supple.reports.tables.differences import Measure
+
 from .style import INK, Plot, arm_styles, legend, new_figure, tidy
 
 Array = NDArray[np.float64]

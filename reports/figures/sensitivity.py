@@ -11,11 +11,12 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.transforms import ScaledTranslation
 
-from ...engine.forks import FRESH, NONE
-from ..tables.arms import point_of
-from ..tables.differences import Measure
-from ..tables.statistics import Spread
-from ..tables.table import variant_text
+from supple.engine.forks import FRESH, NONE
+from supple.reports.tables.arms import point_of
+from supple.reports.tables.differences import Measure
+from supple.reports.tables.statistics import Spread
+from supple.reports.tables.table import variant_text
+
 from .style import FEW_SEEDS, INK, Plot, arm_styles, legend, new_panels, slug, tidy
 
 NUMBER = re.compile(r"(\w+)=(-?[\d.]+(?:[eE][-+]?\d+)?)(?=[,)]| \+ |$)")  # in the text of an arm

@@ -6,7 +6,7 @@ import numpy as np
 from markupsafe import Markup
 from numpy.typing import NDArray
 
-from ..tables.cells import number
+from supple.reports.tables.cells import number
 
 Array = NDArray[np.float64]
 POINTS = 120  # of a curve; with more, neighbouring points are averaged

@@ -21,9 +21,9 @@ from matplotlib.text import Text
 from matplotlib.ticker import FixedFormatter, FuncFormatter
 from numpy.typing import NDArray
 
-from ...engine.forks import FRESH, NONE
-from ...experiments.history.data import ComparisonData, RunData
-from ...metrics import t_interval
+from supple.engine.forks import FRESH, NONE
+from supple.experiments.history.data import ComparisonData, RunData
+from supple.metrics import t_interval
 
 Array = NDArray[np.float64]
 Curve = Callable[[RunData, float, float], tuple[Array, Array]]  # (steps, values) at low < step ≤ high

@@ -10,12 +10,12 @@ from math import isnan
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...engine.storage.strict_json import strict_json
-from ..tables.cells import Scalar, Value, parts
-from ..tables.table import Table
+from supple.engine.storage.strict_json import strict_json
+from supple.reports.tables.cells import Scalar, Value, parts
+from supple.reports.tables.table import Table
 
 if TYPE_CHECKING:
-    from ..figures.style import Plot
+    from supple.reports.figures.style import Plot
 
 FOLDER = "tables"
 FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠")  # the wide forms are read as the others in Japanese, for example

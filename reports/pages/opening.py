@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 from itertools import chain
 from operator import attrgetter
 
-from ...engine.forks import FRESH, NONE
-from ...engine.kinds import find_kind
-from ...experiments.history.data import ComparisonData, RunData
-from ..tables.differences import (
+from supple.engine.forks import FRESH, NONE
+from supple.engine.kinds import find_kind
+from supple.experiments.history.data import ComparisonData, RunData
+from supple.reports.tables.differences import (
     LEVEL,
     Difference,
     Measure,
@@ -17,7 +17,7 @@ from ..tables.differences import (
     group_by,
     pairwise_differences,
 )
-from ..tables.table import join_words
+from supple.reports.tables.table import join_words
 
 MOST = 6  # sentences of one sort; the page has those on every arm and number further down
 MOST_ARMS = 8  # in a list; with more, arms are compared with the baseline only

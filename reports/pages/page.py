@@ -9,18 +9,19 @@ from urllib.parse import quote
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 
-from ...engine.forks import FRESH
-from ...experiments.history.data import ComparisonData, RunData
-from ..figures.video import Video
-from ..studies.side_by_side import differing_settings
-from ..tables.cells import first_number, hover, show
-from ..tables.table import Table, contracts, event_rows
+from supple.engine.forks import FRESH
+from supple.experiments.history.data import ComparisonData, RunData
+from supple.reports.figures.video import Video
+from supple.reports.studies.side_by_side import differing_settings
+from supple.reports.tables.cells import first_number, hover, show
+from supple.reports.tables.table import Table, contracts, event_rows
+
 from .exports import with_file_names
 from .opening import Opening, range_text
 from .run_list import run_lines
 
 if TYPE_CHECKING:
-    from ..figures.style import Plot
+    from supple.reports.figures.style import Plot
 
 MOST_EVENTS = 2_000  # on one page; the page of each run has its own events
 # the parts of layout.html that a page may leave out

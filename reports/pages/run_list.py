@@ -6,14 +6,14 @@ from dataclasses import MISSING as NO_DEFAULT
 from dataclasses import dataclass, fields
 from pathlib import Path
 
-from ...engine.forks import FRESH, NONE
-from ...engine.kinds import find_kind
-from ...experiments.comparisons.folder import files_of_runs
-from ...experiments.history.data import RunData
-from ...experiments.history.objects import read_object
-from ...experiments.queue.queue import OUTCOME
-from ...registry import quoted
-from ..tables.table import variant_text
+from supple.engine.forks import FRESH, NONE
+from supple.engine.kinds import find_kind
+from supple.experiments.comparisons.folder import files_of_runs
+from supple.experiments.history.data import RunData
+from supple.experiments.history.objects import read_object
+from supple.experiments.queue.queue import OUTCOME
+from supple.registry import quoted
+from supple.reports.tables.table import variant_text
 
 LONGEST = 200  # letters of the name of a page
 

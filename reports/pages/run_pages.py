@@ -10,13 +10,14 @@ import numpy as np
 from markupsafe import Markup
 from numpy.typing import NDArray
 
-from ...engine.forks import NONE
-from ...engine.kinds import find_kind
-from ...experiments.history.data import Row, RunData
-from ...registry import quoted
-from ..figures.sketch import draw_curves, draw_marks
-from ..tables.cells import number
-from ..tables.table import variant_text
+from supple.engine.forks import NONE
+from supple.engine.kinds import find_kind
+from supple.experiments.history.data import Row, RunData
+from supple.registry import quoted
+from supple.reports.figures.sketch import draw_curves, draw_marks
+from supple.reports.tables.cells import number
+from supple.reports.tables.table import variant_text
+
 from . import exports
 from .page import setting_texts, template
 from .run_list import command_alone, page_names

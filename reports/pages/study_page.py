@@ -6,15 +6,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ...experiments.history.data import ComparisonData
-from ..studies.study import ReportedStudy
-from ..tables.differences import Measure
-from ..tables.table import Table
+from supple.experiments.history.data import ComparisonData
+from supple.reports.studies.study import ReportedStudy
+from supple.reports.tables.differences import Measure
+from supple.reports.tables.table import Table
+
 from .opening import make_opening, range_text
 from .page import facts_of_arms, limits_text, render_page, setting_texts, settings_of
 
 if TYPE_CHECKING:
-    from ..figures.style import Plot
+    from supple.reports.figures.style import Plot
 
 FEW = 4  # task names that fit into a title
 

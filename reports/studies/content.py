@@ -6,15 +6,15 @@ from pathlib import Path
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any
 
-from ...engine.kinds import find_kind
+from supple.engine.kinds import find_kind
 
 if TYPE_CHECKING:
-    from ...engine.loop import Warn
-    from ...experiments.history.data import RunData
-    from ..figures.style import Plot
-    from ..tables.cells import Interval
-    from ..tables.differences import Measure
-    from ..tables.table import Table
+    from supple.engine.loop import Warn
+    from supple.experiments.history.data import RunData
+    from supple.reports.figures.style import Plot
+    from supple.reports.tables.cells import Interval
+    from supple.reports.tables.differences import Measure
+    from supple.reports.tables.table import Table
 
 
 @dataclass(frozen=True)

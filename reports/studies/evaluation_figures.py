@@ -7,9 +7,9 @@ import numpy as np
 from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
-from ...experiments.history.data import ComparisonData, any_logged
-from ..figures.diagnostics import before_and_after, metrics_over_time
-from ..figures.style import (
+from supple.experiments.history.data import ComparisonData, any_logged
+from supple.reports.figures.diagnostics import before_and_after, metrics_over_time
+from supple.reports.figures.style import (
     BASELINE,
     FORK,
     INK,
@@ -26,6 +26,7 @@ from ..figures.style import (
     step_unit,
     tidy,
 )
+
 from .evaluation_tables import is_share
 from .evaluations import evaluated_names, short_names
 from .study import ReportedStudy

@@ -2,11 +2,12 @@
 
 from collections.abc import Sequence
 
-from ...experiments.comparisons.points import Point
-from ..tables.arms import setting_cells
-from ..tables.cells import PERCENT, Form, Heading, Interval, Label, Value, percent
-from ..tables.metrics import intervention_columns, intervention_words
-from ..tables.table import Columns, Table, over_seeds
+from supple.experiments.comparisons.points import Point
+from supple.reports.tables.arms import setting_cells
+from supple.reports.tables.cells import PERCENT, Form, Heading, Interval, Label, Value, percent
+from supple.reports.tables.metrics import intervention_columns, intervention_words
+from supple.reports.tables.table import Columns, Table, over_seeds
+
 from .evaluations import Cell
 from .study import ReportedStudy
 

@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...engine.forks import NONE
-from ...engine.storage.strict_json import strict_json
-from ...experiments.history.data import RunData, any_logged
-from ..tables.metrics import means_at_events
-from ..tables.statistics import NAN, Spread, spread_json
+from supple.engine.forks import NONE
+from supple.engine.storage.strict_json import strict_json
+from supple.experiments.history.data import RunData, any_logged
+from supple.reports.tables.metrics import means_at_events
+from supple.reports.tables.statistics import NAN, Spread, spread_json
+
 from .study import Group, ReportedStudy
 
 Array = NDArray[np.float64]

@@ -5,10 +5,11 @@ from collections.abc import Sequence
 from itertools import chain
 from pathlib import Path
 
-from ...engine.storage.versions import describe_mixed
-from ...experiments.history.collect import by_seed, load, load_runs, notes_of_seeds
-from ...experiments.history.data import ComparisonData, Row, RunData
-from ..tables.differences import group_by
+from supple.engine.storage.versions import describe_mixed
+from supple.experiments.history.collect import by_seed, load, load_runs, notes_of_seeds
+from supple.experiments.history.data import ComparisonData, Row, RunData
+from supple.reports.tables.differences import group_by
+
 from .content import SideBySide, report_of
 
 Entry = list[RunData]  # the runs of one directory, one per seed

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from ...experiments.history.collect import (
+from supple.experiments.history.collect import (
     by_seed,
     load_points,
     load_runs,
@@ -15,8 +15,9 @@ from ...experiments.history.collect import (
     read_plan,
     require_started,
 )
-from ...experiments.history.data import ComparisonData, Row, RunData, RunsByArm
-from ..tables.table import variant_text
+from supple.experiments.history.data import ComparisonData, Row, RunData, RunsByArm
+from supple.reports.tables.table import variant_text
+
 from .side_by_side import gather
 
 Variant = Mapping[str, Any]  # fields of the settings → values

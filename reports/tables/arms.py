@@ -8,11 +8,12 @@ from itertools import chain
 import numpy as np
 from numpy.typing import NDArray
 
-from ...engine.forks import FRESH
-from ...experiments.comparisons.points import Point
-from ...experiments.sweeps.study import Published
-from ...metrics import bootstrap_coverage, plasticity_score, probability_of_improvement
-from ...metrics.scores import aggregate
+from supple.engine.forks import FRESH
+from supple.experiments.comparisons.points import Point
+from supple.experiments.sweeps.study import Published
+from supple.metrics import bootstrap_coverage, plasticity_score, probability_of_improvement
+from supple.metrics.scores import aggregate
+
 from .cells import SETTING, Heading, Interval, Label, Number, Value
 from .differences import Measure, group_by
 from .table import Table, variant_text

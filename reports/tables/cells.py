@@ -7,7 +7,8 @@ from typing import Self
 
 import numpy as np
 
-from ...metrics import Score
+from supple.metrics import Score
+
 from .statistics import Spread
 
 MISSING = "–"

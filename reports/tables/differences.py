@@ -7,10 +7,11 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from ...engine.forks import FRESH, NONE
-from ...experiments.comparisons.points import Point
-from ...experiments.history.data import ComparisonData
-from ...metrics import PairedDifference, holm, paired_difference
+from supple.engine.forks import FRESH, NONE
+from supple.experiments.comparisons.points import Point
+from supple.experiments.history.data import ComparisonData
+from supple.metrics import PairedDifference, holm, paired_difference
+
 from .cells import P_VALUE, PLAIN, AtMost, BySeed, Form, Heading, Interval, Label, Number, Value, percent, some_of
 from .statistics import Spread
 from .table import Table, variant_text

@@ -5,7 +5,8 @@ A metric is logged whether it is here or not: without a title, its panel has its
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from ...experiments.history.data import Row
+from supple.experiments.history.data import Row
+
 from .cells import Form, Heading, Number, Pair, Value
 from .statistics import mean_of_known
 from .table import join_words

@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ...engine.forks import FRESH
-from ...experiments.history.data import ComparisonData, RunData
-from ...experiments.history.performance import performance_of
-from ...metrics import intransigence, learning_curve_transfer, share_of_fresh, task_forgetting
+from supple.engine.forks import FRESH
+from supple.experiments.history.data import ComparisonData, RunData
+from supple.experiments.history.performance import performance_of
+from supple.metrics import intransigence, learning_curve_transfer, share_of_fresh, task_forgetting
+
 from .cells import Form, Heading, Interval, Value, percent
 from .differences import Difference, Measure, baseline_name, differences, group_by, variants_of
 from .statistics import NAN, Spread, mean, spread_json

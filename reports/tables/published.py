@@ -3,8 +3,9 @@
 from pathlib import Path
 from typing import TypedDict, cast
 
-from ...experiments.history.objects import read_object
-from ...experiments.sweeps.study import Published
+from supple.experiments.history.objects import read_object
+from supple.experiments.sweeps.study import Published
+
 from .cells import Pair, Value, number
 from .table import Table
 

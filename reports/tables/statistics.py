@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...metrics import t_interval
+from supple.metrics import t_interval
 
 Array = NDArray[np.float64]
 NAN = float("nan")

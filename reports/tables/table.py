@@ -5,7 +5,8 @@ from dataclasses import dataclass, replace
 from itertools import filterfalse
 from typing import TYPE_CHECKING, Any, Self
 
-from ...experiments.history.data import ComparisonData, Row
+from supple.experiments.history.data import ComparisonData, Row
+
 from .cells import BySeed, Heading, Label, Pair, Value, is_missing, show
 
 if TYPE_CHECKING:

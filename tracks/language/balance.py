@@ -15,9 +15,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from ...interventions import Rescaling, scale_pairs, sib_
-from ...interventions.sib import check_ratio
-from ...metrics import hessian_eigenvalues
+from supple.interventions import Rescaling, scale_pairs, sib_
+from supple.interventions.sib import check_ratio
+from supple.metrics import hessian_eigenvalues
 
 Batch = Mapping[str, Tensor]  # input_ids and labels (−100: does not count), both (batch, tokens); attention_mask
 KEPT = 1e-5  # logits that differ by less than this share of the largest are the same in float32
@@ -96,8 +96,9 @@ def write_balance(reports: Mapping[str, Mapping[str, Any]], folder: Path) -> lis
 
     The files are sib.json, and the figures sib_eigenvalues.png (if eigenvalues were measured) and
     sib_gradient_norms.png."""
-    from ...reports.figures.style import show_texts_literally
-    from ...reports.pages.exports import put_json
+    from supple.reports.figures.style import show_texts_literally
+    from supple.reports.pages.exports import put_json
+
     from .report.balance import eigenvalue_ratios, gradient_norms
 
     folder.mkdir(parents=True, exist_ok=True)

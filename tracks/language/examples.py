@@ -11,9 +11,9 @@ from typing import Any
 
 import torch
 
-from ...engine.seeding import derive, generator
-from ...registry import did_you_mean
-from ...registry.errors import RunError, UsageError
+from supple.engine.seeding import derive, generator
+from supple.registry import did_you_mean
+from supple.registry.errors import RunError, UsageError
 
 GENERATED, CHOICE_ONLY = "reasoning-gym:", "mcq:"
 SPLITS = ("train", "test")

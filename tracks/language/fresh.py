@@ -5,8 +5,8 @@ from typing import Any
 
 import torch
 
-from ...engine.seeding import derive
-from ...registry.errors import UsageError
+from supple.engine.seeding import derive
+from supple.registry.errors import UsageError
 
 PATTERN = re.compile(r"llama:(\d+)x(\d+)")
 HEAD = 32  # width of an attention head

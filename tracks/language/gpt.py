@@ -18,10 +18,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from ...interventions import FireScope, Layer, Learner, Wiring
-from ...networks import no_batches
-from ...networks.activations import Units
-from ...networks.symmetry import ScalePair
+from supple.interventions import FireScope, Layer, Learner, Wiring
+from supple.networks import no_batches
+from supple.networks.activations import Units
+from supple.networks.symmetry import ScalePair
 
 STD = 0.02  # of all weights at the start; of those that end in the residual stream 0.02/√(2·layers) (GPT-2)
 IGNORED = -100  # a target that does not count

@@ -13,10 +13,10 @@ from typing import Any
 import torch
 from torch import nn
 
-from ...engine.storage import files
-from ...registry import one_line
-from ...registry.cache import cache_folder
-from ...registry.errors import RunError, UsageError
+from supple.engine.storage import files
+from supple.registry import one_line
+from supple.registry.cache import cache_folder
+from supple.registry.errors import RunError, UsageError
 
 SMOLLM2 = "smollm2"
 GGUF = "SmolLM2-135M-Instruct.Q4_1.gguf"

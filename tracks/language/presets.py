@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from ...engine.kinds import Preset, add
+from supple.engine.kinds import Preset, add
 
 # FIRE, Table 10: λ of shrink & perturb was tuned over .2, .5, .8; the released script has .5, .8, .5 for the starts
 WARM_START_ARMS = ("none", "fire(steps=5)", "snp(lam=0.5)", "reset")

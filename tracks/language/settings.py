@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 import tyro
 
-from ...engine.settings import Groups, device_here
-from ..settings import TrackSettings
+from supple.engine.settings import Groups, device_here
+from supple.tracks.settings import TrackSettings
 
 if TYPE_CHECKING:
     import torch

@@ -4,8 +4,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ...engine.settings import Device, Groups
-from ..settings import TrackSettings
+from supple.engine.settings import Device, Groups
+from supple.tracks.settings import TrackSettings
+
 from .stream import names_of
 
 MOST = 1e9  # of the initial weights' scale, far above which their product is no number

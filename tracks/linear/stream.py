@@ -2,9 +2,10 @@
 
 import numpy as np
 
-from ...engine.seeding import derive
-from ...registry import did_you_mean
-from ...registry.errors import UsageError
+from supple.engine.seeding import derive
+from supple.registry import did_you_mean
+from supple.registry.errors import UsageError
+
 from . import tasks
 from .tasks import LinearTask
 

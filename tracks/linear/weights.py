@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 
-from ...interventions.orthogonalize import complete_isometry
+from supple.interventions.orthogonalize import complete_isometry
 
 Array = NDArray[np.float64]
 Random = np.random.Generator | int | None

@@ -8,12 +8,13 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from ...engine.seeding import derive, generator
-from ...engine.storage.restoring import require_like
-from ...engine.work import Numbers, Task
-from ...interventions import Learner
-from ...networks import chain
-from ..supervised import SupervisedWork
+from supple.engine.seeding import derive, generator
+from supple.engine.storage.restoring import require_like
+from supple.engine.work import Numbers, Task
+from supple.interventions import Learner
+from supple.networks import chain
+from supple.tracks.supervised import SupervisedWork
+
 from .representations import gram, ntk_distance
 from .settings import LinearSettings
 from .stream import STREAM, make_stream

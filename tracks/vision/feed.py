@@ -5,7 +5,8 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from ...engine.seeding import generator
+from supple.engine.seeding import generator
+
 from .stream import Images, ImageTask, Stream
 
 PROBE = 256  # images that metrics look at

@@ -6,10 +6,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ...engine.seeding import derive, generator
-from ...interventions import FireScope, Injectable, Learner
-from ...networks import StackedAdam, evaluating, stack_networks
-from ...networks.activations import set_generators
+from supple.engine.seeding import derive, generator
+from supple.interventions import FireScope, Injectable, Learner
+from supple.networks import StackedAdam, evaluating, stack_networks
+from supple.networks.activations import set_generators
+
 from .data import DataSet
 from .feed import ImageFeed
 from .networks import Network, make_network

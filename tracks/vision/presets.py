@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from ...engine.kinds import Preset, add
+from supple.engine.kinds import Preset, add
 
 KIND = "vision"
 # The measures of reports. ACC is the test accuracy in the end, as a mean over all tasks so far.

@@ -7,8 +7,8 @@ from typing import Annotated, ClassVar, Literal
 
 import tyro
 
-from ...engine.settings import MOST_TASKS, Groups, Interval, RunSettings, Seeds, SeedsOption
-from ..settings import TrackSettings
+from supple.engine.settings import MOST_TASKS, Groups, Interval, RunSettings, Seeds, SeedsOption
+from supple.tracks.settings import TrackSettings
 
 StreamKind = Literal["permuted", "random-labels", "pairs", "alternating", "split", "chunks", "classes"]
 NetworkName = Literal["mlp", "cnn", "convnet", "resnet18", "vgg16", "vit-tiny"]

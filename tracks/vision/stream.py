@@ -11,9 +11,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ...engine.seeding import generator
-from ...engine.work import Task
-from ...registry.errors import UsageError
+from supple.engine.seeding import generator
+from supple.engine.work import Task
+from supple.registry.errors import UsageError
+
 from .data import DataSet
 from .settings import VisionSettings
 

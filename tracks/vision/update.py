@@ -5,11 +5,12 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from ...engine.compile import compile_step as compile_step
-from ...engine.hooks.driver import HookDriver
-from ...networks.activations import RandomActivation
-from ...networks.optimizers import clip_, match_layout, step
-from ...networks.passes import keep_states
+from supple.engine.compile import compile_step as compile_step
+from supple.engine.hooks.driver import HookDriver
+from supple.networks.activations import RandomActivation
+from supple.networks.optimizers import clip_, match_layout, step
+from supple.networks.passes import keep_states
+
 from .model import Model
 
 

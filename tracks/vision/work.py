@@ -5,16 +5,17 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ...engine.compile import can_compile
-from ...engine.hooks.driver import HookDriver
-from ...engine.storage.learner_state import learner_state, load_learner_state
-from ...engine.storage.restoring import require_like
-from ...engine.storage.run_directory import RunDirectory
-from ...engine.work import Numbers, Work, crossed
-from ...interventions import Learner
-from ...interventions.contract import zero_slots_
-from ...metrics import METRICS, View
-from ...registry.errors import Diverged, UsageError
+from supple.engine.compile import can_compile
+from supple.engine.hooks.driver import HookDriver
+from supple.engine.storage.learner_state import learner_state, load_learner_state
+from supple.engine.storage.restoring import require_like
+from supple.engine.storage.run_directory import RunDirectory
+from supple.engine.work import Numbers, Work, crossed
+from supple.interventions import Learner
+from supple.interventions.contract import zero_slots_
+from supple.metrics import METRICS, View
+from supple.registry.errors import Diverged, UsageError
+
 from .data import load
 from .feed import ImageFeed
 from .model import Model

@@ -3,8 +3,8 @@
 import tomllib
 from pathlib import Path
 
-from ....registry import did_you_mean
-from ....registry.errors import UsageError
+from supple.registry import did_you_mean
+from supple.registry.errors import UsageError
 
 FOLDER = Path(__file__).parent
 

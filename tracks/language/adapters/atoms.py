@@ -13,7 +13,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from ....networks import evaluating
+from supple.networks import evaluating
+
 from .base import Adapter
 from .lora import LoRA
 from .mixture import MoELoRA

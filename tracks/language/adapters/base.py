@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from ....registry import Registry
+from supple.registry import Registry
 
 
 class Adapter(nn.Module, ABC):

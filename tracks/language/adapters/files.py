@@ -16,9 +16,10 @@ from safetensors.torch import load as from_bytes
 from safetensors.torch import save as to_bytes
 from torch import Tensor, nn
 
-from ....engine.storage import files
-from ....registry import did_you_mean, one_line
-from ....registry.errors import CheckpointError, UsageError
+from supple.engine.storage import files
+from supple.registry import did_you_mean, one_line
+from supple.registry.errors import CheckpointError, UsageError
+
 from .base import Adapter, adapters_by_kind
 from .wrap import adapters, insert_adapters, maker, restore_on_error
 

@@ -6,7 +6,8 @@ y = W·x + b + (alpha/r)·Σ_t B_tᵀ·(A_t·x)      (Hu et al. 2021; PEFT's sca
 import torch
 from torch import Tensor, nn
 
-from ....interventions import LinearPair
+from supple.interventions import LinearPair
+
 from .base import Adapter, adapters_by_kind
 
 

@@ -9,9 +9,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ....networks import chain
-from ....networks.modules import STACKED
-from ....registry import bind, did_you_mean
+from supple.networks import chain
+from supple.networks.modules import STACKED
+from supple.registry import bind, did_you_mean
+
 from .base import Adapter, adapters_by_kind
 
 Targets = str | Sequence[str]

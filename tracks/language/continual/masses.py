@@ -11,9 +11,9 @@ import torch
 from safetensors.torch import save as to_bytes
 from torch import Tensor, nn
 
-from ....engine.storage import files
-from ....engine.storage.restoring import require_like
-from ..adapters import Pruned, activation_maps, activation_mass, adapters, prune
+from supple.engine.storage import files
+from supple.engine.storage.restoring import require_like
+from supple.tracks.language.adapters import Pruned, activation_maps, activation_mass, adapters, prune
 
 MAPS = "activation_maps.safetensors"
 

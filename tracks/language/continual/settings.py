@@ -6,10 +6,10 @@ from typing import Annotated, Any, ClassVar, Literal
 
 import tyro
 
-from ....engine.settings import Groups
-from ....interventions import parse_hook, parse_hook_text
-from ....registry.errors import UsageError
-from ..settings import LanguageSettings
+from supple.engine.settings import Groups
+from supple.interventions import parse_hook, parse_hook_text
+from supple.registry.errors import UsageError
+from supple.tracks.language.settings import LanguageSettings
 
 Method = Literal["moram", "seqlora", "inclora", "moe-lora", "external-router", "o-lora", "ewc", "full"]
 Names = Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME")]

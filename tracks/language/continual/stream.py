@@ -7,7 +7,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from ....interventions import Layer
+from supple.interventions import Layer
 
 
 class TaskStream(ABC):

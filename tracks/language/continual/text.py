@@ -7,17 +7,18 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from ....engine.seeding import generator
-from ....networks.causal import causal_features, causal_layers, causal_units
-from ..answers import answer_nll, task_score
-from ..chat import IGNORED, Encoded, collate, encode
-from ..examples import TaskData, load_task
-from ..models import (
+from supple.engine.seeding import generator
+from supple.networks.causal import causal_features, causal_layers, causal_units
+from supple.tracks.language.answers import answer_nll, task_score
+from supple.tracks.language.chat import IGNORED, Encoded, collate, encode
+from supple.tracks.language.examples import TaskData, load_task
+from supple.tracks.language.models import (
     LanguageModel,
     check_context,
     load_model,
     save_model,
 )
+
 from .settings import ContinualSettings
 from .stream import TaskStream
 

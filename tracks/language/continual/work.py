@@ -10,14 +10,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ....engine.seeding import generator
-from ....engine.work import Numbers, Task
-from ....interventions import Learner
-from ....networks import evaluating
-from ...supervised import SupervisedWork
-from ..adapters import Adapter, adapters, add_task, maker, penalty, save_adapters, wrap
-from ..models import model_type
-from ..schedule import cosine_rate
+from supple.engine.seeding import generator
+from supple.engine.work import Numbers, Task
+from supple.interventions import Learner
+from supple.networks import evaluating
+from supple.tracks.language.adapters import Adapter, adapters, add_task, maker, penalty, save_adapters, wrap
+from supple.tracks.language.models import model_type
+from supple.tracks.language.schedule import cosine_rate
+from supple.tracks.supervised import SupervisedWork
+
 from .masses import Masses, write_maps
 from .settings import ContinualSettings
 from .stream import TaskStream
@@ -32,7 +33,7 @@ def build(settings: ContinualSettings) -> "ContinualWork":
 def open_stream(settings: ContinualSettings) -> TaskStream:
     """Return tasks of images for a CLIP model, or tasks of text for any other."""
     if is_image_model(settings.model):
-        from ..images.xtail import image_stream
+        from supple.tracks.language.images.xtail import image_stream
 
         return image_stream(settings)
     from .text import text_stream

@@ -8,9 +8,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from ....registry import did_you_mean
-from ....registry.cache import cache_folder
-from ....registry.errors import UsageError
+from supple.registry import did_you_mean
+from supple.registry.cache import cache_folder
+from supple.registry.errors import UsageError
+
 from .published import ENGLISH, PUBLISHED
 from .tokenizers import FILE, Bytes, Tokenizer, read_tokenizer, train_bpe
 from .tokens import TokenFile, write_tokens

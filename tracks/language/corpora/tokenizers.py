@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ....registry import one_line
-from ....registry.errors import RunError, UsageError
+from supple.registry import one_line
+from supple.registry.errors import RunError, UsageError
 
 LARGEST = 2**16
 SMALLEST_BPE = 257  # all bytes and the end of a text

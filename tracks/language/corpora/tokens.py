@@ -12,7 +12,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ....registry.errors import UsageError
+from supple.registry.errors import UsageError
+
 from .tokenizers import LARGEST
 
 FORMAT = "supple tokens 1"

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ....engine.seeding import generator
-from ....registry.errors import UsageError
+from supple.engine.seeding import generator
+from supple.registry.errors import UsageError
+
 from .tokens import TokenFile
 
 

@@ -6,8 +6,8 @@ from typing import Annotated, ClassVar
 
 import tyro
 
-from ....engine.settings import Groups
-from ..settings import LanguageSettings
+from supple.engine.settings import Groups
+from supple.tracks.language.settings import LanguageSettings
 
 Count = Annotated[int | None, tyro.conf.arg(metavar="INT")]
 

@@ -7,18 +7,19 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from ....engine.seeding import generator
-from ....engine.work import Task
-from ....interventions import RetainLoss
-from ....networks.causal import causal_learner
-from ....registry.errors import UsageError
-from ...supervised import SupervisedWork
-from ..answers import answer_loss, answer_nll, task_score
-from ..chat import Encoded, collate, encode
-from ..examples import TaskData, load_task
-from ..gpt import make_adamw
-from ..models import LanguageModel, check_context, load_model, save_model
-from ..schedule import cosine_rate
+from supple.engine.seeding import generator
+from supple.engine.work import Task
+from supple.interventions import RetainLoss
+from supple.networks.causal import causal_learner
+from supple.registry.errors import UsageError
+from supple.tracks.language.answers import answer_loss, answer_nll, task_score
+from supple.tracks.language.chat import Encoded, collate, encode
+from supple.tracks.language.examples import TaskData, load_task
+from supple.tracks.language.gpt import make_adamw
+from supple.tracks.language.models import LanguageModel, check_context, load_model, save_model
+from supple.tracks.language.schedule import cosine_rate
+from supple.tracks.supervised import SupervisedWork
+
 from .settings import SFTSettings
 
 

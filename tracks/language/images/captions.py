@@ -13,7 +13,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ....engine.seeding import generator
+from supple.engine.seeding import generator
+
 from .clip import Clip
 from .domains import Domain, class_names
 

@@ -16,9 +16,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ....engine.storage import files
-from ....networks import evaluating
-from ..models import silence_transformers
+from supple.engine.storage import files
+from supple.networks import evaluating
+from supple.tracks.language.models import silence_transformers
 
 PREPROCESSOR = "preprocessor_config.json"
 IMAGES = 512  # that pass through the model together where nothing is learned

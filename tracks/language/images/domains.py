@@ -15,11 +15,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ....engine.seeding import generator
-from ....registry import did_you_mean
-from ....registry.cache import cache_folder
-from ....registry.errors import UsageError
-from ...vision.data import NAMES, DataSet, load
+from supple.engine.seeding import generator
+from supple.registry import did_you_mean
+from supple.registry.cache import cache_folder
+from supple.registry.errors import UsageError
+from supple.tracks.vision.data import NAMES, DataSet, load
 
 FOLDER = "folder:"
 CLASSES: dict[str, tuple[str, ...]] = {

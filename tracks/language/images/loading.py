@@ -5,8 +5,9 @@ from pathlib import Path
 
 import torch
 
-from ....registry.errors import UsageError
-from ..models import is_on_hub, read_from_hub, read_safely, require, silence_transformers
+from supple.registry.errors import UsageError
+from supple.tracks.language.models import is_on_hub, read_from_hub, read_safely, require, silence_transformers
+
 from .clip import Clip, Triple
 from .small import NEW, new_clip
 

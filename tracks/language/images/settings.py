@@ -6,8 +6,8 @@ from typing import Annotated, ClassVar
 
 import tyro
 
-from ....engine.settings import Groups, Interval
-from ..settings import LanguageSettings
+from supple.engine.settings import Groups, Interval
+from supple.tracks.language.settings import LanguageSettings
 
 Domains = Annotated[tuple[str, ...], tyro.conf.arg(metavar="DOMAIN")]
 

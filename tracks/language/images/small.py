@@ -3,8 +3,9 @@
 import re
 from typing import Any
 
-from ....engine.seeding import derive
-from ....registry.errors import UsageError
+from supple.engine.seeding import derive
+from supple.registry.errors import UsageError
+
 from .clip import Clip
 from .structure import draw_model
 

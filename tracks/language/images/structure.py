@@ -5,8 +5,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ....interventions import Layer, Wiring
-from ....networks import Role
+from supple.interventions import Layer, Wiring
+from supple.networks import Role
 
 FEATURES = "vision_model.post_layernorm"  # what the image encoder's projection reads
 PARTS = {"q_proj": "query", "k_proj": "key", "v_proj": "value", "out_proj": "out", "fc1": "mlp", "fc2": "mlp"}

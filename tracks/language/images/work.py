@@ -9,13 +9,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ....engine.seeding import generator
-from ....engine.work import Task
-from ....interventions import EndlessData, Learner
-from ....networks import evaluating
-from ...supervised import SupervisedWork
-from ..gpt import make_adamw
-from ..schedule import cosine_rate
+from supple.engine.seeding import generator
+from supple.engine.work import Task
+from supple.interventions import EndlessData, Learner
+from supple.networks import evaluating
+from supple.tracks.language.gpt import make_adamw
+from supple.tracks.language.schedule import cosine_rate
+from supple.tracks.supervised import SupervisedWork
+
 from .captions import TEMPLATES, Captions
 from .domains import read_domain
 from .loading import load_clip

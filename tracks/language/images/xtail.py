@@ -17,11 +17,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ....engine.seeding import generator
-from ....networks import evaluating
-from ....registry.errors import UsageError
-from ..continual.settings import ContinualSettings
-from ..continual.stream import TaskStream
+from supple.engine.seeding import generator
+from supple.networks import evaluating
+from supple.registry.errors import UsageError
+from supple.tracks.language.continual.settings import ContinualSettings
+from supple.tracks.language.continual.stream import TaskStream
+
 from .captions import TEMPLATES
 from .clip import Clip
 from .domains import Domain, class_names, read_domain

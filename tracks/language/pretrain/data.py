@@ -8,9 +8,9 @@ from functools import cache
 from hashlib import file_digest, sha256
 from pathlib import Path
 
-from ....registry.cache import cache_folder
-from ....registry.errors import UsageError
-from ..corpora import (
+from supple.registry.cache import cache_folder
+from supple.registry.errors import UsageError
+from supple.tracks.language.corpora import (
     Corpus,
     Mixture,
     TokenFile,
@@ -21,7 +21,8 @@ from ..corpora import (
     train_bpe,
     training_text,
 )
-from ..corpora.published import ENGLISH
+from supple.tracks.language.corpora.published import ENGLISH
+
 from .settings import PretrainSettings
 
 

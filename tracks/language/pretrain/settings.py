@@ -6,9 +6,9 @@ from typing import Annotated, ClassVar
 
 import tyro
 
-from ....engine.settings import Groups
-from ....registry.errors import UsageError
-from ..settings import LanguageSettings
+from supple.engine.settings import Groups
+from supple.registry.errors import UsageError
+from supple.tracks.language.settings import LanguageSettings
 
 BEST = "best"
 Names = Annotated[tuple[str, ...], tyro.conf.arg(metavar="CORPUS")]

@@ -4,11 +4,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from ....engine.forks import Forks, Variant
-from ....engine.loop import BEST, KEPT
-from ....engine.storage import checkpoint
-from ....engine.storage.run_directory import RunDirectory
-from ....registry.errors import RunError, UsageError
+from supple.engine.forks import Forks, Variant
+from supple.engine.loop import BEST, KEPT
+from supple.engine.storage import checkpoint
+from supple.engine.storage.run_directory import RunDirectory
+from supple.registry.errors import RunError, UsageError
+
 from .settings import BEST as BEST_START
 from .settings import PretrainSettings
 

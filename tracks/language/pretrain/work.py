@@ -9,16 +9,17 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from ....engine.compile import can_compile
-from ....engine.machine import distributed
-from ....engine.seeding import generator
-from ....engine.work import Numbers, Task
-from ....interventions import Learner
-from ....registry.errors import UsageError
-from ...supervised import SupervisedWork
-from ..corpora import draw_windows, validation_windows
-from ..gpt import GPT, GPTConfig, gpt_learner, make_adamw
-from ..schedule import linear_rate
+from supple.engine.compile import can_compile
+from supple.engine.machine import distributed
+from supple.engine.seeding import generator
+from supple.engine.work import Numbers, Task
+from supple.interventions import Learner
+from supple.registry.errors import UsageError
+from supple.tracks.language.corpora import draw_windows, validation_windows
+from supple.tracks.language.gpt import GPT, GPTConfig, gpt_learner, make_adamw
+from supple.tracks.language.schedule import linear_rate
+from supple.tracks.supervised import SupervisedWork
+
 from .data import Corpora, load
 from .settings import PretrainSettings
 

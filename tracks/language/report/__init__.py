@@ -4,16 +4,17 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ....reports.studies.evaluation_tables import summary_tables
-from ....reports.studies.evaluations import Cell, gaps
-from ....reports.studies.study import ReportedStudy
-from ....reports.study_report import StudyParts, final_values, make_report
-from ....reports.tables.old_tasks import old_tasks_json, read_old_tasks
+from supple.reports.studies.evaluation_tables import summary_tables
+from supple.reports.studies.evaluations import Cell, gaps
+from supple.reports.studies.study import ReportedStudy
+from supple.reports.study_report import StudyParts, final_values, make_report
+from supple.reports.tables.old_tasks import old_tasks_json, read_old_tasks
+
 from .continual import collect_scores, compared_measures, order_line, summary_table, tasks_table, to_json
 from .tables import gap_line, pretraining_tables, tuning_tables
 
 if TYPE_CHECKING:
-    from ....reports.figures.style import Plot
+    from supple.reports.figures.style import Plot
 
 
 def _pretraining(study: ReportedStudy, cells: Sequence[Cell]) -> StudyParts:

@@ -12,9 +12,9 @@ from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 
-from ....registry import schema
-from ....reports.figures.style import INK, Plot, new_figure, tidy
-from ....reports.studies.study import ReportedStudy
+from supple.registry import schema
+from supple.reports.figures.style import INK, Plot, new_figure, tidy
+from supple.reports.studies.study import ReportedStudy
 
 Weights = NDArray[np.float32]
 STORED = Path("model/activation_maps.safetensors")  # of a run of `supple train continual --activation-maps True`

@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
-from ....reports.figures.style import BASELINE, FORK, INK, PALETTE, Plot, legend_text, new_figure, tidy
+from supple.reports.figures.style import BASELINE, FORK, INK, PALETTE, Plot, legend_text, new_figure, tidy
 
 Reports = Mapping[str, Mapping[str, Any]]
 Array = NDArray[np.float64]

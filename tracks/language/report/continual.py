@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ....experiments.history.data import RunData
-from ....metrics import (
+from supple.experiments.history.data import RunData
+from supple.metrics import (
     domain_average,
     domain_last,
     domain_transfer,
@@ -17,12 +17,12 @@ from ....metrics import (
     order_disparity,
     overall_performance,
 )
-from ....reports.studies.evaluation_tables import table_by_cell
-from ....reports.studies.evaluations import Cell
-from ....reports.studies.study import ReportedStudy
-from ....reports.tables.cells import PERCENT, Heading, Interval, Value, percent
-from ....reports.tables.statistics import NAN, Spread, mean, spread_json
-from ....reports.tables.table import Table
+from supple.reports.studies.evaluation_tables import table_by_cell
+from supple.reports.studies.evaluations import Cell
+from supple.reports.studies.study import ReportedStudy
+from supple.reports.tables.cells import PERCENT, Heading, Interval, Value, percent
+from supple.reports.tables.statistics import NAN, Spread, mean, spread_json
+from supple.reports.tables.table import Table
 
 Array = NDArray[np.float64]
 BY_TASK: dict[str, Callable[[Array], Array]] = {

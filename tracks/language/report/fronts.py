@@ -7,12 +7,12 @@ import numpy as np
 from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
-from ....metrics import hypervolume, pareto_front
-from ....reports.figures.style import INK, Plot, arm_styles, legend_text, new_figure, tidy
-from ....reports.studies.evaluations import Cell
-from ....reports.tables.cells import Form, Heading, Interval, Label, Number, Value, percent
-from ....reports.tables.statistics import Spread
-from ....reports.tables.table import Table, over_seeds
+from supple.metrics import hypervolume, pareto_front
+from supple.reports.figures.style import INK, Plot, arm_styles, legend_text, new_figure, tidy
+from supple.reports.studies.evaluations import Cell
+from supple.reports.tables.cells import Form, Heading, Interval, Label, Number, Value, percent
+from supple.reports.tables.statistics import Spread
+from supple.reports.tables.table import Table, over_seeds
 
 Array = NDArray[np.float64]
 LEARN, RETAIN = "learn_", "retain_"

@@ -1,8 +1,8 @@
 """The figure of pretraining: losses from each start."""
 
-from ....reports.figures.style import INK, Plot, legend, new_panels, seeds_phrase, step_unit, tidy
-from ....reports.studies.evaluation_figures import CUT, cut_losses, draw_arms
-from ....reports.studies.study import ReportedStudy
+from supple.reports.figures.style import INK, Plot, legend, new_panels, seeds_phrase, step_unit, tidy
+from supple.reports.studies.evaluation_figures import CUT, cut_losses, draw_arms
+from supple.reports.studies.study import ReportedStudy
 
 
 def draw_validation_loss(study: ReportedStudy, name: str = "val_loss") -> Plot | None:

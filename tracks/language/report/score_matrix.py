@@ -6,10 +6,11 @@ import numpy as np
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
-from ....reports.figures.old_tasks import IN_CELLS, HeatMap, draw_matrices, seeds_text
-from ....reports.figures.style import FORK, INK, Plot, arm_styles, draw_band, legend, new_figure, seeds_phrase, tidy
-from ....reports.studies.study import ReportedStudy
-from ....reports.tables.statistics import mean
+from supple.reports.figures.old_tasks import IN_CELLS, HeatMap, draw_matrices, seeds_text
+from supple.reports.figures.style import FORK, INK, Plot, arm_styles, draw_band, legend, new_figure, seeds_phrase, tidy
+from supple.reports.studies.study import ReportedStudy
+from supple.reports.tables.statistics import mean
+
 from .continual import Learned
 
 Array = NDArray[np.float64]

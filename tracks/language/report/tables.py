@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from ....reports.studies.evaluation_tables import (
+from supple.reports.studies.evaluation_tables import (
     LOSS,
     have_interventions,
     heading,
@@ -10,10 +10,10 @@ from ....reports.studies.evaluation_tables import (
     number_cells,
     table_by_cell,
 )
-from ....reports.studies.evaluations import Cell, Gap, short_names
-from ....reports.studies.study import ReportedStudy
-from ....reports.tables.cells import Form, Heading, Interval, Number, Pair, Value
-from ....reports.tables.table import Columns, Table
+from supple.reports.studies.evaluations import Cell, Gap, short_names
+from supple.reports.studies.study import ReportedStudy
+from supple.reports.tables.cells import Form, Heading, Interval, Number, Pair, Value
+from supple.reports.tables.table import Columns, Table
 
 STEPS = Form(digits=1)  # integers, with all digits
 

@@ -11,8 +11,8 @@ from matplotlib.image import AxesImage
 from matplotlib.lines import Line2D
 from numpy.typing import ArrayLike
 
-from ....reports.figures.style import BASELINE, INK, PALETTE
-from ....reports.tables.cells import with_minus
+from supple.reports.figures.style import BASELINE, INK, PALETTE
+from supple.reports.tables.cells import with_minus
 
 # Negative, zero, positive: told apart with any common colour blindness; seen on white, and below black dots.
 DIVERGING = LinearSegmentedColormap.from_list("lambda", [PALETTE[0], "#58a4d6", "#8c8c8c", "#f0944a", PALETTE[1]])

@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure, SubFigure
 
-from ....reports.figures.style import new_figure, tidy
-from ..weights import balance, expected_balance, random_init
+from supple.reports.figures.style import new_figure, tidy
+from supple.tracks.linear.weights import balance, expected_balance, random_init
+
 from .drawing import (
     TIME,
     draw_curves,

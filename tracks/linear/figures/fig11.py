@@ -20,11 +20,12 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from ....reports.figures.style import PALETTE, SHADE, new_figure, tidy
-from ..continual import follow, forgetting
-from ..flow import gradient_descent, gradient_flow
-from ..tasks import random_regression
-from ..weights import Array, balanced_init
+from supple.reports.figures.style import PALETTE, SHADE, new_figure, tidy
+from supple.tracks.linear.continual import follow, forgetting
+from supple.tracks.linear.flow import gradient_descent, gradient_flow
+from supple.tracks.linear.tasks import random_regression
+from supple.tracks.linear.weights import Array, balanced_init
+
 from .drawing import (
     SIMULATION,
     THEORY,

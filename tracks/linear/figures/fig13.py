@@ -24,12 +24,13 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from ....reports.figures.style import BASELINE, FAINT, INK, PALETTE, new_figure, tidy
-from ..flow import gradient_descent
-from ..representations import converged_quadrants
-from ..tasks import ITEMS, semantic_hierarchy
-from ..transfer import generalisation_loss, hierarchy_feature, new_feature
-from ..weights import Array, balanced_init
+from supple.reports.figures.style import BASELINE, FAINT, INK, PALETTE, new_figure, tidy
+from supple.tracks.linear.flow import gradient_descent
+from supple.tracks.linear.representations import converged_quadrants
+from supple.tracks.linear.tasks import ITEMS, semantic_hierarchy
+from supple.tracks.linear.transfer import generalisation_loss, hierarchy_feature, new_feature
+from supple.tracks.linear.weights import Array, balanced_init
+
 from .drawing import (
     draw_curves,
     draw_legend,

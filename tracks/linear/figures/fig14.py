@@ -29,12 +29,21 @@ from matplotlib.figure import Figure, SubFigure
 from matplotlib.lines import Line2D
 from numpy.typing import ArrayLike
 
-from ....interventions import rebalance_
-from ....reports.figures.style import FAINT, INK, new_figure, tidy
-from ..exact import Exact
-from ..flow import gradient_descent
-from ..tasks import FEATURES, ITEMS, LinearTask, add_feature, reversal, scale_targets, semantic_hierarchy
-from ..weights import Array, balanced_factors
+from supple.interventions import rebalance_
+from supple.reports.figures.style import FAINT, INK, new_figure, tidy
+from supple.tracks.linear.exact import Exact
+from supple.tracks.linear.flow import gradient_descent
+from supple.tracks.linear.tasks import (
+    FEATURES,
+    ITEMS,
+    LinearTask,
+    add_feature,
+    reversal,
+    scale_targets,
+    semantic_hierarchy,
+)
+from supple.tracks.linear.weights import Array, balanced_factors
+
 from .drawing import (
     THEORY,
     TIME,

@@ -15,10 +15,11 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from ....reports.figures.style import FAINT, new_figure, tidy
-from ..representations import ntk, quadrants
-from ..tasks import LinearTask
-from ..weights import Array
+from supple.reports.figures.style import FAINT, new_figure, tidy
+from supple.tracks.linear.representations import ntk, quadrants
+from supple.tracks.linear.tasks import LinearTask
+from supple.tracks.linear.weights import Array
+
 from .drawing import TIME, draw_curves, draw_legend, label_axes, lambda_colour, lambda_title, legend_entries, shades
 from .runs import LAMBDAS, SIZES, difference, flow_difference, to_lists, train_on_regression, upper_entries
 

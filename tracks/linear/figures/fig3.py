@@ -15,10 +15,11 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from ....reports.figures.style import FAINT, new_figure, tidy
-from ..singular_values import singular_values
-from ..tasks import random_regression
-from ..weights import aligned_init
+from supple.reports.figures.style import FAINT, new_figure, tidy
+from supple.tracks.linear.singular_values import singular_values
+from supple.tracks.linear.tasks import random_regression
+from supple.tracks.linear.weights import aligned_init
+
 from .drawing import TIME, draw_curves, draw_legend, label_axes, lambda_colour, lambda_title, legend_entries, shades
 from .runs import LAMBDAS, difference, flow_difference, to_lists, train
 

@@ -23,12 +23,13 @@ import numpy as np
 from matplotlib.figure import Figure, SubFigure
 from matplotlib.lines import Line2D
 
-from ....reports.figures.style import FAINT, INK, new_figure, tidy
-from ..flow import gradient_descent
-from ..noise import converged_parameter_noise_loss, input_noise_loss, parameter_noise_loss
-from ..representations import Quadrants, converged_quadrants, gram, rsm_input, rsm_output
-from ..tasks import FEATURES, ITEMS, LinearTask, random_regression, semantic_hierarchy
-from ..weights import Array
+from supple.reports.figures.style import FAINT, INK, new_figure, tidy
+from supple.tracks.linear.flow import gradient_descent
+from supple.tracks.linear.noise import converged_parameter_noise_loss, input_noise_loss, parameter_noise_loss
+from supple.tracks.linear.representations import Quadrants, converged_quadrants, gram, rsm_input, rsm_output
+from supple.tracks.linear.tasks import FEATURES, ITEMS, LinearTask, random_regression, semantic_hierarchy
+from supple.tracks.linear.weights import Array
+
 from .drawing import (
     THEORY,
     draw_legend,

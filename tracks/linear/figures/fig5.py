@@ -19,11 +19,12 @@ from matplotlib.cm import ScalarMappable
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure, SubFigure
 
-from ....reports.figures.style import PALETTE, new_figure, tidy
-from ..exact import Exact
-from ..flow import gradient_descent
-from ..representations import Quadrants, gram, ntk_distance, quadrants
-from ..tasks import random_regression
+from supple.reports.figures.style import PALETTE, new_figure, tidy
+from supple.tracks.linear.exact import Exact
+from supple.tracks.linear.flow import gradient_descent
+from supple.tracks.linear.representations import Quadrants, gram, ntk_distance, quadrants
+from supple.tracks.linear.tasks import random_regression
+
 from .drawing import (
     DIVERGING,
     THEORY,

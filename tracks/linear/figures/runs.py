@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..exact import Exact
-from ..flow import gradient_descent, gradient_flow
-from ..tasks import LinearTask, random_regression
-from ..weights import Array, balanced_factors, balanced_init, random_rotation
+from supple.tracks.linear.exact import Exact
+from supple.tracks.linear.flow import gradient_descent, gradient_flow
+from supple.tracks.linear.tasks import LinearTask, random_regression
+from supple.tracks.linear.weights import Array, balanced_factors, balanced_init, random_rotation
 
 LAMBDAS = (-2.0, 0.0, 2.0)
 SIZES = (3, 2, 2)  # of the network of Figures 1 and 2

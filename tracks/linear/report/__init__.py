@@ -1,6 +1,7 @@
 """Reports of deep linear networks: what an arm learned, forgot and changed."""
 
-from ....reports.study_report import StudyParts, make_report
+from supple.reports.study_report import StudyParts, make_report
+
 from .tables import compared_measures, linear_tables
 
 LINEAR = make_report(

@@ -4,19 +4,19 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ....experiments.history.data import RunData, Segment
-from ....reports.studies.evaluation_tables import (
+from supple.experiments.history.data import RunData, Segment
+from supple.reports.studies.evaluation_tables import (
     have_interventions,
     interventions_table,
     table_by_cell,
 )
-from ....reports.studies.evaluations import Cell
-from ....reports.studies.study import ReportedStudy
-from ....reports.study_report import final_spreads, final_values
-from ....reports.tables.cells import Heading, Interval, Value
-from ....reports.tables.metrics import before_and_after
-from ....reports.tables.statistics import Spread
-from ....reports.tables.table import Columns, Table
+from supple.reports.studies.evaluations import Cell
+from supple.reports.studies.study import ReportedStudy
+from supple.reports.study_report import final_spreads, final_values
+from supple.reports.tables.cells import Heading, Interval, Value
+from supple.reports.tables.metrics import before_and_after
+from supple.reports.tables.statistics import Spread
+from supple.reports.tables.table import Columns, Table
 
 EXCESS = "excess_loss"
 KERNEL = {"kernel distance": "kernel_distance", "kernel distance, last task": "kernel_distance_task"}

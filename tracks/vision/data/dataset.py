@@ -5,7 +5,7 @@ from pathlib import Path
 
 from torch import Tensor
 
-from ....registry.errors import UsageError
+from supple.registry.errors import UsageError
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,9 +11,9 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from ....registry import one_line
-from ....registry.cache import cache_folder
-from ....registry.errors import UsageError
+from supple.registry import one_line
+from supple.registry.cache import cache_folder
+from supple.registry.errors import UsageError
 
 FORMATS = ("JPEG", "PNG", "BMP", "PPM")
 SUFFIXES = (".jpeg", ".jpg", ".png", ".bmp", ".ppm")

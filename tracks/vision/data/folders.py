@@ -3,7 +3,8 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from ....registry.errors import UsageError
+from supple.registry.errors import UsageError
+
 from .dataset import DataSet, make_data_set, require_file
 from .decode import SUFFIXES, Split, decode_splits
 

@@ -9,7 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ....registry.errors import UsageError
+from supple.registry.errors import UsageError
+
 from .dataset import DataSet, check_labels, make_data_set, require_file
 from .folders import read_folders
 

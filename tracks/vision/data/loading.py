@@ -3,9 +3,10 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from ....registry import did_you_mean
-from ....registry.cache import cache_folder
-from ....registry.errors import UsageError
+from supple.registry import did_you_mean
+from supple.registry.cache import cache_folder
+from supple.registry.errors import UsageError
+
 from .cifar import read_cifar
 from .dataset import DataSet
 from .folders import read_folders

@@ -11,8 +11,9 @@ shapes differ (their option B).
 import torch
 from torch import Tensor, nn
 
-from ....interventions import Layer
-from ....networks.activations import Units
+from supple.interventions import Layer
+from supple.networks.activations import Units
+
 from .structure import CHANNELS, Network, Shape, channels_last_, layers_by_depth
 
 BLOCKS = 2  # in each of the four stages of ResNet-18

@@ -11,9 +11,10 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from ....interventions import StackedConv2d, StackedLinear, balance_layers_
-from ....networks.activations import Units, initial_gain
-from ....networks.stacked import StackedMaxPool2d
+from supple.interventions import StackedConv2d, StackedLinear, balance_layers_
+from supple.networks.activations import Units, initial_gain
+from supple.networks.stacked import StackedMaxPool2d
+
 from .structure import Network, Shape, check_sides
 
 

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import torch
 from torch import nn
 
-from ....interventions import Layer, chain, unit_names
-from ....networks import Role, Scope
+from supple.interventions import Layer, chain, unit_names
+from supple.networks import Role, Scope
 
 Shape = tuple[int, int, int]  # channels, height, width
 CHANNELS = -3  # the axis of the units of images

@@ -11,7 +11,8 @@ without dropout, and FIRE's Table 2 lists no dropout. `hidden=4096` on 224² ima
 import torch
 from torch import Tensor, nn
 
-from ....networks.activations import Units
+from supple.networks.activations import Units
+
 from .structure import CHANNELS, Network, Shape, channels_last_, check_sides
 
 STAGES = ((1, 2), (2, 2), (4, 3), (8, 3), (8, 3))  # (channels in units of `width`, convolutions) before each pooling

@@ -17,9 +17,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from ....interventions import Layer
-from ....networks import Scope
-from ....networks.activations import Units
+from supple.interventions import Layer
+from supple.networks import Scope
+from supple.networks.activations import Units
+
 from .structure import Network, Shape, check_sides, layers_by_depth
 
 STD = 0.02  # of the learned positions at the start (ViT's released code)

@@ -5,14 +5,15 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ....experiments.history.data import ComparisonData, RunData
-from ....reports.studies.content import Content, Report, SideBySide
-from ....reports.studies.side_by_side import gather
+from supple.experiments.history.data import ComparisonData, RunData
+from supple.reports.studies.content import Content, Report, SideBySide
+from supple.reports.studies.side_by_side import gather
+
 from .scores import ClassifierScores, score, to_json
 from .tables import notes_of, sentences, tables
 
 if TYPE_CHECKING:
-    from ....reports.figures.style import Plot
+    from supple.reports.figures.style import Plot
 
 
 def compose(paths: Sequence[Path]) -> Content:
@@ -45,8 +46,9 @@ def benchmark(run: RunData) -> str:
 
 def _plots(studies: dict[str, ComparisonData], scores: dict[str, ClassifierScores]) -> list["Plot"]:
     """Return all figures for which there are data, benchmark by benchmark."""
-    from ....reports.figures.diagnostics import before_and_after, metrics_over_time
-    from ....reports.figures.old_tasks import plot_old_tasks
+    from supple.reports.figures.diagnostics import before_and_after, metrics_over_time
+    from supple.reports.figures.old_tasks import plot_old_tasks
+
     from .plots import accuracy_by_task, accuracy_within_tasks, around_shocks
 
     several = len(studies) > 1

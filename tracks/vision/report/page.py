@@ -6,17 +6,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ....experiments.history.data import ComparisonData, RunData
-from ....reports.pages.opening import make_opening, range_text
-from ....reports.pages.page import facts_of_arms, limits_text, render_page, setting_texts
-from ....reports.studies.side_by_side import differing_settings
-from ....reports.tables import old_tasks
-from ....reports.tables.differences import Measure
-from ....reports.tables.table import join_words
+from supple.experiments.history.data import ComparisonData, RunData
+from supple.reports.pages.opening import make_opening, range_text
+from supple.reports.pages.page import facts_of_arms, limits_text, render_page, setting_texts
+from supple.reports.studies.side_by_side import differing_settings
+from supple.reports.tables import old_tasks
+from supple.reports.tables.differences import Measure
+from supple.reports.tables.table import join_words
+
 from .tables import Results, Studies, name_benchmarks, notes_of, sentences, tables
 
 if TYPE_CHECKING:
-    from ....reports.figures.style import Plot
+    from supple.reports.figures.style import Plot
 
 
 def render(studies: Studies, scores: Results, plots: "Sequence[Plot]", place: Path) -> str:

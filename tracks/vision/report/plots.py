@@ -8,8 +8,8 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
-from ....experiments.history.data import ComparisonData, RunData, Segment
-from ....reports.figures.style import (
+from supple.experiments.history.data import ComparisonData, RunData, Segment
+from supple.reports.figures.style import (
     FORK,
     INK,
     MOST_SWITCHES,
@@ -24,6 +24,7 @@ from ....reports.figures.style import (
     step_unit,
     tidy,
 )
+
 from .scores import accuracies_between, counted_outcomes
 from .shocks import Window, windows_by_factor
 

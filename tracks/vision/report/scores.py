@@ -9,16 +9,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ....engine.storage.strict_json import strict_json
-from ....experiments.history.collect import how_it_ended
-from ....experiments.history.data import ComparisonData, Row, RunData, Segment
-from ....metrics import (
+from supple.engine.storage.strict_json import strict_json
+from supple.experiments.history.collect import how_it_ended
+from supple.experiments.history.data import ComparisonData, Row, RunData, Segment
+from supple.metrics import (
     average_accuracy,
     backward_transfer,
     forward_transfer,
     online_generalization_gap,
 )
-from ....reports.tables.differences import (
+from supple.reports.tables.differences import (
     Difference,
     Measure,
     differences,
@@ -28,10 +28,11 @@ from ....reports.tables.differences import (
     variants_of,
     verdict,
 )
-from ....reports.tables.metrics import means_at_events
-from ....reports.tables.old_tasks import OldTasks, old_tasks_json, read_old_tasks, sentences
-from ....reports.tables.statistics import NAN, Spread, mean_of_known, spread_json
-from ..presets import ACC, FINAL, MEASURES, ONLINE, TEST
+from supple.reports.tables.metrics import means_at_events
+from supple.reports.tables.old_tasks import OldTasks, old_tasks_json, read_old_tasks, sentences
+from supple.reports.tables.statistics import NAN, Spread, mean_of_known, spread_json
+from supple.tracks.vision.presets import ACC, FINAL, MEASURES, ONLINE, TEST
+
 from .shocks import ShockScores, score_shocks
 
 Array = NDArray[np.float64]

@@ -12,15 +12,15 @@ from operator import attrgetter
 import numpy as np
 from numpy.typing import NDArray
 
-from ....experiments.history.data import Row, RunData, Segment
-from ....metrics import (
+from supple.experiments.history.data import Row, RunData, Segment
+from supple.metrics import (
     accuracy_recovery_time,
     non_recovery_rate,
     peak_saturation,
     saturation_area,
     saturation_recovery_time,
 )
-from ....reports.tables.statistics import Spread
+from supple.reports.tables.statistics import Spread
 
 Array = NDArray[np.float64]
 

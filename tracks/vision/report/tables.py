@@ -3,12 +3,13 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from ....experiments.history.data import ComparisonData
-from ....reports.tables.cells import PERCENT, Form, Heading, Interval, Number, Value, is_missing, percent
-from ....reports.tables.differences import difference_tables
-from ....reports.tables.metrics import before_and_after, intervention_columns, intervention_words
-from ....reports.tables.old_tasks import old_tasks_tables
-from ....reports.tables.table import Table, over_seeds
+from supple.experiments.history.data import ComparisonData
+from supple.reports.tables.cells import PERCENT, Form, Heading, Interval, Number, Value, is_missing, percent
+from supple.reports.tables.differences import difference_tables
+from supple.reports.tables.metrics import before_and_after, intervention_columns, intervention_words
+from supple.reports.tables.old_tasks import old_tasks_tables
+from supple.reports.tables.table import Table, over_seeds
+
 from .scores import ClassifierArm, ClassifierScores, measure_name
 
 Studies = Mapping[str, ComparisonData]
