@@ -7,7 +7,7 @@ from supple.engine.storage.run_directory import RunDirectory
 from supple.envs import REWARD_FLOOR, Episode
 
 from .settings import AgentSettings
-from .stream import EnvTask
+from .tasks import EnvTask
 
 
 class EpisodeLog:

@@ -53,7 +53,7 @@ def make_games(settings: GameSettings, env: str, worlds: Sequence[Mapping[str, A
     """Return copies of an Atari game, whose observations are stacks of frames (see `envs.AtariVector`).
 
     worlds: for each copy, further arguments of `envs.make_pixels`."""
-    from supple.envs import JoinedVector, make_pixels  # Gymnasium, which help lines do without
+    from supple.envs import ConcatenatedVector, make_pixels  # Gymnasium, which help lines do without
 
     s = settings
     share = max(len(worlds) // len(s.members), 1)  # the copies of a member
@@ -72,7 +72,7 @@ def make_games(settings: GameSettings, env: str, worlds: Sequence[Mapping[str, A
         )
         for world, copies in alike
     ]
-    return JoinedVector(vectors) if len(vectors) > 1 else vectors[0]
+    return ConcatenatedVector(vectors) if len(vectors) > 1 else vectors[0]
 
 
 def look_at_game(settings: GameSettings, env: str) -> tuple[tuple[int, int, int], Any]:

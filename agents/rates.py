@@ -15,7 +15,7 @@ from torch import Tensor
 from supple.interventions import EntropyTemperature, Learner
 
 from .settings import AgentSettings
-from .stream import EnvTask
+from .tasks import EnvTask
 
 
 def rate_at(settings: AgentSettings, task: EnvTask, end: int, step: int) -> float:

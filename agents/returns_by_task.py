@@ -13,7 +13,7 @@ from supple.envs import Envs
 from .agent import Agent
 from .evaluate import play, uniform
 from .settings import AgentSettings
-from .stream import EnvTask
+from .tasks import EnvTask
 
 RANDOM_EPISODES, RANDOM_STEPS = 200, 20_000  # of random actions on a task, whichever comes first
 MOST_EPISODES = 64  # of one member that are played side by side, unless one task has more

@@ -27,7 +27,7 @@ from .limits import negative, not_positive, wrong_kwargs
 if TYPE_CHECKING:
     from supple.envs import Shifts
 
-    from .stream import EnvTask
+    from .tasks import EnvTask
 
 Answer = TypeVar("Answer")
 MOST_ENVS = 65_536  # copies of an environment
@@ -211,7 +211,7 @@ class AgentSettings(RunSettings):
 
     @property
     def stepping(self) -> dict[str, Any]:
-        """The arguments of `side_by_side` that say how copies are stepped. Worker processes use one thread each."""
+        """The arguments of `vectorize` that say how copies are stepped. Worker processes use one thread each."""
         from supple.engine.machine.resources import own_cpus  # PyTorch, which help lines do without
 
         threads = own_cpus() if self.env_threads == "auto" else self.env_threads
@@ -259,7 +259,7 @@ class AgentSettings(RunSettings):
         """
         from supple.envs import parse_sequence
 
-        from .stream import shift_tasks, task_stream
+        from .tasks import make_tasks, shift_tasks
 
         text, steps = self.stream()
         if spare := steps % (stride := self.stride):
@@ -270,7 +270,7 @@ class AgentSettings(RunSettings):
             name = "--steps-per-task" if self.steps is None else "--steps"
             raise UsageError(f"{name} is {steps}, which is not a multiple of {together}: use {near}")
         try:
-            tasks = task_stream(parse_sequence(text), self.cycles, steps)
+            tasks = make_tasks(parse_sequence(text), self.cycles, steps)
             shifts = self.parse_shifts()
             return shift_tasks(tasks, shifts, self.members, self.kwargs) if shifts else tasks
         except ValueError as error:

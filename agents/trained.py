@@ -7,8 +7,8 @@ import numpy as np
 from gymnasium.spaces import Dict, Tuple
 from numpy.typing import NDArray
 
+from supple.engine.loading import load_states, steps_of
 from supple.engine.loop import Warn
-from supple.engine.states import load_states, steps_of
 from supple.envs import Flat, Padded, flatten, make_env
 from supple.envs.fault import text_of
 from supple.envs.guard import find_fault
@@ -17,7 +17,7 @@ from supple.registry.errors import RunError, UsageError
 from .evaluate import Member, evaluate
 from .games import is_game
 from .image_settings import ImageSettings
-from .stream import EnvTask
+from .tasks import EnvTask
 from .work import AgentWork
 
 

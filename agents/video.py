@@ -8,8 +8,8 @@ from contextlib import closing, contextmanager
 import numpy as np
 from gymnasium.error import DependencyNotInstalled
 
+from supple.engine.loading import load_states, steps_of
 from supple.engine.loop import Warn
-from supple.engine.states import load_states, steps_of
 from supple.envs import EnvironmentFault, Envs
 from supple.envs.vector import Vector
 from supple.experiments.history.data import ComparisonData, RunData
@@ -19,7 +19,7 @@ from supple.reports.figures.video import Pictures, Video, data_uri
 from supple.reports.tables.cells import number
 
 from .evaluate import LONGEST, Member
-from .stream import EnvTask
+from .tasks import EnvTask
 from .work import AgentWork
 
 

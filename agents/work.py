@@ -17,7 +17,7 @@ from supple.engine.seeding import derive
 from supple.engine.storage.run_directory import RunDirectory
 from supple.engine.user_code import plugins
 from supple.engine.work import Numbers, Work, crossed
-from supple.envs import EnvironmentFault, Envs, EnvWorkers, WorkerVector, flatten, make_env, side_by_side
+from supple.envs import EnvironmentFault, Envs, EnvWorkers, WorkerVector, flatten, make_env, vectorize
 from supple.interventions import Learner
 from supple.metrics import human_normalized
 from supple.registry.errors import Diverged, RunError
@@ -29,7 +29,7 @@ from .rates import rate_at, scale_rates
 from .returns_by_task import mean_returns, returns_on
 from .settings import AgentSettings
 from .spaces import unite_environments
-from .stream import EnvTask
+from .tasks import EnvTask
 
 World = Mapping[str, Any]  # arguments of the function that makes one copy of an environment
 
@@ -104,7 +104,7 @@ class AgentWork(Work):
         worlds: for each copy, further arguments of the function that makes the environment."""
         if is_game(env):
             return make_games(settings, env, worlds)
-        return side_by_side([partial(cls.make, settings, env, world) for world in worlds], **settings.stepping)
+        return vectorize([partial(cls.make, settings, env, world) for world in worlds], **settings.stepping)
 
     @classmethod
     def make(cls, settings: Any, env: str, world: World) -> gym.Env:

@@ -27,7 +27,7 @@ from supple.tracks.vision.data import DataSet
 from supple.tracks.vision.model import Model
 from supple.tracks.vision.networks.vgg import VGG16
 from supple.tracks.vision.settings import VisionSettings
-from supple.tracks.vision.stream import Stream
+from supple.tracks.vision.task_data import Stream
 from supple.tracks.vision.work import VisionWork
 
 ENDLESS = 10**10

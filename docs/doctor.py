@@ -34,10 +34,10 @@ from supple.agents.dqn import DQNSettings
 from supple.agents.ppo import PPOSettings
 from supple.agents.presets import GYM_CONTROL
 from supple.agents.suites import NINE_ROOMS
+from supple.engine.loading import load_states, steps_of
 from supple.engine.runs import prepare
 from supple.engine.settings import RunSettings
 from supple.engine.spec import RunSpec
-from supple.engine.states import load_states, steps_of
 from supple.metrics import Diagnosis, diagnose
 from supple.tracks.language.pretrain.settings import PretrainSettings
 from supple.tracks.vision.settings import VisionSettings

@@ -144,7 +144,7 @@ class Loop:
             self._freeze(error.members)
         else:
             if work.frozen:
-                work.settle()
+                work.reset_frozen()
 
     def _freeze(self, members: Iterable[int]) -> None:
         self.work.freeze(members)
@@ -262,7 +262,7 @@ class Loop:
         if not distributed.is_first():
             return
         if self.work.frozen:
-            self.work.settle()
+            self.work.reset_frozen()
         if not isinstance(work := self.work.state(), dict):
             raise TypeError(f"state() must return a dictionary, not {type(work).__name__}")
         if self.run.lock:

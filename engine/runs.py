@@ -17,7 +17,7 @@ from .divergence import Divergence, first_not_finite, in_words
 from .forks import fork
 from .hooks.driver import HookDriver
 from .hooks.event import ExtraMeasurements
-from .hooks.texts import read_hooks
+from .hooks.parsing import read_hooks
 from .kinds import Kind
 from .loop import Loop, Progress, Warn
 from .machine import distributed, torchrun

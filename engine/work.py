@@ -17,7 +17,7 @@ from supple.networks import StackedLinear
 
 from .divergence import return_to_start
 from .hooks.driver import HookDriver
-from .machine.products import faster_products
+from .machine.matmul import faster_matmul
 from .settings import RunSettings
 from .storage.run_directory import RunDirectory
 
@@ -96,10 +96,10 @@ class Work(ABC):
 
     @cached_property
     def products(self) -> AbstractContextManager[None]:
-        """The context in which updates are computed, chosen by the networks' sizes (see `faster_products`)."""
+        """The context in which updates are computed, chosen by the networks' sizes (see `faster_matmul`)."""
         layers = [layer.module for learner in self.learners.values() for layer in learner.layers]
         weights = [layer.weight for layer in layers if isinstance(layer, nn.Linear | StackedLinear)]
-        return faster_products(weights, self.rows)
+        return faster_matmul(weights, self.rows)
 
     @property
     def rows(self) -> int:
@@ -148,9 +148,9 @@ class Work(ABC):
     def freeze(self, members: Iterable[int]) -> None:
         """Stop looking at these members of a stack, which have diverged, in addition to those that are `frozen`."""
         self.frozen = self.frozen.union(members)
-        self.settle()
+        self.reset_frozen()
 
-    def settle(self) -> None:
+    def reset_frozen(self) -> None:
         """Return the networks of the frozen members to step 0.
 
         The updates of a stack move all its members. The loop calls this where it checks for divergence and before it

@@ -2,24 +2,24 @@
 
 from .atari import AtariVector, make_pixels
 from .batched import BatchedVector
-from .beside import is_batched, side_by_side
-from .elsewhere import package_hint
+from .concatenate import ConcatenatedVector
 from .fault import EnvironmentFault, ExplosionInfo
 from .flat import Flat, flatten
 from .guard import REWARD_FLOOR, ClipActions, Guard
 from .h1 import register_h1
-from .joined import JoinedVector
+from .hints import package_hint
 from .lake import register_lake
 from .make import environment_names, games, has_friction, make_env, resolve_env
 from .minatar import register_minatar
 from .nine_rooms import register_nine_rooms
 from .packaged import PACKAGED, packaged_names
+from .padding import Padded, United, unite
 from .pictures import Observations, Picture, find_image, picture_of
 from .repeat import Repeat
 from .sequence import SEQUENCES, parse_sequence
 from .shifts import Shift, Shifted, Shifts, parse_shifts, shifts
-from .united import Padded, United, unite
 from .vector import Envs, Episode, StepResult, Vector
+from .vectorize import is_batched, vectorize
 from .workers import EnvWorkers, WorkerVector
 
 register_h1()
@@ -34,6 +34,7 @@ __all__ = [
     "AtariVector",
     "BatchedVector",
     "ClipActions",
+    "ConcatenatedVector",
     "EnvWorkers",
     "EnvironmentFault",
     "Envs",
@@ -41,7 +42,6 @@ __all__ = [
     "ExplosionInfo",
     "Flat",
     "Guard",
-    "JoinedVector",
     "Observations",
     "Padded",
     "Picture",
@@ -68,6 +68,6 @@ __all__ = [
     "picture_of",
     "resolve_env",
     "shifts",
-    "side_by_side",
     "unite",
+    "vectorize",
 ]

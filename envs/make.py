@@ -23,15 +23,15 @@ from gymnasium.envs.registration import load_env_creator
 
 from supple.registry import near_names
 
-from .elsewhere import package_hint, successor
 from .fault import fault_of
 from .guard import ClipActions, Guard
 from .h1 import H1_TASKS
+from .hints import package_hint, successor
 from .minigrid import WithoutMission, shows_mission
 from .packaged import find_packaged, squash
+from .padding import Padded, United
 from .shifts import Shifted, Shifts
 from .shifts.physics import model_of
-from .united import Padded, United
 
 SHORT_NAMES = {
     "halfcheetah": "HalfCheetah-v5",

@@ -20,10 +20,10 @@ from numpy.typing import NDArray
 
 from .batched import BatchedVector
 from .guard import REWARD_FLOOR
-from .helper import Helper
 from .physics_tasks import TASKS, Array, PhysicsTask
 from .shifts.direction import FORWARD
 from .shifts.physics import PhysicsFactor
+from .worker_thread import WorkerThread
 
 PROOF = 3  # steps that must equal Gymnasium's before copies are stepped in one batch
 TRIALS, TRIAL = 3, 10  # turns of each number of threads in a trial, and the steps of one
@@ -54,7 +54,7 @@ class PhysicsVector(BatchedVector):
         ]
         bad = slice(int(mjtWarning.mjWARN_BADQPOS), int(mjtWarning.mjWARN_BADCTRL) + 1)
         self._divergences = [data.warning.number[bad] for _, data in simulations]  # positions to controls
-        self._helpers: list[Helper] = []
+        self._helpers: list[WorkerThread] = []
         self.use(threads)
         self._before = self._now = self._read()
 
@@ -67,7 +67,7 @@ class PhysicsVector(BatchedVector):
         ends = [0, first, *(first + (self.num_envs - first) * number // others for number in range(1, others + 1))]
         self._shares = [slice(*pair) for pair in pairwise(ends)]
         self._close_helpers()
-        self._helpers = [Helper(partial(self._step_share, share)) for share in self._shares[1:]]
+        self._helpers = [WorkerThread(partial(self._step_share, share)) for share in self._shares[1:]]
 
     def use_fastest(self, most: int) -> None:
         """Step the copies on the number of threads, up to `most`, that is fastest in a trial of about 0.1 s.

@@ -19,7 +19,7 @@ from supple.registry.errors import RunError, UsageError
 
 from .comparisons import folder as comparisons
 from .comparisons.asked import choose_seeds, make_comparison
-from .comparisons.points import make_points, vary_of
+from .comparisons.grid import make_points, vary_of
 from .queue import workers
 from .queue.queue import Queue
 from .results import Results, load

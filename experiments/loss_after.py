@@ -5,7 +5,7 @@ from collections.abc import Callable
 from supple.interventions import EntropyTemperature, Intervention, Learner
 from supple.metrics import View, trainability
 from supple.metrics.trainability import LEARNING_RATE, UPDATES
-from supple.networks.passes import keep_states
+from supple.networks.unchanged import keep_states
 from supple.registry import naming
 
 

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 from supple.engine.kinds import find_kind
 
 from .comparisons.folder import files_of_runs
-from .comparisons.points import Point
+from .comparisons.grid import Point
 from .history.collect import load as collect
 from .history.data import ComparisonData, RunData
-from .history.parts import parts_of
 from .history.performance import performance_of
+from .history.task_parts import parts_of
 from .sweeps.sweep import FILE, folders_of
 from .sweeps.tuning import TUNING
 

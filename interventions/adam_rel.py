@@ -21,7 +21,7 @@ Cost: negligible. As for every scheduled intervention, each firing writes an eve
 import torch
 
 from supple.networks.learner import Learner
-from supple.networks.slots import COUNTERS, slot_starts, write_start_
+from supple.networks.optimizer_state import COUNTERS, slot_starts, write_start_
 
 from .base import Intervention, interventions
 from .contract import ResetContract, check_optimizer

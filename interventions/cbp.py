@@ -31,8 +31,8 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
+from supple.networks.hidden_units import Hidden, outgoing_weights
 from supple.networks.learner import Learner
-from supple.networks.units import Hidden, outgoing_weights
 
 from .base import interventions
 from .replacement import Replacement

@@ -14,9 +14,9 @@ from torch import Tensor
 
 from supple.networks.learner import Learner
 from supple.networks.modules import CONV, LINEAR
+from supple.networks.optimizer_state import COUNTERS, FACTORED, check_slots, slot_starts, write_start_
 from supple.networks.optimizers import unwrap_optimizer
 from supple.networks.parameters import copy_module_, restore_
-from supple.networks.slots import COUNTERS, FACTORED, check_slots, slot_starts, write_start_
 
 Preset = Literal["uniform", "as_released"]
 KEPT_DATA = "replay, observation statistics, generators"  # the heading of what every reset keeps
@@ -190,8 +190,8 @@ def zero_slots_(
             (members,), a member's counter is reset if the mask contains any of its entries.
 
     Raises:
-        ValueError: It is not known how the optimizer or one of its slots starts (see `networks/slots.py`), or a slot
-            has no state of single entries, but a mask is given. Nothing was changed.
+        ValueError: It is not known how the optimizer or one of its slots starts (see `networks/optimizer_state.py`), or a
+            slot has no state of single entries, but a mask is given. Nothing was changed.
     """
     optimizer = unwrap_optimizer(optimizer)
     starts = slot_starts(optimizer)

@@ -27,8 +27,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from supple.networks.hidden_units import Hidden, hidden_units, incoming_gradients
 from supple.networks.learner import Learner
-from supple.networks.units import Hidden, hidden_units, incoming_gradients
 
 from .base import Intervention, copy_state, interventions
 from .recycle import broadcast_over_columns, broadcast_over_rows

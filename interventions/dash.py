@@ -30,8 +30,8 @@ from supple.networks.layers import Scope
 from supple.networks.learner import Learner, no_batches
 from supple.networks.members import own_axes
 from supple.networks.modules import CONV
-from supple.networks.passes import unchanged
 from supple.networks.ranks import average
+from supple.networks.unchanged import unchanged
 
 from .base import Reinitialization, interventions
 

@@ -31,8 +31,8 @@ import torch
 from torch import Tensor
 
 from supple.networks.learner import Learner, no_batches
-from supple.networks.passes import unchanged
 from supple.networks.ranks import average
+from supple.networks.unchanged import unchanged
 
 from .base import Intervention, check_strength, interventions
 

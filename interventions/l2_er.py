@@ -31,9 +31,9 @@ import torch
 from torch import Tensor
 
 from supple.networks.learner import Learner
-from supple.networks.passes import unchanged
 from supple.networks.ranks import average
 from supple.networks.recording import See, run_watched
+from supple.networks.unchanged import unchanged
 
 from .base import Intervention, interventions
 

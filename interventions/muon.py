@@ -31,7 +31,7 @@ from torch import Tensor
 
 from supple.networks.learner import Learner
 from supple.networks.modules import CONV, LINEAR, STACKED
-from supple.networks.slots import slot_starts
+from supple.networks.optimizer_state import slot_starts
 
 from .base import Intervention, Variant, interventions
 from .contract import check_optimizer

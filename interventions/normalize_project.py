@@ -27,12 +27,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from supple.networks.hidden_units import check_module
 from supple.networks.layers import Layer, Scope
 from supple.networks.learner import Learner
 from supple.networks.members import own_axes
 from supple.networks.modules import CONV
 from supple.networks.stacked import fit
-from supple.networks.units import check_module
 from supple.networks.wiring import layer_before
 
 from .base import Intervention, interventions

@@ -29,9 +29,9 @@ from typing import Any
 
 from torch import Tensor
 
+from supple.networks.hidden_units import activity_scores, hidden_units, observe
 from supple.networks.learner import Learner
 from supple.networks.members import only, seeds_with
-from supple.networks.units import activity_scores, hidden_units, observe
 
 from .base import Intervention, interventions
 from .contract import Preset, check_contract, contract_for, settle

@@ -35,9 +35,9 @@ from typing import Any
 from torch import Tensor
 
 from supple.networks.gradients import loss_gradients
+from supple.networks.hidden_units import hidden_units, incoming_gradients, small_gradients
 from supple.networks.learner import Learner
 from supple.networks.ranks import average
-from supple.networks.units import hidden_units, incoming_gradients, small_gradients
 
 from .base import interventions
 from .recycle import Outgoing
@@ -66,7 +66,7 @@ class ReGraMa(Redo):
 
     def choose(self, learner: Learner, inputs: Sequence[Any]) -> dict[str, Tensor]:
         named = learner.trained()
-        learner.settle_wiring(inputs)
+        learner.check_wiring(inputs)
         by_name = zip(named, average(loss_gradients(learner, list(named.values()))), strict=True)
         gradients = {name: gradient for name, gradient in by_name if gradient is not None}
         groups = hidden_units(learner, self.name)

@@ -7,9 +7,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from supple.networks.hidden_units import Hidden, hidden_units, observe
 from supple.networks.learner import Learner
 from supple.networks.members import drawing_for, seeds_with
-from supple.networks.units import Hidden, hidden_units, observe
 
 from .base import Intervention, copy_state
 from .contract import ResetContract, check_optimizer, zero_slots_

@@ -17,11 +17,11 @@ Cost: none.
 from torch import Tensor, nn
 
 from supple.networks.activations import Activation, Units, set_generators
+from supple.networks.hidden_units import check_module
 from supple.networks.learner import Learner
 from supple.networks.modules import CONV, STACKED, is_activation
-from supple.networks.passes import evaluating
 from supple.networks.ranks import require_one
-from supple.networks.units import check_module
+from supple.networks.unchanged import evaluating
 from supple.networks.wiring import layer_before
 
 from .base import Intervention, interventions

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from supple.networks.linear_pairs import LinearPair
-from supple.networks.passes import evaluating
+from supple.networks.unchanged import evaluating
 
 Map = Tensor | nn.Module
 

@@ -147,8 +147,8 @@ def _lanczos(
     projected = torch.zeros(networks, held, held, dtype=torch.float64, device=like.device)
     block = torch.linalg.qr(noise(width)).Q
     values = projected.new_zeros(networks, k)
-    settled = torch.zeros(networks, dtype=torch.bool, device=like.device)
-    broken = settled.clone()  # whose products are not finite: they are taken as 0
+    converged = torch.zeros(networks, dtype=torch.bool, device=like.device)
+    broken = converged.clone()  # whose products are not finite: they are taken as 0
     size = spent = 0
     while True:
         first, size, spent = size, size + block.shape[-1], spent + block.shape[-1]
@@ -168,9 +168,9 @@ def _lanczos(
             best, combinations = ritz[:, -k:].flip(-1), vectors[:, first:, -k:].flip(-1)
             lengths = torch.linalg.qr(rest, mode="r").R  # ‖rest·c‖ = ‖R·c‖, without k more vectors
             residuals = torch.linalg.vector_norm(lengths @ combinations.to(lengths), dim=1)
-            values = torch.where(settled[:, None], values, best)  # a member's are those of when it settled
-            settled |= (residuals <= tolerance * best.abs().maximum(1e-3 * scale)).all(-1)
-            if size == dimension or spent >= budget or settled.all():
+            values = torch.where(converged[:, None], values, best)  # a member's are those of when it converged
+            converged |= (residuals <= tolerance * best.abs().maximum(1e-3 * scale)).all(-1)
+            if size == dimension or spent >= budget or converged.all():
                 return values.masked_fill(broken[:, None], torch.nan)
 
         # Where the Krylov space is exhausted nothing is left but rounding; noise of that size lets another

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from supple.networks.activations import SATURATED
 from supple.networks.distributions import greatest_entropy
 from supple.networks.learner import Learner
-from supple.networks.passes import exchange, measuring
+from supple.networks.unchanged import exchange, measuring
 
 from .features import entropy_rank, member_scores, spectra
 from .probe import measure

@@ -12,7 +12,7 @@ from typing import Literal, overload
 import torch
 from torch import Tensor
 
-from supple.networks import units
+from supple.networks import hidden_units as units
 
 Activations = Tensor | Sequence[Tensor] | Mapping[str, Tensor]
 

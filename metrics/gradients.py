@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import torch
 from torch import Tensor
 
-from supple.networks.units import small_gradients
+from supple.networks.hidden_units import small_gradients
 
 from .features import count_holding
 

@@ -15,7 +15,7 @@ from supple.networks.activations import SATURATED
 from supple.networks.gradients import scalar_loss
 from supple.networks.learner import Learner
 from supple.networks.linear_pairs import LinearPair
-from supple.networks.passes import measuring, unchanged
+from supple.networks.unchanged import measuring, unchanged
 from supple.registry import Registry, naming, summary
 
 from .balance import deviation_of, nearest_lambda

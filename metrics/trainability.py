@@ -23,7 +23,7 @@ from torch.utils._pytree import tree_leaves
 
 from supple.networks.gradients import differentiate
 from supple.networks.learner import Learner
-from supple.networks.passes import keep_states, measuring, unchanged
+from supple.networks.unchanged import keep_states, measuring, unchanged
 
 from .view import View
 

@@ -16,8 +16,8 @@ from supple.networks.forward import check_inputs
 from supple.networks.gradients import loss_gradients
 from supple.networks.learner import Learner
 from supple.networks.matrices import unfit, weight_matrices
-from supple.networks.passes import keep_states, leave_inference, unchanged
 from supple.networks.recording import Recording, record
+from supple.networks.unchanged import keep_states, leave_inference, unchanged
 
 from .features import spectra
 from .saturation import activation_slopes

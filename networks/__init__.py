@@ -18,7 +18,6 @@ from .normalization import (
     hidden_norm,
 )
 from .parameters import copy_module_, restore_, snapshot, stack_networks
-from .passes import evaluating, unchanged
 from .recording import Recording, record
 from .redraw import redraw
 from .rmsprop import CentredRMSprop
@@ -26,6 +25,7 @@ from .scale import isometry_scale
 from .stacked import StackedConv2d, StackedLayerNorm, StackedLinear
 from .symmetry import NoSymmetry, ScalePair, scale_pairs
 from .tracing import unit_names
+from .unchanged import evaluating, unchanged
 from .wiring import Wiring, trace_wiring
 
 __all__ = [

@@ -8,7 +8,7 @@ from torch import Tensor
 from supple.registry import one_line
 
 from .learner import Learner
-from .passes import measuring, unchanged
+from .unchanged import measuring, unchanged
 
 
 def scalar_loss(learner: Learner) -> Tensor:

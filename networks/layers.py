@@ -10,7 +10,7 @@ from torch.optim.swa_utils import AveragedModel
 
 from .matrices import Layout, Weight, adapter_modules, is_transposed, parts_of
 from .modules import CONV, LINEAR, STACKED
-from .passes import evaluating
+from .unchanged import evaluating
 
 Role = Literal["encoder", "hidden", "head"]
 Scope = str | tuple[str, ...]

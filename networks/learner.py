@@ -11,17 +11,17 @@ from torch.distributions import Distribution
 
 from supple.registry import did_you_mean
 
-from .calls import parse_call_name
+from .activation_calls import parse_call_name
+from .entanglement import find_entangled_units
 from .forward import Forward, runner
 from .layers import Layer, Scope, find_stack
 from .linear_pairs import Joint, LinearPair, find_declared_pairs, find_joints, pair_at
 from .modules import CONV, LINEAR, STACKED
 from .optimizers import trainer_of
 from .parameters import check_values, pair_tensors, snapshot
-from .passes import keep_states, outputs_with
-from .private import find_entangled_units
 from .recording import find_misread_units
 from .redraw import is_constant
+from .unchanged import keep_states, outputs_with
 from .wiring import Wiring, layer_before, trace_wiring
 
 Capability = TypeVar("Capability")
@@ -154,7 +154,7 @@ class Learner:
 
     _named: bool = field(default=False, init=False, repr=False)  # somebody named the wiring
     _joints: tuple[list[nn.Module], list[Joint], list[str]] | None = field(default=None, init=False, repr=False)
-    _settled: bool = field(default=False, init=False, repr=False)  # the wiring has been checked on inputs
+    _checked: bool = field(default=False, init=False, repr=False)  # the wiring has been checked on inputs
     _undrawn: list[str] | None = field(default=None, init=False, repr=False)
     _single: bool = field(default=False, init=False, repr=False)  # a stack of one network
 
@@ -319,11 +319,11 @@ class Learner:
             return any(isinstance(self.module.get_submodule(name), STACKED) for name in before)
         return isinstance(layer_before(self.module, unit), STACKED)
 
-    def settle_wiring(self, inputs: Sequence[Any]) -> None:
+    def check_wiring(self, inputs: Sequence[Any]) -> None:
         """Check the wiring that was found by tracing against the shapes of inputs, the first that there are."""
-        if self._named or self._settled:
+        if self._named or self._checked:
             return
-        self._settled = True
+        self._checked = True
         for find in (find_misread_units, find_entangled_units):
             wrong = find(self.module, self.wiring, inputs, self.run)
             self.wiring = {unit: wires for unit, wires in self.wiring.items() if unit not in wrong}

@@ -9,16 +9,16 @@ from torch import Tensor, nn
 
 from supple.registry import one_line
 
-from .calls import parse_call_name
+from .activation_calls import parse_call_name
 from .forward import Forward, check_inputs, has_forward, methods, runner
 from .layers import Layer, chain, find_stack
 from .learner import Learner, no_batches
 from .modules import CONV, LINEAR
 from .parameters import check_values
-from .passes import measuring, unchanged
 from .recording import find_called_units, record
 from .redraw import find_equal, redraw, redraw_by, select_alike
 from .tracing import find_traced_units, unit_names
+from .unchanged import measuring, unchanged
 from .wiring import Wiring
 
 
@@ -112,7 +112,7 @@ def learner_for(
         if set(units) - set(known):  # what is known has been called
             record(module, units, inputs, learner.run)
         with _run_in_one_line(module):
-            learner.settle_wiring(inputs)
+            learner.check_wiring(inputs)
     learner.redraw = _redraw_as_at_start(module, learner.initial, generator, fresh)
     return learner
 

@@ -17,8 +17,8 @@ from typing import Literal
 import torch
 from torch import Tensor, fx, nn
 
+from .activation_calls import parse_call_name
 from .activations import Activation
-from .calls import parse_call_name
 from .forward import Forward
 from .modules import LINEAR, qualified_name
 from .tracing import Untraceable, operation, trace

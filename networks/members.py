@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from .layers import Layer
 from .learner import Learner
 from .modules import qualified_name
-from .passes import keep_states
+from .unchanged import keep_states
 
 Source = torch.Generator | Sequence[torch.Generator] | None
 Axis = Literal["networks", "seeds", ""]  # what the first axis of a tensor has entries of; "": it belongs to all

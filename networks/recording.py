@@ -11,9 +11,9 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from .calls import ActivationCall, function_name, parse_call_name
+from .activation_calls import ActivationCall, function_name, parse_call_name
 from .modules import CONV, LINEAR, STACKED, is_activation
-from .passes import copy_inputs, unchanged
+from .unchanged import copy_inputs, unchanged
 from .wiring import Wiring
 
 

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from supple.registry import one_line
 
-from .passes import keep_generators
+from .unchanged import keep_generators
 
 UNIFORM = (
     2.2  # kurtosis (without subtracting 3) below which a sample counts as uniform, which has 1.8; a normal one has 3

@@ -10,10 +10,10 @@ from torch import fx, nn
 
 from supple.registry import one_line
 
-from .calls import ActivationCall, function_name, parse_call_name
+from .activation_calls import ActivationCall, function_name, parse_call_name
 from .forward import RUN, Forward, unwrap, with_forward
 from .modules import CONV, LINEAR, NORMS, OPAQUE, is_activation, is_transparent
-from .passes import unchanged
+from .unchanged import unchanged
 
 
 def unit_names(module: nn.Module, forward: Forward = "forward") -> tuple[str, ...]:

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 
 from torch import Tensor, fx, nn
 
-from .calls import FUNCTIONS, parse_call_name
+from .activation_calls import FUNCTIONS, parse_call_name
 from .forward import Forward
 from .layout import CHANNELS, FLAT, UNITS, Mixed, Place, place_after
 from .modules import CONV, LINEAR, NORMS, STACKED, is_activation, is_transparent
-from .passes import unchanged
 from .tracing import Untraceable, operation, trace
+from .unchanged import unchanged
 
 # Functions and methods through which every unit keeps to itself; of any other it is not known.
 _APART = {

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from supple.engine.storage.strict_json import strict_json
-from supple.experiments.comparisons.points import Point
+from supple.experiments.comparisons.grid import Point
 
 from .studies.content import Content, Report, SideBySide
 from .studies.evaluation_tables import is_share

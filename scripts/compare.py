@@ -99,7 +99,7 @@ def parse_options(request: Request) -> Any:
 def plan_comparison(request: Request, options: Any, command: str) -> "Comparison":
     """Return the comparison that the command line asks for."""
     from supple.experiments.comparisons.asked import choose_seeds, make_comparison
-    from supple.experiments.comparisons.points import make_points, vary_of
+    from supple.experiments.comparisons.grid import make_points, vary_of
 
     kind, preset, settings = request.kind, request.preset, options.settings
     stacks = hasattr(settings, "seeds")

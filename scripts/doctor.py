@@ -158,7 +158,7 @@ def find_source(options: Options) -> Callable[[Options, list[str]], Stages]:
 
 def read_run(options: Options, remarks: list[str]) -> Stages:
     """Yield the learners at each checkpoint of a run; of a stack, those of one seed, as far as it came."""
-    from supple.engine.states import load_states, steps_of
+    from supple.engine.loading import load_states, steps_of
     from supple.metrics import View
 
     path = Path(options.what)
@@ -185,7 +185,7 @@ def read_sb3(options: Options, remarks: list[str]) -> Stages:
         from supple.integrations.sb3 import learners_of_saved
     except ImportError as error:
         raise RunError("to read a model of Stable-Baselines3, install it: pip install 'supple[sb3]'") from error
-    from supple.engine.user_code.networks import settle_drawn
+    from supple.engine.user_code.networks import redraw_initial
 
     try:
         learners = learners_of_saved(
@@ -203,7 +203,7 @@ def read_sb3(options: Options, remarks: list[str]) -> Stages:
         )
         raise UsageError(f"{error}{hint if 'do not fit' in str(error) else ''}") from error
     for learner in learners.values():
-        remarks += settle_drawn(learner, f"{options.what}: a new {options.policy} of {options.sb3}")
+        remarks += redraw_initial(learner, f"{options.what}: a new {options.policy} of {options.sb3}")
     yield None, learners
 
 
@@ -237,7 +237,7 @@ def read_language_model(options: Options, remarks: list[str]) -> Stages:
     """Yield the learner of a causal language model, with the beginning of a text as its inputs."""
     import torch
 
-    from supple.engine.user_code.networks import settle_drawn
+    from supple.engine.user_code.networks import redraw_initial
     from supple.networks.causal import causal_learner
     from supple.tracks.language.models import load_model
 
@@ -261,7 +261,7 @@ def read_language_model(options: Options, remarks: list[str]) -> Stages:
         generator=torch.Generator().manual_seed(0),
     )  # fmt: skip
     learner.initial |= learner.redraw()
-    remarks += settle_drawn(learner, f"{options.what}: a new {type(model.model).__name__}")
+    remarks += redraw_initial(learner, f"{options.what}: a new {type(model.model).__name__}")
     yield None, {learner.name: learner}
 
 

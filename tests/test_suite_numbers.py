@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from supple.experiments.comparisons.points import Point
+from supple.experiments.comparisons.grid import Point
 from supple.experiments.queue.queue import QueuedRun
 from supple.experiments.sweeps.file import read_sweep
 from supple.experiments.sweeps.space import Space

@@ -31,7 +31,7 @@ add(
         measures=("final val loss",),
         tuned_by="-val_loss",
         shared=True,
-        forking=f"{LANGUAGE}.pretrain.starts:Starts",
+        forking=f"{LANGUAGE}.pretrain.second_phases:Starts",
     ),
     Kind(
         "sft",

@@ -37,7 +37,7 @@ from supple.interventions import EndlessData, Injectable, LastLoss, Learner, Oth
 from supple.networks import CentredRMSprop, StackedAdam, copy_module_, evaluating
 from supple.networks.activations import is_random
 from supple.networks.optimizers import clip_, step
-from supple.networks.passes import keep_states
+from supple.networks.unchanged import keep_states
 
 from .loss import TDLoss
 from .network import ValueNetwork

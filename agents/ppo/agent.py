@@ -31,7 +31,7 @@ from supple.envs import StepResult
 from supple.interventions import LastLoss, Learner, OtherMinibatch
 from supple.networks import StackedAdam, evaluating
 from supple.networks.activations import is_random
-from supple.networks.passes import keep_states
+from supple.networks.unchanged import keep_states
 from supple.registry.errors import Diverged
 
 from .network import SHARED, MultiHead, PolicySpace, rows_of, share_space

@@ -7,7 +7,7 @@ import gymnasium as gym
 
 from supple.agents.games import is_game, look_at_game
 from supple.agents.spaces import row_space
-from supple.agents.stream import EnvTask
+from supple.agents.tasks import EnvTask
 from supple.agents.work import AgentWork, World
 from supple.engine.storage.run_directory import RunDirectory
 from supple.envs import Envs, Picture, Vector, WorkerVector, has_friction

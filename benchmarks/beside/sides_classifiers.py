@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from supple.tracks.vision.model import Model
-from supple.tracks.vision.stream import Stream
+from supple.tracks.vision.task_data import Stream
 
 Side = tuple[Callable[[], object], int]
 UPDATES = 300

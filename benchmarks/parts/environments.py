@@ -21,7 +21,7 @@ from supple.envs import (
     make_env,
     make_pixels,
     resolve_env,
-    side_by_side,
+    vectorize,
 )
 from supple.envs.physics_tasks import TASKS
 
@@ -40,7 +40,7 @@ def physics(asked: Asked) -> Turns:
         "one by one": lambda env: stepping(Vector([lambda: make_env(env)] * COPIES)),
         "floor: mj_step": mj_step,
         "rollout": lambda env: rollout(env, asked.threads),
-        "together": lambda env: stepping(side_by_side([lambda: make_env(env)] * COPIES, threads=asked.threads)),
+        "together": lambda env: stepping(vectorize([lambda: make_env(env)] * COPIES, threads=asked.threads)),
     }
 
     def turns(maker: Callable[[str], Step]) -> Turn:
@@ -122,7 +122,7 @@ def classic(asked: Asked) -> Turns:
         made: dict[str, Callable[[], float]] = {}
         for env, copies in product(envs, sizes):
             makes = [partial(make_env, env, shifts="offset(from_task=0)", seed=10 * i // copies) for i in range(copies)]
-            vector = side_by_side(makes, batched=batched)
+            vector = vectorize(makes, batched=batched)
             vector.reset(range(copies))
             space = vector.single_action_space
             space.seed(0)

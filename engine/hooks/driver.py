@@ -12,8 +12,8 @@ from supple.metrics import METRICS, TRAINABILITY, cheap_metrics
 from supple.networks.ranks import average, begin_alike, world
 from supple.registry import owner_of
 
-from .calls import calling
 from .event import NO_EXTRAS, ExtraMeasurements, Recorder
+from .moments import calling
 
 LogEvent = Callable[..., None]
 MOMENTS = ("penalty", "before_loss", "before_update", "after_update")  # methods of interventions, at every update

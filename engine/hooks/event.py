@@ -14,8 +14,8 @@ from supple.metrics import View, feature_covariance_distance, measure, measure_m
 from supple.registry import owner_of
 from supple.registry.errors import RunError
 
-from .calls import apply, calling
 from .members import acting_on
+from .moments import apply, calling
 
 
 @dataclass(frozen=True)

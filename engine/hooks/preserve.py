@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from supple.interventions import Learner
-from supple.networks.passes import keep_states
+from supple.networks.unchanged import keep_states
 
 
 @contextmanager

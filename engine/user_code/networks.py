@@ -17,9 +17,9 @@ from supple.interventions import Learner, learner_for
 from supple.metrics.trainability import list_tensors
 from supple.networks.forward import has_forward, methods, runner
 from supple.networks.parameters import check_values, saved_buffers
-from supple.networks.passes import keep_states, unchanged
 from supple.networks.redraw import borrow_generators, find_equal, redraw
 from supple.networks.state_dicts import fit_state, list_names
+from supple.networks.unchanged import keep_states, unchanged
 from supple.registry import naming, summary
 from supple.registry.errors import UsageError
 
@@ -176,7 +176,7 @@ def _initialise(learner: Learner, third: Any, text: str) -> list[str]:
         what = f"{text}: the function that makes the network anew"
         values, second = (_make_anew(module, third, seed, what) for seed in (0, 1))
         equal = find_equal(values, second)
-        remarks = settle_equal(learner, values, equal, what)
+        remarks = redraw_equal(learner, values, equal, what)
 
         def redraw_anew() -> dict[str, Tensor]:
             seed = int(torch.randint(2**62, (), generator=learner.generator))
@@ -213,7 +213,7 @@ def reset_statistics(module: nn.Module) -> dict[str, Tensor]:
     return statistics
 
 
-def settle_equal(learner: Learner, values: dict[str, Tensor], equal: list[str], who: str) -> list[str]:
+def redraw_equal(learner: Learner, values: dict[str, Tensor], equal: list[str], who: str) -> list[str]:
     """Return a remark on values at initialisation that are equal in two draws, though not constant.
 
     Those that the trained network has now are exchanged in `values` for draws of their layers, because they may be
@@ -239,14 +239,14 @@ def settle_equal(learner: Learner, values: dict[str, Tensor], equal: list[str], 
     return [f"Equal under two seeds, so not redrawn: {list_names(equal, len(equal))}.{instead}"] if equal else []
 
 
-def settle_drawn(learner: Learner, who: str) -> list[str]:
-    """Return the remark of `settle_equal` for a learner whose `initial` was drawn, in comparison with one more draw.
+def redraw_initial(learner: Learner, who: str) -> list[str]:
+    """Return the remark of `redraw_equal` for a learner whose `initial` was drawn, in comparison with one more draw.
 
     Generators do not move."""
     with keep_states([learner.generator]):
         again = learner.redraw()
     first = {name: value for name, value in learner.initial.items() if name in again}
-    return settle_equal(learner, learner.initial, find_equal(first, again), who)
+    return redraw_equal(learner, learner.initial, find_equal(first, again), who)
 
 
 def _make_anew(module: nn.Module, make: Callable[[], Any], seed: int, what: str) -> dict[str, Tensor]:

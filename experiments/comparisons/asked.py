@@ -6,7 +6,7 @@ from supple.engine.kinds import Kind, Preset
 from supple.engine.settings import RunSettings, Seeds
 
 from .comparison import Comparison
-from .points import Point, add_reference
+from .grid import Point, add_reference
 
 
 def choose_seeds(settings: RunSettings, asked: Seeds | None, preset: Preset | None) -> Seeds:

@@ -19,7 +19,7 @@ from supple.registry.errors import UsageError
 from .arms import hooks_in, hooks_of, is_fresh, settings_in
 from .checks import Networks
 from .default_fork import find_default_fork
-from .points import FIXED, Point, name_seeds, remove_repeats, sort_points, trunk_folder
+from .grid import FIXED, Point, name_seeds, remove_repeats, sort_points, trunk_folder
 
 AUTO = "auto"
 

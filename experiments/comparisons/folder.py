@@ -17,7 +17,7 @@ from supple.registry.errors import RunError, UsageError
 
 from .checks import Networks
 from .comparison import Comparison
-from .points import Point, sort_points
+from .grid import Point, sort_points
 
 FILE = "comparison.json"
 

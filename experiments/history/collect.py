@@ -14,7 +14,7 @@ from supple.engine.storage.names import TRUNK
 from supple.engine.storage.run_directory import CHECKPOINTS, require_ended
 from supple.engine.storage.versions import describe_mixed
 from supple.experiments.comparisons.folder import files_of_runs
-from supple.experiments.comparisons.points import Point
+from supple.experiments.comparisons.grid import Point
 from supple.registry.errors import RunError
 
 from .data import ComparisonData, Episodes, RunData, Segment

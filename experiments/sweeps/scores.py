@@ -6,7 +6,7 @@ from typing import Any
 
 from supple.engine.storage import signed_json
 from supple.experiments.comparisons import folder as comparisons
-from supple.experiments.comparisons.points import Point
+from supple.experiments.comparisons.grid import Point
 from supple.experiments.queue.queue import Queue, QueuedRun
 
 from .search import WORST, score_runs

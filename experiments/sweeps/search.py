@@ -15,7 +15,7 @@ from typing import Any, Literal
 from supple.engine.settings import Seeds
 from supple.experiments.history.collect import load_runs
 from supple.experiments.history.data import RunData
-from supple.experiments.history.parts import mean_by_rollout, rollout_of
+from supple.experiments.history.task_parts import mean_by_rollout, rollout_of
 from supple.experiments.queue.queue import QueuedRun
 from supple.metrics import learning_curve_area
 from supple.registry.errors import UsageError

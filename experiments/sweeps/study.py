@@ -10,7 +10,7 @@ from supple.engine.settings import Seeds
 from supple.engine.storage import names
 from supple.experiments.comparisons.asked import choose_seeds, make_comparison
 from supple.experiments.comparisons.comparison import Comparison
-from supple.experiments.comparisons.points import FIXED, Point, make_points, vary_of
+from supple.experiments.comparisons.grid import FIXED, Point, make_points, vary_of
 from supple.registry import did_you_mean
 from supple.registry.errors import UsageError
 

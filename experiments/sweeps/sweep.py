@@ -24,7 +24,7 @@ from supple.engine.storage.run_directory import RunDirectory
 from supple.engine.user_code import plugins
 from supple.experiments.comparisons import folder as comparisons
 from supple.experiments.comparisons.comparison import Comparison
-from supple.experiments.comparisons.points import name_variant
+from supple.experiments.comparisons.grid import name_variant
 from supple.experiments.queue.queue import FAILED, OUTCOME, Queue, read_outcome
 from supple.registry import schema
 from supple.registry.errors import RunError, UsageError

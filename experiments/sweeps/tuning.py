@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from supple.engine.forks import FRESH
 from supple.engine.kinds import as_text, require_setting
 from supple.experiments.comparisons.comparison import Comparison
-from supple.experiments.comparisons.points import Point
+from supple.experiments.comparisons.grid import Point
 from supple.registry.errors import UsageError
 
 from .search import Search

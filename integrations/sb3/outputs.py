@@ -15,7 +15,7 @@ from torch import Tensor, cat, nn
 from torch.distributions import Categorical, Distribution
 
 from supple.networks.distributions import independent_bits, independent_categoricals, independent_normals
-from supple.networks.passes import outputs_with
+from supple.networks.unchanged import outputs_with
 
 from .recent import preserve
 

@@ -11,9 +11,9 @@ No forward pass synchronises with the host, and each compiles into one graph. Ba
 
 from . import exponential, leaky, rational, smooth, widths  # noqa: F401 - they fill the table
 from .base import Activation, RandomActivation, activations
+from .by_name import Units, activation, is_random, parse_activation, set_generators
 from .properties import Properties, properties
 from .slopes import SATURATED, derivative, initial_gain
-from .units import Units, activation, is_random, parse_activation, set_generators
 
 __all__ = [
     "SATURATED",

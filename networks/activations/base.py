@@ -17,7 +17,7 @@ Shared = dict[str, nn.Parameter]  # parameters that all activations of one netwo
 class Activation(nn.Module):
     """An activation that is not an elementwise function, or is not one of PyTorch's.
 
-    The output has the shape of the input unless a class says otherwise. `settle` sets `axis` and `members`. Before that
+    The output has the shape of the input unless a class says otherwise. `configure` sets `axis` and `members`. Before that
     call, a module expects features outside a stack.
 
     Attributes:
@@ -33,7 +33,7 @@ class Activation(nn.Module):
     def __init__(self) -> None:  # nn.Module's own would let any parameter pass the check against the signature
         super().__init__()
 
-    def settle(self, width: int | None, axis: int, members: int, shared: Shared) -> None:
+    def configure(self, width: int | None, axis: int, members: int, shared: Shared) -> None:
         """Tell the module about its network.
 
         Args:

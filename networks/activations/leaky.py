@@ -38,8 +38,8 @@ class LearnedSlope(Activation):
         self.name, self.granularity = name, granularity
         self.weight = nn.Parameter(torch.full((1,), start))
 
-    def settle(self, width: int | None, axis: int, members: int, shared: Shared) -> None:
-        super().settle(width, axis, members, shared)
+    def configure(self, width: int | None, axis: int, members: int, shared: Shared) -> None:
+        super().configure(width, axis, members, shared)
         if self.granularity == "neuron" and width is None:
             raise ValueError(f"{self.name}: granularity=neuron needs the width of the layer; build it with Units")
         units = width if self.granularity == "neuron" and width else 1

@@ -54,8 +54,8 @@ class Rational(RandomActivation):
         self.numerator = nn.Parameter(torch.tensor(numerator))
         self.denominator = nn.Parameter(torch.tensor(denominator))
 
-    def settle(self, width: int | None, axis: int, members: int, shared: Shared) -> None:
-        super().settle(width, axis, members, shared)
+    def configure(self, width: int | None, axis: int, members: int, shared: Shared) -> None:
+        super().configure(width, axis, members, shared)
         if members:
             self.numerator = nn.Parameter(self.numerator.detach().repeat(members, 1))
             self.denominator = nn.Parameter(self.denominator.detach().repeat(members, 1))

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
-from supple.networks.passes import evaluating
+from supple.networks.unchanged import evaluating
 from supple.registry import one_line
 
 from .base import Activation

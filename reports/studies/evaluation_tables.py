@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from supple.experiments.comparisons.points import Point
+from supple.experiments.comparisons.grid import Point
 from supple.reports.tables.arms import setting_cells
 from supple.reports.tables.cells import PERCENT, Form, Heading, Interval, Label, Value, percent
 from supple.reports.tables.metrics import intervention_columns, intervention_words

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from supple.engine.forks import FRESH
-from supple.experiments.comparisons.points import Point
+from supple.experiments.comparisons.grid import Point
 from supple.experiments.sweeps.study import Published
 from supple.metrics import bootstrap_coverage, plasticity_score, probability_of_improvement
 from supple.metrics.scores import aggregate

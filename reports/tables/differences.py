@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from supple.engine.forks import FRESH, NONE
-from supple.experiments.comparisons.points import Point
+from supple.experiments.comparisons.grid import Point
 from supple.experiments.history.data import ComparisonData
 from supple.metrics import PairedDifference, holm, paired_difference
 

@@ -152,7 +152,7 @@ def load_plugins(args: Sequence[str]) -> None:
                 try:
                     plugins.load(module, option)
                 except UsageError as error:
-                    from supple.envs.elsewhere import package_hint
+                    from supple.envs.hints import package_hint
 
                     hint = package_hint(module)
                     raise UsageError(f"{option} {name.strip()}: {hint}" if hint else str(error)) from error

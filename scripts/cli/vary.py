@@ -15,7 +15,7 @@ VALUE = re.compile(r"""(?:"[^"]*"|'[^']*'|\([^()]*\)|[^,])+""")  # commas in quo
 
 def read_vary(texts: Sequence[str], settings: type[RunSettings], prog: str) -> dict[str, tuple[Any, ...]]:
     """Return the values of each setting by its name."""
-    from supple.experiments.comparisons.points import FIXED  # imports PyTorch, which help does not need
+    from supple.experiments.comparisons.grid import FIXED  # imports PyTorch, which help does not need
 
     values_of: dict[str, tuple[Any, ...]] = {}
     known = [name for name in settings.__dataclass_fields__ if name not in FIXED]

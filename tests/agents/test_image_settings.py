@@ -13,7 +13,7 @@ from supple.agents.dqn import DQNSettings
 from supple.agents.ppo import PPOSettings
 from supple.experiments.comparisons.comparison import Comparison
 from supple.experiments.comparisons.folder import create
-from supple.experiments.comparisons.points import make_points
+from supple.experiments.comparisons.grid import make_points
 from supple.registry.errors import UsageError
 
 CAR = {"env": "CartPole-v1", "steps": 800}

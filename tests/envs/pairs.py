@@ -7,7 +7,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from supple.envs import StepResult, Vector, make_env, side_by_side
+from supple.envs import StepResult, Vector, make_env, vectorize
 
 COPIES = 7
 
@@ -28,7 +28,7 @@ def pair(
         return wrap(make_env(name, seed=seed, **world))
 
     makes = [partial(make, seed) for seed in (seeds or [0] * copies)]
-    both = Vector(makes), side_by_side(makes, threads=threads)
+    both = Vector(makes), vectorize(makes, threads=threads)
     assert type(both[1]) is kind
     assert_same(*(envs.reset(range(5, 5 + len(makes))) for envs in both))
     return both

@@ -17,7 +17,7 @@ from supple.envs import (
     is_batched,
     make_env,
     shifts,
-    side_by_side,
+    vectorize,
 )
 from supple.envs import parse_shifts as parsed
 from supple.envs.array_tasks import ARRAY_TASKS, CartPole, squares
@@ -146,7 +146,7 @@ def test_other_environments_are_stepped_one_by_one(
     make: Callable[[], gym.Env], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(shifts, "_entries", {**shifts.entries, "doubled": Doubled})
-    assert type(side_by_side([make] * 5)) is Vector
+    assert type(vectorize([make] * 5)) is Vector
 
 
 @pytest.mark.parametrize(
@@ -156,13 +156,13 @@ def test_other_environments_are_stepped_one_by_one(
 def test_copies_may_only_differ_in_the_values_of_their_shifts(others: dict[str, Any]) -> None:
     made = {"shifts": "offset", "seed": 1, "task": 1}
     copies = [partial(make_env, "cartpole", **made)] * 5 + [partial(make_env, "cartpole", **{**made, **others})]
-    assert type(side_by_side(copies)) is (ArrayVector if "kwargs" in others else Vector)
+    assert type(vectorize(copies)) is (ArrayVector if "kwargs" in others else Vector)
 
 
 def test_few_copies_are_stepped_one_by_one() -> None:
-    assert type(side_by_side([partial(make_env, "cartpole")] * 3)) is Vector
-    assert type(side_by_side([partial(make_env, "cartpole")] * 4)) is ArrayVector
-    assert type(side_by_side([partial(make_env, "cartpole")] * 4, batched=False)) is Vector
+    assert type(vectorize([partial(make_env, "cartpole")] * 3)) is Vector
+    assert type(vectorize([partial(make_env, "cartpole")] * 4)) is ArrayVector
+    assert type(vectorize([partial(make_env, "cartpole")] * 4, batched=False)) is Vector
 
 
 def test_is_batched_depends_on_task_copies_and_shifts() -> None:

@@ -7,15 +7,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from supple.envs import AtariVector, Envs, JoinedVector, Vector, make_env, side_by_side
+from supple.envs import AtariVector, ConcatenatedVector, Envs, Vector, make_env, vectorize
 
 CARTPOLE, HOPPER = partial(make_env, "cartpole", shifts="offset + noise", task=1), partial(make_env, "hopper")
 
 VECTORS: dict[str, Callable[[], Envs]] = {
     "one by one": lambda: Vector([CARTPOLE] * 5),
-    "arrays": lambda: side_by_side([CARTPOLE] * 5),
-    "physics": lambda: side_by_side([HOPPER] * 5, threads=2),
-    "joined": lambda: JoinedVector([Vector([CARTPOLE] * 2), side_by_side([CARTPOLE] * 3)]),
+    "arrays": lambda: vectorize([CARTPOLE] * 5),
+    "physics": lambda: vectorize([HOPPER] * 5, threads=2),
+    "joined": lambda: ConcatenatedVector([Vector([CARTPOLE] * 2), vectorize([CARTPOLE] * 3)]),
 }
 FROZEN, OTHERS = [1, 3, 4], [0, 2]
 
@@ -93,7 +93,7 @@ def test_frozen_games_keep_their_observations_and_end_no_episodes() -> None:
 
 @pytest.mark.parametrize("together", [False, True])
 def test_frozen_rows_are_not_restarted(together: bool) -> None:
-    envs = side_by_side([CARTPOLE] * 4, batched=together)
+    envs = vectorize([CARTPOLE] * 4, batched=together)
     envs.reset(range(4))
     last = envs.step(np.zeros(4, np.int64)).obs
     envs.freeze([2])

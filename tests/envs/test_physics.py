@@ -7,7 +7,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-from supple.envs import EnvironmentFault, Repeat, Vector, is_batched, make_env, side_by_side
+from supple.envs import EnvironmentFault, Repeat, Vector, is_batched, make_env, vectorize
 from supple.envs import parse_shifts as parsed
 from supple.envs.physics import PhysicsVector
 from supple.envs.physics_tasks import TASKS, HalfCheetah
@@ -91,14 +91,14 @@ def test_failing_physics_is_reported_as_a_fault_of_the_environment() -> None:
 def test_environments_that_cannot_be_batched_are_stepped_one_by_one(make: Callable[[], gym.Env]) -> None:
     gym.register("NoisyHopper-v5", "gymnasium.envs.mujoco.hopper_v5:HopperEnv", kwargs={"reset_noise_scale": 0.1})
     try:
-        assert type(side_by_side([make] * 2)) is Vector
+        assert type(vectorize([make] * 2)) is Vector
     finally:
         del gym.registry["NoisyHopper-v5"]
 
 
 def test_a_single_copy_and_unbatched_copies_are_stepped_one_by_one() -> None:
-    assert type(side_by_side([lambda: make_env("hopper")])) is Vector
-    assert type(side_by_side([lambda: make_env("hopper")] * 2, batched=False)) is Vector
+    assert type(vectorize([lambda: make_env("hopper")])) is Vector
+    assert type(vectorize([lambda: make_env("hopper")] * 2, batched=False)) is Vector
 
 
 def test_a_task_whose_batched_steps_differ_is_stepped_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -121,7 +121,7 @@ def test_is_batched_depends_on_task_and_shifts() -> None:
 
 def test_a_trial_chooses_the_number_of_threads_and_does_not_change_the_results() -> None:
     make: Callable[[], gym.Env] = lambda: make_env("hopper")  # noqa: E731
-    singly, tried = Vector([make] * COPIES), side_by_side([make] * COPIES, threads=3, fewer=True)
+    singly, tried = Vector([make] * COPIES), vectorize([make] * COPIES, threads=3, fewer=True)
     np.testing.assert_array_equal(*(envs.reset(range(COPIES)) for envs in (singly, tried)))
     live(singly, tried, 40)
     tried.close()

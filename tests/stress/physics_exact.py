@@ -24,7 +24,7 @@ from supple.agents.ppo import PPOSettings
 from supple.agents.trained import Trained
 from supple.engine.runs import prepare
 from supple.engine.spec import RunSpec
-from supple.envs import BatchedVector, Vector, make_env, side_by_side
+from supple.envs import BatchedVector, Vector, make_env, vectorize
 from supple.envs.physics_tasks import TASKS
 
 Policy = Callable[[np.ndarray], np.ndarray]
@@ -67,7 +67,7 @@ def compare(env: str, policy: Policy, args: Args, shift: str | None) -> tuple[in
     """Return how many steps of all copies differed somewhere, and how many episodes ended."""
     make: Callable[[], gym.Env] = lambda: make_env(env, shifts=shift)  # noqa: E731
     singly = Vector([make] * args.copies)
-    others = [side_by_side([make] * args.copies, threads=threads) for threads in args.threads]
+    others = [vectorize([make] * args.copies, threads=threads) for threads in args.threads]
     assert all(isinstance(other, BatchedVector) for other in others), f"{env} is not stepped together here"
     seen = [envs.reset(range(args.copies)) for envs in (singly, *others)]
     different, ended = sum(not np.array_equal(seen[0], other) for other in seen[1:]), 0

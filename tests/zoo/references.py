@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from supple.interventions import fire_, make, recycle_
 from supple.metrics import measure
-from supple.networks.units import hidden_units, observe
+from supple.networks.hidden_units import hidden_units, observe
 from tests.zoo.measures import refusal
 from tests.zoo.networks import SEED, Kind, Subject
 from tests.zoo.state import bits

@@ -63,7 +63,7 @@ def load_model(name: str, device: str = "cpu", seed: int = 0) -> LanguageModel:
             "SmolLM2-135M-Instruct (GGUF Q4_1, dequantised to float32)",
         )
     elif name.startswith("llama:"):
-        from .fresh import fresh_llama
+        from .tiny_llama import fresh_llama
 
         model, tokenizer = fresh_llama(name, seed)
         source = f"{name}, random weights of seed {seed}"

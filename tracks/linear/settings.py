@@ -7,7 +7,7 @@ from typing import ClassVar
 from supple.engine.settings import Device, Groups
 from supple.tracks.settings import TrackSettings
 
-from .stream import names_of
+from .sequence import names_of
 
 MOST = 1e9  # of the initial weights' scale, far above which their product is no number
 

@@ -16,8 +16,8 @@ from supple.networks import chain
 from supple.tracks.supervised import SupervisedWork
 
 from .representations import gram, ntk_distance
+from .sequence import STREAM, make_sequence
 from .settings import LinearSettings
-from .stream import STREAM, make_stream
 from .weights import Array, balanced_init
 
 
@@ -51,7 +51,7 @@ class LinearWork(SupervisedWork):
     def __init__(self, settings: LinearSettings) -> None:
         super().__init__()
         s = self.settings = settings
-        named_tasks = make_stream(s.tasks, s.n_in, s.n_out, s.samples, s.seed)
+        named_tasks = make_sequence(s.tasks, s.n_in, s.n_out, s.samples, s.seed)
         span = s.updates_per_task
         self.tasks = tuple(Task(i, i * span, (i + 1) * span, name) for i, (name, _) in enumerate(named_tasks))
         self.sources = {name: STREAM[name] for name, _ in named_tasks}

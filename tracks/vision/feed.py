@@ -7,7 +7,7 @@ from torch import Tensor
 
 from supple.engine.seeding import generator
 
-from .stream import Images, ImageTask, Stream
+from .task_data import Images, ImageTask, Stream
 
 PROBE = 256  # images that metrics look at
 

@@ -15,7 +15,7 @@ from .data import DataSet
 from .feed import ImageFeed
 from .networks import Network, make_network
 from .settings import VisionSettings
-from .stream import Images
+from .task_data import Images
 
 
 class Model:

@@ -9,7 +9,7 @@ from supple.engine.compile import compile_step as compile_step
 from supple.engine.hooks.driver import HookDriver
 from supple.networks.activations import RandomActivation
 from supple.networks.optimizers import clip_, match_layout, step
-from supple.networks.passes import keep_states
+from supple.networks.unchanged import keep_states
 
 from .model import Model
 

@@ -21,7 +21,7 @@ from .feed import ImageFeed
 from .model import Model
 from .settings import VisionSettings
 from .shock import Shock
-from .stream import Images, ImageTask, Stream
+from .task_data import Images, ImageTask, Stream
 from .update import Update
 
 COMPILE_PAYS_AFTER = 20_000  # updates
@@ -93,8 +93,8 @@ class VisionWork(Work):
         if bad := [member for member in torch.nonzero(~sound).flatten().tolist() if member not in self.frozen]:
             raise Diverged(f"the loss is not finite in task {self.feed.task.index}", bad)
 
-    def settle(self) -> None:
-        super().settle()
+    def reset_frozen(self) -> None:
+        super().reset_frozen()
         for values in self.sums.values():
             values[list(self.frozen)] = 0
 

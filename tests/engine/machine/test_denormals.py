@@ -14,7 +14,7 @@ import torch
 from supple.engine.machine.denormals import flushes, flushing_denormals
 from supple.experiments.comparisons.comparison import Comparison
 from supple.experiments.comparisons.folder import create
-from supple.experiments.comparisons.points import make_points
+from supple.experiments.comparisons.grid import make_points
 from supple.experiments.queue.workers import train_queue
 from supple.tracks.linear.settings import LinearSettings
 

@@ -6,7 +6,7 @@ import pytest
 
 from supple.engine.storage.names import LONGEST, OWN, plain, slug
 from supple.experiments import Study, Sweep
-from supple.experiments.comparisons.points import name_seeds
+from supple.experiments.comparisons.grid import name_seeds
 from supple.registry.errors import UsageError
 
 

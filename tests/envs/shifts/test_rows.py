@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from supple.envs import Shift, Vector, flatten, make_env, shifts, side_by_side
+from supple.envs import Shift, Vector, flatten, make_env, shifts, vectorize
 from supple.envs.arrays import ArrayVector
 from supple.envs.physics import PhysicsVector
 from tests.envs.pairs import COPIES, assert_same, live, pair
@@ -111,7 +111,7 @@ def test_an_error_of_a_shift_that_takes_rows_is_its_fault() -> None:
 
 def test_steps_before_the_first_reset_count() -> None:
     make = partial(make_env, "cartpole", shifts="offset(over=9) + negate_reward(over=20)", task=1)
-    vectors = Vector([make] * 4), side_by_side([make] * 4)
+    vectors = Vector([make] * 4), vectorize([make] * 4)
     for envs in vectors:
         envs.progress(5)
     assert_same(*(envs.reset(range(4)) for envs in vectors))
@@ -128,7 +128,7 @@ def test_a_negative_number_of_steps_is_refused() -> None:
 
 @pytest.mark.parametrize("make", [partial(make_env, "cartpole", shifts="offset"), partial(make_env, "hopper")])
 def test_results_are_never_overwritten(make: Callable[[], Any]) -> None:
-    together: Vector = side_by_side([make] * 4)
+    together: Vector = vectorize([make] * 4)
     space = together.single_action_space
     actions = np.zeros((4, *(space.shape or ())), space.dtype)
     kept: list[Any] = [together.reset(range(4))]

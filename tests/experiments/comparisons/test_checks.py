@@ -16,7 +16,7 @@ from supple.experiments import Space, Study, Sweep
 from supple.experiments.comparisons import checks
 from supple.experiments.comparisons.comparison import Comparison
 from supple.experiments.comparisons.folder import create
-from supple.experiments.comparisons.points import make_points
+from supple.experiments.comparisons.grid import make_points
 from supple.experiments.queue.queue import QueuedRun
 from supple.registry.errors import UsageError
 from supple.tracks.linear.settings import LinearSettings

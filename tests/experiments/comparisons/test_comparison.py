@@ -13,7 +13,7 @@ from supple.engine.storage.names import slug
 from supple.experiments.comparisons.asked import choose_seeds
 from supple.experiments.comparisons.comparison import Comparison
 from supple.experiments.comparisons.folder import create
-from supple.experiments.comparisons.points import Point, make_points, name_seeds
+from supple.experiments.comparisons.grid import Point, make_points, name_seeds
 from supple.registry.errors import UsageError
 from supple.tracks.linear.settings import LinearSettings
 

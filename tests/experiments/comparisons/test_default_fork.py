@@ -13,7 +13,7 @@ from supple.experiments.comparisons.asked import make_comparison
 from supple.experiments.comparisons.comparison import Comparison
 from supple.experiments.comparisons.default_fork import find_default_fork
 from supple.experiments.comparisons.folder import read_comparison
-from supple.experiments.comparisons.points import make_points
+from supple.experiments.comparisons.grid import make_points
 from supple.experiments.sweeps.space import Space
 from supple.experiments.sweeps.study import Study
 from supple.experiments.sweeps.sweep import Sweep

@@ -16,7 +16,7 @@ from supple.engine.storage.run_directory import RunDirectory
 from supple.engine.user_code import plugins
 from supple.experiments.comparisons.comparison import Comparison
 from supple.experiments.comparisons.folder import create
-from supple.experiments.comparisons.points import make_points
+from supple.experiments.comparisons.grid import make_points
 from supple.experiments.history.collect import notes_of_runs
 from supple.experiments.queue import workers
 from supple.experiments.queue.queue import FINISHED, OUTCOME, Queue, QueuedRun

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from supple.experiments.comparisons.points import Point
+from supple.experiments.comparisons.grid import Point
 from supple.experiments.sweeps.study import Published
 from supple.metrics import iqm, probability_of_improvement, t_interval
 from supple.reports.tables.arms import arms_table, group_by_family, overall_table, pairs_table

@@ -8,7 +8,7 @@ from supple.registry.cache import cache_folder
 from supple.tracks.language import chat
 from supple.tracks.language.chat import IGNORED, collate, encode, end_of_turn, prompt_ids
 from supple.tracks.language.examples import Example
-from supple.tracks.language.fresh import byte_tokenizer
+from supple.tracks.language.tiny_llama import byte_tokenizer
 
 pytestmark = pytest.mark.slow
 

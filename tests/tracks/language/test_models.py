@@ -10,12 +10,12 @@ from supple.metrics import View, hessian_eigenvalues, measure
 from supple.networks.causal import causal_layers, causal_learner
 from supple.registry.errors import RunError, UsageError
 from supple.tracks.language import models
-from supple.tracks.language.fresh import byte_tokenizer
 from supple.tracks.language.models import (
     LanguageModel,
     load_model,
     save_model,
 )
+from supple.tracks.language.tiny_llama import byte_tokenizer
 
 pytestmark = pytest.mark.slow
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from supple.experiments.comparisons.points import Point
+from supple.experiments.comparisons.grid import Point
 from supple.registry.errors import UsageError
 from supple.scripts.main import dispatch
 from supple.tracks.language.pretrain.settings import PretrainSettings

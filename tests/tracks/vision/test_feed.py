@@ -8,7 +8,7 @@ from torch import Tensor
 
 from supple.tracks.vision.data import DataSet
 from supple.tracks.vision.feed import PROBE, ImageFeed
-from supple.tracks.vision.stream import Stream
+from supple.tracks.vision.task_data import Stream
 
 
 def feed(data: DataSet, lab: Any, task: int = 0, **changes: Any) -> ImageFeed:

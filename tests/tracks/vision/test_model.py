@@ -12,7 +12,7 @@ from supple.metrics import measure, measure_members
 from supple.tracks.vision.data import DataSet
 from supple.tracks.vision.feed import ImageFeed
 from supple.tracks.vision.model import Model
-from supple.tracks.vision.stream import Images, Stream
+from supple.tracks.vision.task_data import Images, Stream
 
 RESNET: dict[str, Any] = {"network": "resnet18", "width": 4, "seeds": (0,)}
 

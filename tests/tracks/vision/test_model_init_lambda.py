@@ -13,7 +13,7 @@ from supple.registry.errors import UsageError
 from supple.tracks.vision.data import DataSet
 from supple.tracks.vision.model import Model
 from supple.tracks.vision.networks import make_network
-from supple.tracks.vision.stream import Stream
+from supple.tracks.vision.task_data import Stream
 
 
 def model(lab: Any, data: DataSet, **changes: Any) -> Model:

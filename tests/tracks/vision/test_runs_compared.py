@@ -14,7 +14,7 @@ from supple.engine.storage.names import slug
 from supple.experiments.sweeps.study import Study
 from supple.experiments.sweeps.sweep import Sweep
 from supple.registry.errors import UsageError
-from supple.reports.studies.side_by_side import gather
+from supple.reports.studies.vectorize import gather
 from supple.scripts.main import dispatch
 from tests.processes import alive, wait_until
 

@@ -12,7 +12,7 @@ from supple.tracks.vision.data import DataSet
 from supple.tracks.vision.feed import ImageFeed
 from supple.tracks.vision.model import Model
 from supple.tracks.vision.shock import Shock
-from supple.tracks.vision.stream import Stream
+from supple.tracks.vision.task_data import Stream
 
 
 def shocked(lab: Any, data: DataSet, **changes: Any) -> tuple[Model, Shock]:

@@ -10,11 +10,11 @@ import torch
 from torch import Tensor, nn
 
 from supple.engine.compile import can_compile
-from supple.engine.hooks.texts import read_hooks
+from supple.engine.hooks.parsing import read_hooks
 from supple.tracks.vision.data import DataSet
 from supple.tracks.vision.feed import ImageFeed
 from supple.tracks.vision.model import Model
-from supple.tracks.vision.stream import Stream
+from supple.tracks.vision.task_data import Stream
 from supple.tracks.vision.update import Update, clip_
 
 ALONE = [

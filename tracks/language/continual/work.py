@@ -19,7 +19,7 @@ from supple.tracks.language.models import model_type
 from supple.tracks.language.schedule import cosine_rate
 from supple.tracks.supervised import SupervisedWork
 
-from .masses import Masses, write_maps
+from .atom_mass import Masses, write_maps
 from .settings import ContinualSettings
 from .stream import TaskStream
 

@@ -8,7 +8,7 @@ import torch
 from supple.engine.runs import attach_hooks
 from supple.registry.errors import UsageError
 from supple.tracks.language.adapters import adapters
-from supple.tracks.language.continual.masses import Masses, remaining_mass
+from supple.tracks.language.continual.atom_mass import Masses, remaining_mass
 from supple.tracks.language.presets import METHODS
 
 pytestmark = pytest.mark.slow

@@ -9,7 +9,7 @@ from rich.console import Console
 
 from supple.engine.storage.run_directory import RunDirectory
 from supple.engine.storage.signed_json import read_json, write_json
-from supple.experiments.comparisons.points import Point
+from supple.experiments.comparisons.grid import Point
 from supple.reports import build_report, compose, summary_table
 from supple.reports.studies.evaluation_figures import plot_first_phase, plot_views
 from supple.reports.studies.evaluations import read_cells, short_names, to_json

@@ -7,7 +7,7 @@ from threading import Thread
 import numpy as np
 
 
-class Helper:
+class WorkerThread:
     """A thread that steps a share of the copies, again and again. An executor would take twice as long to hand over.
 
     The thread starts at the first call, so it inherits the treatment of denormal numbers from the calling thread.

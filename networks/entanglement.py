@@ -15,8 +15,8 @@ from torch.utils._pytree import tree_leaves
 
 from .modules import BATCH_NORM, CONV, INSTANCE_NORM, LINEAR, NORMS, STACKED
 from .normalization import SpectralLinear, StackedSpectralLinear
-from .passes import exchange
 from .recording import Called, run_watched
+from .unchanged import exchange
 from .wiring import Wiring
 
 SPECTRAL = (SpectralLinear, StackedSpectralLinear)  # of which interventions see the weight as it is stored

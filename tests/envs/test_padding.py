@@ -9,7 +9,7 @@ from gymnasium import spaces
 
 from supple.agents.spaces import describe_united, row_space, unite_environments
 from supple.envs import SEQUENCES, Picture, United, flatten, make_env, unite
-from supple.envs.united import Padded
+from supple.envs.padding import Padded
 
 
 class Tiles(gym.Env):

@@ -15,7 +15,7 @@ from .vector import Vector
 BATCHED: tuple[type[BatchedVector], ...] = (ArrayVector, PhysicsVector)
 
 
-def side_by_side(
+def vectorize(
     makes: Sequence[Callable[[], gym.Env]], *, batched: bool = True, threads: int = 1, fewer: bool = False
 ) -> Vector:
     """Return copies of an environment, stepped in one batch if possible, else one by one, with the same results.
@@ -41,7 +41,7 @@ def side_by_side(
 def is_batched(
     name: str, copies: int = 2, shifts: Shifts | None = None, kwargs: Mapping[str, Any] | None = None
 ) -> bool:
-    """Return whether `side_by_side` steps copies of an environment in one batch, with these shifts and arguments.
+    """Return whether `vectorize` steps copies of an environment in one batch, with these shifts and arguments.
 
     If the task is a candidate, two copies are made to find out. Raises ValueError if the name is unknown."""
     env_id = resolve_env(name)

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from supple.metrics import diagnose, trainability
 from supple.networks import learner_for, record, snapshot, unchanged
-from supple.networks.passes import outputs_with
+from supple.networks.unchanged import outputs_with
 
 X = torch.randn(6, 4, generator=torch.Generator().manual_seed(0))
 

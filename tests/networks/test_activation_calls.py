@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from supple.interventions import make, parse_hook
 from supple.metrics import measure
 from supple.networks import learner_for, record, unit_names
-from supple.networks.calls import parse_call_name
+from supple.networks.activation_calls import parse_call_name
 
 X = torch.randn(12, 4, generator=torch.Generator().manual_seed(0))
 

@@ -31,7 +31,7 @@ def activation(name: str, **params: Any) -> nn.Module:
         Traceback (most recent call last):
         supple.registry.names.UnknownName: unknown activation 'rely': did you mean 'relu'? (known: ...)
     """
-    return _make_settled(name, params, None, -1, 0, {})
+    return _make_configured(name, params, None, -1, 0, {})
 
 
 def parse_activation(text: str) -> nn.Module:
@@ -90,7 +90,7 @@ class Units:
                 is counted from the end, so that a stack, (members, batch, …), has the same.
         """
         self.preactivations(width)
-        return _make_settled(self._call.name, self._call.params, width, axis, self.members, self._shared)
+        return _make_configured(self._call.name, self._call.params, width, axis, self.members, self._shared)
 
 
 def is_random(module: nn.Module) -> bool:
@@ -119,8 +119,8 @@ def _make(name: str, params: Any) -> nn.Module:
     return module
 
 
-def _make_settled(name: str, params: Any, width: int | None, axis: int, members: int, shared: Shared) -> nn.Module:
+def _make_configured(name: str, params: Any, width: int | None, axis: int, members: int, shared: Shared) -> nn.Module:
     module = _make(name, params)
     if isinstance(module, Activation):
-        module.settle(width, axis, members, shared)
+        module.configure(width, axis, members, shared)
     return module

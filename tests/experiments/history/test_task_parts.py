@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from supple.experiments.history.data import Episodes, RunData, Segment
-from supple.experiments.history.parts import mean_by_rollout, parts_of
+from supple.experiments.history.task_parts import mean_by_rollout, parts_of
 from supple.registry.errors import UsageError
 
 ENDS = np.array([10.0, 50, 60, 100, 150])

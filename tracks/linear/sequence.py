@@ -32,7 +32,7 @@ def names_of(text: str) -> tuple[str, ...]:
     return names
 
 
-def make_stream(text: str, n_in: int, n_out: int, samples: int, seed: int) -> list[tuple[str, LinearTask]]:
+def make_sequence(text: str, n_in: int, n_out: int, samples: int, seed: int) -> list[tuple[str, LinearTask]]:
     """Return pairs (name, task) in their order. The random numbers of a task depend on the seed and its position only.
 
     Args:

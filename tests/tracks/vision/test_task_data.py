@@ -11,7 +11,7 @@ from supple.engine.kinds import presets_of
 from supple.registry.errors import UsageError
 from supple.tracks.vision.data import DataSet
 from supple.tracks.vision.settings import VisionSettings
-from supple.tracks.vision.stream import Images, Stream
+from supple.tracks.vision.task_data import Images, Stream
 
 STREAMS: dict[str, dict[str, Any]] = {
     "permuted": {"images": 48},

@@ -34,7 +34,7 @@ def onednn_keeps_float32() -> bool:
     return bool((found - numbers[0].double() @ numbers[1].double()).abs().max() < ERROR)
 
 
-def faster_products(weights: Iterable[Tensor], rows: int) -> AbstractContextManager[None]:
+def faster_matmul(weights: Iterable[Tensor], rows: int) -> AbstractContextManager[None]:
     """Return a context, to be entered again and again, in which these products take the least time on this machine.
 
     The choice depends on the processor's maker, its instructions and the sizes, and never on a measurement, so that a

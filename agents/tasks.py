@@ -29,7 +29,7 @@ class EnvTask(Task):
         return {**super().labels, "cycle": self.cycle}
 
 
-def task_stream(envs: Sequence[str], cycles: int, steps_per_task: int) -> tuple[EnvTask, ...]:
+def make_tasks(envs: Sequence[str], cycles: int, steps_per_task: int) -> tuple[EnvTask, ...]:
     """Return the tasks of `cycles` passes through `envs`, each with `steps_per_task` environment steps.
 
     Raises:

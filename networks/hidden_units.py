@@ -11,9 +11,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from .activation_calls import parse_call_name
 from .activations import Activation
 from .activations.leaky import LearnedSlope
-from .calls import parse_call_name
 from .learner import Learner
 from .modules import CONV, LAYER_NORM, LINEAR, NORMS, STACKED
 from .ranks import average
@@ -156,7 +156,7 @@ def observe(
     """Run one forward pass in evaluation mode, and return a statistic of each module's units, by name.
 
     Units that the inputs do not pass through are left out, and those whose columns turn out not to be their own
-    (`Learner.settle_wiring`).
+    (`Learner.check_wiring`).
 
     Args:
         learner: The network.
@@ -167,7 +167,7 @@ def observe(
     Raises:
         ValueError: No columns turned out to be those of single units.
     """
-    groups = _settle_groups(learner, groups, inputs)
+    groups = _check_groups(learner, groups, inputs)
     seen: dict[str, Tensor] = {}
 
     def keep(group: Hidden) -> See:
@@ -177,8 +177,8 @@ def observe(
     return dict(zip(seen, average([*seen.values()]), strict=True))
 
 
-def _settle_groups(learner: Learner, groups: Mapping[str, Hidden], inputs: Sequence[Any]) -> Mapping[str, Hidden]:
-    learner.settle_wiring(inputs)
+def _check_groups(learner: Learner, groups: Mapping[str, Hidden], inputs: Sequence[Any]) -> Mapping[str, Hidden]:
+    learner.check_wiring(inputs)
     remaining = {name: group for name, group in groups.items() if name in learner.wiring}
     if groups and not remaining:
         hidden_units(learner, "units")  # raises, with the reasons

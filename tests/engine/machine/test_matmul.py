@@ -5,8 +5,8 @@ from contextlib import nullcontext
 import pytest
 import torch
 
-from supple.engine.machine import products
-from supple.engine.machine.products import OneDNN, faster_products, onednn_keeps_float32
+from supple.engine.machine import matmul as products
+from supple.engine.machine.matmul import OneDNN, faster_matmul, onednn_keeps_float32
 
 WIDE, NARROW = torch.zeros(256, 256), torch.zeros(64, 64)
 
@@ -19,23 +19,23 @@ def slow_mkl(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("slow_mkl")
 def test_large_products_are_onednns_and_small_ones_mkls() -> None:
-    assert isinstance(faster_products([WIDE], 32), OneDNN)
-    assert isinstance(faster_products([NARROW] * 2, 32), nullcontext)
-    assert isinstance(faster_products([NARROW.expand(10, 64, 64)], 32), OneDNN)  # ten members
-    assert isinstance(faster_products([WIDE, *[NARROW[:1]] * 3], 32), nullcontext)  # most are too small
-    assert isinstance(faster_products([WIDE.double()], 32), nullcontext)
-    assert isinstance(faster_products([], 32), nullcontext)
-    assert isinstance(faster_products([WIDE], 0), nullcontext)
+    assert isinstance(faster_matmul([WIDE], 32), OneDNN)
+    assert isinstance(faster_matmul([NARROW] * 2, 32), nullcontext)
+    assert isinstance(faster_matmul([NARROW.expand(10, 64, 64)], 32), OneDNN)  # ten members
+    assert isinstance(faster_matmul([WIDE, *[NARROW[:1]] * 3], 32), nullcontext)  # most are too small
+    assert isinstance(faster_matmul([WIDE.double()], 32), nullcontext)
+    assert isinstance(faster_matmul([], 32), nullcontext)
+    assert isinstance(faster_matmul([WIDE], 0), nullcontext)
 
 
 def test_where_mkl_is_fast_nothing_changes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(products, "processor_maker", lambda: "GenuineIntel")
-    assert isinstance(faster_products([WIDE], 256), nullcontext)
+    assert isinstance(faster_matmul([WIDE], 256), nullcontext)
 
 
 def test_a_processor_that_rounds_to_bfloat16_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(products, "onednn_keeps_float32", lambda: False)
-    assert isinstance(faster_products([WIDE], 256), nullcontext)
+    assert isinstance(faster_matmul([WIDE], 256), nullcontext)
 
 
 def test_the_setting_is_put_back_also_after_an_error() -> None:

@@ -12,7 +12,7 @@ from .frozen import require_rows
 from .vector import Envs, StepResult, join_episodes, require_one_each
 
 
-class JoinedVector:
+class ConcatenatedVector:
     """Vectors one after the other as one vector, with the contract and the results of `Vector`.
 
     For copies that cannot be made as one vector, such as `AtariVector`s, whose sticky actions are drawn for all of

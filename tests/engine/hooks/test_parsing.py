@@ -4,7 +4,7 @@ import pytest
 from torch import nn
 
 from supple.engine.hooks.event import ExtraMeasurements
-from supple.engine.hooks.texts import read_hooks
+from supple.engine.hooks.parsing import read_hooks
 from supple.engine.work import Task
 from supple.interventions import Learner, learner_for
 from supple.registry.errors import UsageError

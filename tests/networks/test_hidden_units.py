@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from supple.networks import Learner, StackedConv2d, StackedLinear, learner_for
-from supple.networks.units import hidden_units, observe
+from supple.networks.hidden_units import hidden_units, observe
 
 
 def learner(module: nn.Module, x: Tensor) -> Learner:

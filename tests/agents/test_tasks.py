@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from supple.agents.stream import EnvTask, task_stream
+from supple.agents.tasks import EnvTask, make_tasks
 from supple.envs import SEQUENCES, parse_sequence
 
 
@@ -37,7 +37,7 @@ def test_unknown_environments_are_refused():
 
 
 def test_the_stream_repeats_the_sequence():
-    assert task_stream(("hopper", "ant"), cycles=2, steps_per_task=10) == (
+    assert make_tasks(("hopper", "ant"), cycles=2, steps_per_task=10) == (
         EnvTask(0, 0, 10, "Hopper-v5", "Hopper-v5", 0),
         EnvTask(1, 10, 20, "Ant-v5", "Ant-v5", 0),
         EnvTask(2, 20, 30, "Hopper-v5", "Hopper-v5", 1),
@@ -49,7 +49,7 @@ def test_the_stream_repeats_the_sequence():
 @given(length=st.integers(1, 4), cycles=st.integers(1, 4), steps=st.integers(1, 1000), data=st.data())
 def test_every_step_belongs_to_exactly_one_task(length: int, cycles: int, steps: int, data: st.DataObject):
     envs = SEQUENCES["cycling-text"][:length]
-    stream = task_stream(envs, cycles, steps)
+    stream = make_tasks(envs, cycles, steps)
     assert len(stream) == length * cycles
     step = data.draw(st.integers(0, stream[-1].end - 1))
     [task] = [t for t in stream if t.start <= step < t.end]
@@ -59,8 +59,8 @@ def test_every_step_belongs_to_exactly_one_task(length: int, cycles: int, steps:
 
 def test_empty_streams_are_refused():
     with pytest.raises(ValueError, match="cycles must be at least 1, got 0"):
-        task_stream(("hopper",), 0, 10)
+        make_tasks(("hopper",), 0, 10)
     with pytest.raises(ValueError, match="steps_per_task must be at least 1, got -5"):
-        task_stream(("hopper",), 1, -5)
+        make_tasks(("hopper",), 1, -5)
     with pytest.raises(ValueError, match="at least one environment"):
-        task_stream((), 1, 10)
+        make_tasks((), 1, 10)
