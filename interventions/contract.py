@@ -190,8 +190,8 @@ def zero_slots_(
             (members,), a member's counter is reset if the mask contains any of its entries.
 
     Raises:
-        ValueError: It is not known how the optimizer or one of its slots starts (see `networks/optimizer_state.py`), or a
-            slot has no state of single entries, but a mask is given. Nothing was changed.
+        ValueError: It is not known how the optimizer or one of its slots starts (see `networks/optimizer_state.py`), or
+            a slot has no state of single entries, but a mask is given. Nothing was changed.
     """
     optimizer = unwrap_optimizer(optimizer)
     starts = slot_starts(optimizer)

@@ -187,7 +187,7 @@ class SuppleCallback(BaseCallback):
 
     def _on_training_start(self) -> None:
         self.detach()
-        self._share_training([callback for callback in _callbacks(self.locals.get("callback")) if callback is not self])
+        self._check_others([callback for callback in _callbacks(self.locals.get("callback")) if callback is not self])
         self._look_for_replacements()
         model, start = self.model, self.model.num_timesteps
         saved = self._saved or (self.state_dict() if self._is_copy(model) else None)
@@ -219,7 +219,7 @@ class SuppleCallback(BaseCallback):
             self._driver.after_steps(start - 1, start)
         self._between_updates()
 
-    def _share_training(self, beside: list["SuppleCallback"]) -> None:
+    def _check_others(self, beside: list["SuppleCallback"]) -> None:
         """Refuse other callbacks of this `learn()` that do not fit, and detach those of an interrupted one.
 
         beside: the other callbacks of this `learn()`."""

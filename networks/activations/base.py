@@ -17,8 +17,8 @@ Shared = dict[str, nn.Parameter]  # parameters that all activations of one netwo
 class Activation(nn.Module):
     """An activation that is not an elementwise function, or is not one of PyTorch's.
 
-    The output has the shape of the input unless a class says otherwise. `configure` sets `axis` and `members`. Before that
-    call, a module expects features outside a stack.
+    The output has the shape of the input unless a class says otherwise. `configure` sets `axis` and `members`. Before
+    that call, a module expects features outside a stack.
 
     Attributes:
         axis: −1 for features (…, features), −3 for images (…, channels, height, width).
