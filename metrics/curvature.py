@@ -53,7 +53,8 @@ def hessian_eigenvalues(
             with block=1.
 
     Raises:
-        ValueError: There are fewer than k parameters (of each member), or the loss has no second derivative.
+        ValueError: There are fewer than k parameters (of each member), the basis is too small, or the loss
+            has no second derivative.
         NotFinite (a ValueError): The loss is no scalar or, without `members`, it or its Hessian is not finite.
 
     Examples:
@@ -69,6 +70,8 @@ def hessian_eigenvalues(
     if not 1 <= k <= dimension:
         raise ValueError(f"hessian_eigenvalues: k must be between 1 and the {dimension} parameters, got {k}")
     width = k if block is None else block
+    if max_basis is not None and max_basis < min(k + width, dimension):
+        raise ValueError(f"hessian_eigenvalues: max_basis must be k + block = {k + width} or more, got {max_basis}")
     with torch.enable_grad(), sdpa_kernel(SDPBackend.MATH):
         loss = loss_fn()
     if loss.numel() != 1 or (members is None and not loss.isfinite()):

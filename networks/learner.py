@@ -19,7 +19,6 @@ from .modules import CONV, LINEAR, STACKED
 from .optimizers import trainer_of
 from .parameters import check_values, pair_tensors, snapshot
 from .passes import keep_states, outputs_with
-from .private import find_entangled_units
 from .recording import find_misread_units
 from .redraw import is_constant
 from .wiring import Wiring, layer_before, trace_wiring
@@ -324,10 +323,9 @@ class Learner:
         if self._named or self._settled:
             return
         self._settled = True
-        for find in (find_misread_units, find_entangled_units):
-            wrong = find(self.module, self.wiring, inputs, self.run)
-            self.wiring = {unit: wires for unit, wires in self.wiring.items() if unit not in wrong}
-            self.unwired = {**self.unwired, **wrong}
+        wrong = find_misread_units(self.module, self.wiring, inputs, self.run)
+        self.wiring = {unit: wires for unit, wires in self.wiring.items() if unit not in wrong}
+        self.unwired = {**self.unwired, **wrong}
 
     def linear_pairs(self) -> list[LinearPair]:
         """Return the network's present consecutive linear maps, declared by modules or found by tracing.

@@ -208,6 +208,8 @@ def test_wrong_input_is_refused() -> None:
     for k in (0, 3):
         with pytest.raises(ValueError, match="k must be between 1 and the 2 parameters"):
             hessian_eigenvalues(loss, [x], k)
+    with pytest.raises(ValueError, match=r"max_basis must be k \+ block = 2 or more, got 1"):
+        hessian_eigenvalues(loss, [x], 1, max_basis=1)
     with pytest.raises(ValueError, match="finite"):
         hessian_eigenvalues(lambda: loss() * float("nan"), [x])
     with pytest.raises(ValueError, match="its Hessian is not"):  # of a square root at 0
