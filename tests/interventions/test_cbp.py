@@ -280,16 +280,3 @@ def test_without_data_nothing_happens():
     cbp.after_update(learner)
     assert all(torch.equal(value, before[name]) for name, value in snapshot(learner.module).items())
     assert cbp.numbers(learner)["cbp_replaced"] == 0
-
-
-@pytest.mark.parametrize(
-    ("params", "message"),
-    [
-        ({"replacement_rate": 1.5}, r"^cbp: replacement_rate must lie in \[0, 1\], got 1.5; it is a share of units$"),
-        ({"maturity": -1}, "^cbp: maturity must be at least 0 updates, got -1$"),
-        ({"period": 0}, "^cbp: period must be at least 1 update, got 0$"),
-    ],
-)
-def test_values_out_of_range_are_refused_in_one_line(params, message):
-    with pytest.raises(ValueError, match=message):
-        make("cbp", **params)

@@ -178,20 +178,6 @@ def test_a_share_of_an_unknown_loss_is_refused() -> None:
         make("chain", share=0.1).attach(target)
 
 
-@pytest.mark.parametrize(
-    ("wrong", "name"), [({"share": 0.0}, "share"), ({"share": math.inf}, "share"), ({"window": 0}, "window")]
-)
-def test_a_share_or_window_out_of_range_is_refused(wrong: dict[str, float], name: str) -> None:
-    with pytest.raises(ValueError, match=f"chain: {name} must be"):
-        make("chain", **wrong)
-
-
-@pytest.mark.parametrize("strength", [-1.0, math.inf, math.nan])
-def test_a_strength_out_of_range_is_refused(strength: float) -> None:
-    with pytest.raises(ValueError, match="chain: strength must be"):
-        make("chain", strength=strength)
-
-
 def test_policies_of_a_stack_of_seeds_adapt_strengths_of_their_own() -> None:
     nets = [stack := nn.Sequential(StackedLinear(2, 4, 6), nn.Tanh(), StackedLinear(2, 6, 3)).double()]
     for seed in range(2):

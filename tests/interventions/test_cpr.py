@@ -94,9 +94,3 @@ def test_members_of_a_stack_are_networks_of_their_own_also_after_a_checkpoint() 
         alone = dict(targets[member].module.named_parameters())
         for name, parameter in targets[None].module.named_parameters():
             torch.testing.assert_close(parameter[member], alone[name], rtol=0, atol=1e-10)
-
-
-@pytest.mark.parametrize("wrong", [{"rate": -0.1}, {"rate": 1.1}, {"period": 0}])
-def test_parameters_out_of_range_are_refused(wrong: dict) -> None:
-    with pytest.raises(ValueError, match=r"cpr: (rate|period) must"):
-        make("cpr", **wrong)

@@ -149,12 +149,6 @@ def test_it_continues_from_its_saved_count() -> None:
     assert torch.equal(*moved)
 
 
-@pytest.mark.parametrize("wrong", [{"strength": -1}, {"rate": float("nan")}, {"period": 0}, {"steps": 0}])
-def test_wrong_parameters_are_refused(wrong: dict[str, float]) -> None:
-    with pytest.raises(ValueError, match=r"l2_er: \w+ must be"):
-        make("l2_er", **wrong)
-
-
 def test_networks_without_hidden_units_are_refused() -> None:
     module = nn.Sequential(nn.Linear(4, 3))
     with pytest.raises(ValueError, match="l2_er: 'model' has no hidden units"):

@@ -107,9 +107,3 @@ def test_without_data_it_raises_an_error() -> None:
     target.probe = lambda: None
     with pytest.raises(ValueError, match="regrama needs recent inputs, but 'model' has none"):
         make("regrama").apply(target)
-
-
-@pytest.mark.parametrize("tau", [-0.1, 1.0])
-def test_a_threshold_out_of_range_is_refused(tau: float) -> None:
-    with pytest.raises(ValueError, match=r"regrama: tau must lie in \[0, 1\)"):
-        make("regrama", tau=tau)

@@ -157,9 +157,3 @@ def test_it_continues_from_its_saved_state() -> None:
         update(other, again)
     for mine, theirs in zip(target.module.parameters(), later.parameters(), strict=True):
         assert torch.equal(mine, theirs)
-
-
-@pytest.mark.parametrize("epsilon", [0.0, 1.0, -1e-8, float("nan")])
-def test_an_epsilon_out_of_range_is_refused(epsilon: float) -> None:
-    with pytest.raises(ValueError, match="epsilon must lie in"):
-        make("trac", epsilon=epsilon)
