@@ -76,7 +76,7 @@ def prune(model: nn.Module, mass: Mapping[str, Tensor], keep: float = 0.99) -> d
     """
     check_within("prune", "(0, 1]", keep=keep)
     mixtures = _find_mixtures(model)
-    for name, adapter in mixtures.items():
+    for name in mixtures:
         if not mass[name].sum() > 0:
             raise ValueError(f"prune: no token used an atom of '{name}': collect the mass on data that pass it")
     return {name: _prune(adapter, mass[name], keep) for name, adapter in mixtures.items()}

@@ -148,7 +148,7 @@ def test_a_class_with_too_few_images_for_its_shots_is_refused(clip: Clip, domain
 
 
 def test_a_prompt_without_a_place_for_the_class_is_refused(clip: Clip, domains: list[Domain]) -> None:
-    with pytest.raises(UsageError, match="prompts must be texts with {}"):
+    with pytest.raises(UsageError, match="prompts must be texts"):
         ImageStream(clip, domains, 0, prompts=("a photo",))
 
 
