@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from supple.interventions import Learner, StackedLinear, learner_for, make
+from supple.interventions import Learner, learner_for, make
 from supple.metrics import measure
 from supple.metrics.view import View
 
@@ -89,17 +89,6 @@ def test_if_every_unit_learns_nothing_is_reset() -> None:
     before = [p.detach().clone() for p in target.module.parameters()]
     assert make("regrama", tau=0.0).apply(target) == []
     assert all(torch.equal(old, new) for old, new in zip(before, target.module.parameters(), strict=True))
-
-
-def test_members_of_a_stack_have_masks_of_their_own() -> None:
-    torch.manual_seed(0)
-    stack = nn.Sequential(StackedLinear(2, 4, 6), nn.Tanh(), StackedLinear(2, 6, 4)).double()
-    with torch.no_grad():
-        stack[2].weight[1, :, 3] = 0
-    inputs = X.expand(2, -1, -1)
-    target = learner_for(stack, probe=lambda: (inputs,), loss=lambda: (stack(inputs) - Y).square().mean((1, 2)).sum())
-    mask = make("regrama").choose(target, (inputs,))["1"]
-    assert mask.nonzero().tolist() == [[1, 3]]
 
 
 def test_without_data_it_raises_an_error() -> None:
