@@ -28,7 +28,6 @@ hidden layers and 300 times for eight (1 s), growing with the square of the dept
 
 from collections.abc import Sequence
 from itertools import pairwise
-from math import isfinite
 
 import torch
 from torch import Tensor, nn
@@ -36,6 +35,7 @@ from torch import Tensor, nn
 from supple.networks.linear_pairs import Between, LinearPair, pair_of
 from supple.networks.modules import LINEAR
 
+from .base import check_within
 from .orthogonalize import complete_isometry, polar
 
 SWEEPS = 10_000  # over pairs that share layers
@@ -92,10 +92,6 @@ def rebalance_(
                 f"rebalance: the weight of a {type(side).__name__} is parametrized: it cannot be rewritten"
             )
     if isinstance(first, nn.Module):
-        if bias is not None:
-            raise ValueError(
-                "rebalance: bias= is given, but first is a layer, which has its own; pass a tensor as first"
-            )
         bias = getattr(first, "bias", None)
     weights = [side.get_parameter("weight") if isinstance(side, nn.Module) else side for side in (first, second)]
     if weights[0] is weights[1]:
@@ -118,7 +114,7 @@ def balance_pairs_(pairs: Sequence[LinearPair], lam: float) -> list[Tensor]:
     Raises:
         ValueError: As in `rebalance_`, and if `SWEEPS` turns are not enough.
     """
-    check_lam(lam)
+    check_within("rebalance", "(-∞, ∞)", lam=lam)
     for pair in pairs:
         check_sizes(pair, lam)
     copies = {t: t.detach().to(torch.float64, copy=True) for pair in pairs for t in pair.tensors}
@@ -172,12 +168,6 @@ def balance_layers_(groups: Sequence[Sequence[nn.Module]], lam: float) -> None:
     for pair, mask in zip(pairs, balance_pairs_(pairs, lam), strict=True):
         if not mask.all():
             raise ValueError(f"lam={lam} cannot be reached behind {pair.name}: the weights of a unit are all zero")
-
-
-def check_lam(lam: float) -> None:
-    """Raise ValueError unless λ is finite."""
-    if not isfinite(lam):
-        raise ValueError(f"rebalance: lam must be finite, got {lam}")
 
 
 def check_sizes(pair: LinearPair, lam: float) -> None:

@@ -171,10 +171,13 @@ def scope_text(scope: Scope) -> str:
     return scope if isinstance(scope, str) else " + ".join(scope)
 
 
-def check_strength(who: str, strength: float) -> None:
-    """Raise ValueError unless the factor of a penalty is finite and ≥ 0."""
-    if not 0.0 <= strength < float("inf"):
-        raise ValueError(f"{who}: strength must be finite and ≥ 0, got {strength}")
+def check_within(who: str, interval: str, **values: float | None) -> None:
+    """Raise ValueError unless all values lie in an interval, such as "[0, 1)" or "(0, ∞)". None is not checked."""
+    low, high = (float(end.replace("∞", "inf")) for end in interval[1:-1].split(","))
+    for name, value in values.items():
+        ends = (low,) * (interval[0] == "[") + (high,) * (interval[-1] == "]")
+        if not (value is None or low < value < high or value in ends):
+            raise ValueError(f"{who}: {name} must lie in {interval}, got {value}")
 
 
 def copy_state(state: Any) -> Any:

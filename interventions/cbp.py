@@ -34,7 +34,7 @@ from torch import Tensor
 from supple.networks.hidden_units import Hidden, outgoing_weights
 from supple.networks.learner import Learner
 
-from .base import interventions
+from .base import check_within, interventions
 from .replacement import Replacement
 
 DECAY = 0.99  # of the averages, per update
@@ -57,12 +57,8 @@ class ContinualBackprop(Replacement):
 
     def __init__(self, replacement_rate: float = 1e-4, maturity: int = 1000, period: int = 1) -> None:
         super().__init__("cbp", period)
-        if not 0.0 <= replacement_rate <= 1.0:
-            raise ValueError(
-                f"cbp: replacement_rate must lie in [0, 1], got {replacement_rate}; it is a share of units"
-            )
-        if maturity < 0:
-            raise ValueError(f"cbp: maturity must be at least 0 updates, got {maturity}")
+        check_within("cbp", "[0, 1]", replacement_rate=replacement_rate)
+        check_within("cbp", "[0, ∞)", maturity=maturity)
         self.rate, self.maturity = replacement_rate, maturity
         self.reuse = maturity  # no unit is replaced twice within it
 

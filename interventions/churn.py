@@ -48,7 +48,7 @@ from torch.distributions import Distribution, kl_divergence
 
 from supple.networks.learner import Learner
 
-from .base import Intervention, check_strength, copy_state, interventions
+from .base import Intervention, check_within, copy_state, interventions
 
 
 @dataclass(frozen=True)
@@ -101,13 +101,9 @@ class Chain(Intervention):
     """
 
     def __init__(self, strength: float = 100.0, share: float | None = None, window: int = 1000) -> None:
-        check_strength("chain", strength)
-        if share is not None and not 0.0 < share < float("inf"):
-            raise ValueError(
-                f"chain: share must be finite and above 0, got {share}; leave it out for a constant strength"
-            )
-        if window < 1:
-            raise ValueError(f"chain: window must be at least 1 update, got {window}")
+        check_within("chain", "[0, ∞)", strength=strength)
+        check_within("chain", "(0, ∞)", share=share)
+        check_within("chain", "[1, ∞)", window=window)
         self.strength, self.share, self.window = strength, share, window
         self._before: dict[str, dict[str, Tensor]] = {}  # parameters before the last update, by learner and identity
         self._recent: dict[str, Recent] = {}  # by learner

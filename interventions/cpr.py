@@ -30,7 +30,7 @@ from torch import Tensor
 from supple.networks.hidden_units import Hidden, hidden_units, incoming_gradients
 from supple.networks.learner import Learner
 
-from .base import Intervention, copy_state, interventions
+from .base import Intervention, check_within, copy_state, interventions
 from .recycle import broadcast_over_columns, broadcast_over_rows
 
 DECAY = 0.99  # of u, per update
@@ -47,10 +47,8 @@ class CalibratedPartialResets(Intervention):
     """
 
     def __init__(self, rate: float = 0.015, period: int = 1000) -> None:
-        if not 0.0 <= rate <= 1.0:
-            raise ValueError(f"cpr: rate must lie in [0, 1], got {rate}; it is a share of a weight")
-        if period < 1:
-            raise ValueError(f"cpr: period must be at least 1 update, got {period}")
+        check_within("cpr", "[0, 1]", rate=rate)
+        check_within("cpr", "[1, ∞)", period=period)
         self.rate, self.period = rate, period
         self._memory: dict[str, dict[str, Any]] = {}  # updates, and utility by identity of units; by learner
 

@@ -33,7 +33,7 @@ from supple.networks.modules import CONV
 from supple.networks.ranks import average
 from supple.networks.unchanged import unchanged
 
-from .base import Reinitialization, interventions
+from .base import Reinitialization, check_within, interventions
 
 
 @dataclass(frozen=True)
@@ -55,12 +55,9 @@ class Dash(Reinitialization):
 
     def __init__(self, alpha: float = 0.3, lam: float = 0.05, batches: int | None = None, scope: Scope = "all") -> None:
         super().__init__(scope, "uniform")
-        if not 0.0 < alpha <= 1.0:
-            raise ValueError(f"dash: alpha must lie in (0, 1], got {alpha}")
-        if not 0.0 <= lam <= 1.0:
-            raise ValueError(f"dash: lam must lie in [0, 1], got {lam}")
-        if batches is not None and batches < 1:
-            raise ValueError(f"dash: batches must be 1 or more, got {batches}")
+        check_within("dash", "(0, 1]", alpha=alpha)
+        check_within("dash", "[0, 1]", lam=lam)
+        check_within("dash", "[1, ∞)", batches=batches)
         self.alpha, self.lam, self.batches = alpha, lam, batches
 
     def attach(self, learner: Learner) -> None:

@@ -34,7 +34,7 @@ from supple.networks.learner import Learner, no_batches
 from supple.networks.ranks import average
 from supple.networks.unchanged import unchanged
 
-from .base import Intervention, check_strength, interventions
+from .base import Intervention, check_within, interventions
 
 BUDGET = 2**25  # numbers in the single-sample gradients held at once: 128 MB in float32
 
@@ -58,11 +58,9 @@ class EWC(Intervention):
         decay: float = 1.0,
         reference: Literal["last", "each"] = "last",
     ) -> None:
-        check_strength("ewc", strength)
-        if samples < 1:
-            raise ValueError(f"ewc: samples must be 1 or more, got {samples}")
-        if not 0.0 <= decay <= 1.0:
-            raise ValueError(f"ewc: decay must lie in [0, 1], got {decay}")
+        check_within("ewc", "[0, ∞)", strength=strength)
+        check_within("ewc", "[1, ∞)", samples=samples)
+        check_within("ewc", "[0, 1]", decay=decay)
         self.strength, self.samples, self.decay, self.reference = strength, samples, decay, reference
         self._fisher: dict[str, dict[str, Tensor]] = {}  # F by learner and identity of parameter
         self._centre: dict[str, dict[str, Tensor]] = {}  # θ*

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from supple.networks.learner import Learner
 
-from .base import Intervention, copy_state, interventions
+from .base import Intervention, check_within, copy_state, interventions
 from .contract import UNIFORM, check_optimizer, settle
 
 
@@ -32,8 +32,7 @@ class HareTortoise(Intervention):
     """
 
     def __init__(self, momentum: float = 0.999) -> None:
-        if not 0.0 <= momentum < 1.0:
-            raise ValueError(f"hare_tortoise: momentum must lie in [0, 1), got {momentum}")
+        check_within("hare_tortoise", "[0, 1)", momentum=momentum)
         self.momentum = momentum
         self._tortoises: dict[str, dict[str, Tensor]] = {}  # by learner, then by identity of parameter or buffer
 

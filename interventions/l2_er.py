@@ -35,7 +35,7 @@ from supple.networks.ranks import average
 from supple.networks.recording import See, run_watched
 from supple.networks.unchanged import unchanged
 
-from .base import Intervention, interventions
+from .base import Intervention, check_within, interventions
 
 
 @interventions.register("l2_er")
@@ -50,12 +50,8 @@ class L2EffectiveRank(Intervention):
     """
 
     def __init__(self, strength: float = 1e-4, rate: float = 1e-3, period: int = 100, steps: int = 1) -> None:
-        for name, value in (("strength", strength), ("rate", rate)):
-            if not 0.0 <= value < float("inf"):
-                raise ValueError(f"l2_er: {name} must be finite and ≥ 0, got {value}")
-        for name, count in (("period", period), ("steps", steps)):
-            if count < 1:
-                raise ValueError(f"l2_er: {name} must be at least 1, got {count}")
+        check_within("l2_er", "[0, ∞)", strength=strength, rate=rate)
+        check_within("l2_er", "[1, ∞)", period=period, steps=steps)
         self.strength, self.rate, self.period, self.steps = strength, rate, period, steps
         self._updates: dict[str, int] = {}  # by learner
 

@@ -33,7 +33,7 @@ from supple.networks.learner import Learner
 from supple.networks.modules import CONV, LINEAR, STACKED
 from supple.networks.optimizer_state import slot_starts
 
-from .base import Intervention, Variant, interventions
+from .base import Intervention, Variant, check_within, interventions
 from .contract import check_optimizer
 from .orthogonalize import iterate
 
@@ -161,12 +161,9 @@ class Muon(Intervention):
         weight_decay: float | None = None,
         variant: Variant = "paper",
     ) -> None:
-        if lr is not None and not 0 < lr < math.inf:
-            raise ValueError(f"muon: lr must be positive and finite, got {lr}")
-        if not 0 <= momentum < 1:
-            raise ValueError(f"muon: momentum must lie in [0, 1), got {momentum}")
-        if weight_decay is not None and not 0 <= weight_decay < math.inf:
-            raise ValueError(f"muon: weight_decay must be finite and ≥ 0, got {weight_decay}")
+        check_within("muon", "(0, ∞)", lr=lr)
+        check_within("muon", "[0, 1)", momentum=momentum)
+        check_within("muon", "[0, ∞)", weight_decay=weight_decay)
         self.lr, self.momentum, self.weight_decay = lr, momentum, weight_decay
         self.variant: Variant = variant
 

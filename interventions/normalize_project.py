@@ -45,8 +45,6 @@ EPSILON = 1e-5
 class Normalization:
     """A forward pre-hook of an activation module, which normalises its inputs over the axes from `first` on."""
 
-    shares_statistics = True  # so that units are not expected to keep apart
-
     def __init__(self, norm: Norm, first: int) -> None:
         self.norm, self.first = norm, first
 

@@ -31,7 +31,7 @@ from torch.autograd.function import once_differentiable
 from supple.networks.layers import Scope, but_factors, trained_kernels
 from supple.networks.learner import Learner
 
-from .base import Intervention, check_strength, interventions
+from .base import Intervention, check_within, interventions
 
 
 def parseval_penalty(weight: Tensor, s: float = 1.0) -> Tensor:
@@ -75,9 +75,8 @@ class Parseval(Intervention):
     """
 
     def __init__(self, strength: float = 1e-3, s: float = 1.0, scope: Scope = "all") -> None:
-        check_strength("parseval", strength)
-        if not 0.0 < s < float("inf"):
-            raise ValueError(f"parseval: s must be finite and > 0, got {s}")
+        check_within("parseval", "[0, ∞)", strength=strength)
+        check_within("parseval", "(0, ∞)", s=s)
         self.strength, self.s, self.scope = strength, s, scope
 
     def attach(self, learner: Learner) -> None:

@@ -23,8 +23,8 @@ from supple.networks.layers import Scope
 from supple.networks.learner import Learner
 from supple.networks.linear_pairs import LinearPair
 
-from .balance import balance_pairs_, check_lam, check_sizes
-from .base import Intervention, interventions, scope_text
+from .balance import balance_pairs_, check_sizes
+from .base import Intervention, check_within, interventions, scope_text
 from .contract import UNIFORM, check_optimizer, settle
 
 
@@ -43,7 +43,7 @@ class Rebalance(Intervention):
     at_start = True
 
     def __init__(self, lam: float = 0.0, scope: Scope = "all") -> None:
-        check_lam(lam)
+        check_within("rebalance", "(-∞, ∞)", lam=lam)
         self.lam, self.scope = lam, scope
         self._concerned: dict[str, bool] = {}
 

@@ -33,7 +33,7 @@ from supple.networks.hidden_units import activity_scores, hidden_units, observe
 from supple.networks.learner import Learner
 from supple.networks.members import only, seeds_with
 
-from .base import Intervention, interventions
+from .base import Intervention, check_within, interventions
 from .contract import Preset, check_contract, contract_for, settle
 from .recycle import Outgoing, describe_reach, recycle_
 
@@ -56,7 +56,7 @@ class Redo(Intervention):
     outgoing: Outgoing = "zero"
 
     def __init__(self, tau: float = 0.1, contract: Preset = "uniform") -> None:
-        check_tau("redo", tau)
+        check_within("redo", "[0, 1)", tau=tau)
         self.tau, self.preset = tau, contract
 
     def attach(self, learner: Learner) -> None:
@@ -92,8 +92,3 @@ class Redo(Intervention):
         """
         magnitudes = observe(learner, hidden_units(learner, self.name), inputs, lambda h: h.abs().mean(-2))
         return {unit: activity_scores(each) <= self.tau for unit, each in magnitudes.items()}
-
-
-def check_tau(who: str, tau: float) -> None:
-    if not 0.0 <= tau < 1.0:
-        raise ValueError(f"{who}: tau must lie in [0, 1), got {tau}; scores are 1 on average")

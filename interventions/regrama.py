@@ -39,9 +39,9 @@ from supple.networks.hidden_units import hidden_units, incoming_gradients, small
 from supple.networks.learner import Learner
 from supple.networks.ranks import average
 
-from .base import interventions
+from .base import check_within, interventions
 from .recycle import Outgoing
-from .redo import Redo, check_tau
+from .redo import Redo
 
 
 @interventions.register("regrama")
@@ -58,7 +58,7 @@ class ReGraMa(Redo):
     """
 
     def __init__(self, tau: float = 0.01, outgoing: Outgoing = "kept") -> None:
-        check_tau("regrama", tau)
+        check_within("regrama", "[0, 1)", tau=tau)
         super().__init__(tau)
         self.outgoing = outgoing
         after = "kept" if outgoing == "kept" else "0"

@@ -11,7 +11,7 @@ from supple.networks.hidden_units import Hidden, hidden_units, observe
 from supple.networks.learner import Learner
 from supple.networks.members import drawing_for, seeds_with
 
-from .base import Intervention, copy_state
+from .base import Intervention, check_within, copy_state
 from .contract import ResetContract, check_optimizer, zero_slots_
 from .recycle import describe_reach, recycle_
 
@@ -23,8 +23,7 @@ class Replacement(Intervention, ABC):
     reuse: int = 0  # updates for which one draw of fresh parameters may serve
 
     def __init__(self, who: str, period: int) -> None:
-        if period < 1:
-            raise ValueError(f"{who}: period must be at least 1 update, got {period}")
+        check_within(who, "[1, ∞)", period=period)
         self.period = period
         self._memory: dict[str, dict[str, Any]] = {}  # by learner
 

@@ -22,7 +22,7 @@ from torch import Tensor
 
 from supple.networks.learner import Learner
 
-from .base import Intervention, interventions
+from .base import Intervention, check_within, interventions
 from .contract import KEPT_DATA, ResetContract
 
 
@@ -52,8 +52,7 @@ class KeepNewest(Intervention):
     """
 
     def __init__(self, keep: float = 0.0) -> None:
-        if not 0.0 <= keep <= 1.0:
-            raise ValueError(f"replay: keep is a share of the transitions, in [0, 1], got {keep}")
+        check_within("replay", "[0, 1]", keep=keep)
         self.keep = keep
         if not keep:
             self.together = "pauses the learning of all seeds of a stack"

@@ -24,7 +24,7 @@ from supple.networks.layers import Scope
 from supple.networks.learner import Learner
 from supple.networks.parameters import restore_
 
-from .base import Reinitialization, interventions
+from .base import Reinitialization, check_within, interventions
 from .contract import Preset, ResetContract, check_optimizer, settle
 
 What = Literal["full", "encoder", "hidden", "head", "linear", "conv", "layer", "last", "optimizer"]
@@ -56,8 +56,7 @@ class Reset(Reinitialization):
         super().__init__("all" if what in ("full", "layer", "last", "optimizer") else what, contract)
         if (layer is not None) != (what == "layer"):
             raise ValueError("reset: what=layer and layer=NAME need each other, as in reset(what=layer,layer='body.0')")
-        if count < 1:
-            raise ValueError(f"reset: count must be at least 1, got {count}")
+        check_within("reset", "[1, ∞)", count=count)
         if count > 1 and what != "last":
             raise ValueError(f"reset: count={count} needs what=last, got what={what}")
         if what == "optimizer" and (toward != "initial" or contract != "uniform"):

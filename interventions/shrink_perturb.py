@@ -25,7 +25,7 @@ from supple.networks.members import Source, normal_like
 from supple.networks.redraw import redraw
 from supple.networks.state_dicts import match_names
 
-from .base import Reinitialization, interventions
+from .base import Reinitialization, check_within, interventions
 from .contract import Preset
 
 Toward = Literal["initial", "fresh", "zero"]
@@ -98,10 +98,8 @@ def shrink_perturb_(
 
 
 def _check_settings(lam: float, toward: str, noise: float) -> None:
-    if not 0.0 <= lam <= 1.0:
-        raise ValueError(f"snp: lam must lie in [0, 1], got {lam}")
-    if not 0.0 <= noise < float("inf"):
-        raise ValueError(f"snp: noise must be a standard deviation ≥ 0, got {noise}")
+    check_within("snp", "[0, 1]", lam=lam)
+    check_within("snp", "[0, ∞)", noise=noise)
     if toward not in ("initial", "fresh", "zero"):
         raise ValueError(f"snp: unknown toward='{toward}' (known: initial, fresh, zero)")
 

@@ -30,7 +30,7 @@ from supple.networks.learner import Learner
 from supple.networks.ranks import average
 from supple.networks.symmetry import ScalePair, may_have_pairs, scale_pairs
 
-from .base import Intervention, interventions
+from .base import Intervention, check_within, interventions
 from .contract import UNIFORM, check_optimizer, settle
 
 STRIPS = 16  # few enough that a GPU does not wait for their launches
@@ -57,12 +57,6 @@ class Rescaling:
     idle: int
     gradient_norm: float
     predicted: float
-
-
-def check_ratio(ratio: float) -> None:
-    """Raise ValueError if R is not a valid bound."""
-    if not 1.0 <= ratio < float("inf"):
-        raise ValueError(f"sib: ratio must be finite and ≥ 1, got {ratio}")
 
 
 def sib_(model: nn.Module, loss_fn: Callable[[], Tensor], ratio: float = 100.0) -> Rescaling:
@@ -106,7 +100,7 @@ def sib_(model: nn.Module, loss_fn: Callable[[], Tensor], ratio: float = 100.0) 
         >>> changes.predicted < changes.gradient_norm, torch.allclose(model(x), before, atol=1e-5)
         (True, True)
     """
-    check_ratio(ratio)
+    check_within("sib", "[1, ∞)", ratio=ratio)
     pairs = scale_pairs(model)
     weights = [weight for pair in pairs for weight in pair.weights]
     gradients = dict(zip(weights, _gradients(weights, loss_fn), strict=True))
@@ -200,7 +194,7 @@ class Sib(Intervention):
     at_start = True
 
     def __init__(self, ratio: float = 100.0) -> None:
-        check_ratio(ratio)
+        check_within("sib", "[1, ∞)", ratio=ratio)
         self.ratio = ratio
 
     def concerns(self, learner: Learner) -> bool:

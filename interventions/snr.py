@@ -41,7 +41,7 @@ from torch import Tensor
 from supple.networks.hidden_units import Hidden
 from supple.networks.learner import Learner
 
-from .base import interventions
+from .base import check_within, interventions
 from .replacement import Replacement
 
 FIRED = 1e-3  # |h| above this (Lillo & Cheney, Table E10)
@@ -62,8 +62,7 @@ class SelfNormalizedResets(Replacement):
 
     def __init__(self, eta: float = 3e-3, window: int = 1000, period: int = 1) -> None:
         super().__init__("snr", period)
-        if not 1 <= window <= 30_000:
-            raise ValueError(f"snr: window must lie between 1 and 30,000, got {window}")
+        check_within("snr", "[1, 30000]", window=window)
         if not 1 / (window + 1) <= eta < 1.0:
             raise ValueError(f"snr: eta must lie in [1/(window + 1), 1) = [{1 / (window + 1):.2g}, 1), got {eta}")
         self.eta, self.window = eta, window

@@ -26,7 +26,7 @@ import torch
 
 from supple.networks.learner import Learner
 
-from .base import Intervention, interventions
+from .base import Intervention, check_within, interventions
 
 
 @interventions.register("soft_snp")
@@ -39,8 +39,7 @@ class SoftShrinkPerturb(Intervention):
     """
 
     def __init__(self, epsilon: float = 1e-6, toward: Literal["fresh", "initial"] = "fresh") -> None:
-        if not 0.0 <= epsilon <= 1.0:
-            raise ValueError(f"soft_snp: epsilon must lie in [0, 1], got {epsilon}")
+        check_within("soft_snp", "[0, 1]", epsilon=epsilon)
         self.epsilon, self.toward = epsilon, toward
 
     def attach(self, learner: Learner) -> None:

@@ -28,7 +28,7 @@ from supple.networks.layers import Layer, but_factors, trained_kernels
 from supple.networks.learner import Learner
 from supple.networks.modules import NORMS
 
-from .base import Intervention, check_strength, copy_state, interventions
+from .base import Intervention, check_within, copy_state, interventions
 
 START = 10  # steps of the power iteration before the first loss
 STAY = 1e-15  # of v in its next direction: nothing, but where W is zero
@@ -46,9 +46,8 @@ class Spectral(Intervention):
     """
 
     def __init__(self, strength: float = 1e-4, power: int = 2) -> None:
-        check_strength("spectral", strength)
-        if power < 1:
-            raise ValueError(f"spectral: power must be 1 or more, got {power}")
+        check_within("spectral", "[0, ∞)", strength=strength)
+        check_within("spectral", "[1, ∞)", power=power)
         self.strength, self.power = strength, power
         self._vectors: dict[str, dict[str, dict[str, Tensor]]] = {}  # v by learner and identity of the weight
 

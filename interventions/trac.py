@@ -33,7 +33,7 @@ from torch import Tensor
 from supple.networks.learner import Learner
 from supple.networks.stacked import fit
 
-from .base import Intervention, Variant, copy_state, interventions
+from .base import Intervention, Variant, check_within, copy_state, interventions
 
 BETAS = (0.9, 0.99, 0.999, 0.9999, 0.99999, 0.999999)
 SIGMA = 1e-8  # σ at the beginning
@@ -82,8 +82,7 @@ class TRAC(Intervention):
     """
 
     def __init__(self, epsilon: float = 1e-8, variant: Variant = "paper") -> None:
-        if not 0.0 < epsilon < 1.0:
-            raise ValueError(f"trac: epsilon must lie in (0, 1), got {epsilon}")
+        check_within("trac", "(0, 1)", epsilon=epsilon)
         self.epsilon = epsilon
         self.variant: Variant = variant
         self._scales: dict[str, dict[str, Tensor]] = {}  # v, σ: (networks, 6), S: (networks,), by learner

@@ -42,7 +42,7 @@ from supple.networks.learner import Learner
 from supple.networks.members import normal_like
 from supple.networks.stacked import fit
 
-from .base import Intervention, Variant, copy_state, interventions
+from .base import Intervention, Variant, check_within, copy_state, interventions
 
 
 @interventions.register("upgd")
@@ -60,10 +60,8 @@ class UPGD(Intervention):
     """
 
     def __init__(self, beta: float = 0.999, sigma: float = 0.001, variant: Variant = "paper") -> None:
-        if not 0.0 <= beta < 1.0:
-            raise ValueError(f"upgd: beta must lie in [0, 1), got {beta}")
-        if not 0.0 <= sigma < float("inf"):
-            raise ValueError(f"upgd: sigma must be a standard deviation ≥ 0, got {sigma}")
+        check_within("upgd", "[0, 1)", beta=beta)
+        check_within("upgd", "[0, ∞)", sigma=sigma)
         self.beta, self.sigma = beta, sigma
         self.variant: Variant = variant
         self._utility: dict[str, dict[str, Tensor]] = {}  # U by learner and identity of parameter

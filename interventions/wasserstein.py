@@ -25,7 +25,7 @@ from torch.nn.functional import mse_loss
 
 from supple.networks.learner import Learner
 
-from .base import Intervention, check_strength, interventions
+from .base import Intervention, check_within, interventions
 
 LONG = 2**15  # entries from which on PyTorch sorts integers by their digits
 INTEGERS = {2: torch.int16, 4: torch.int32, 8: torch.int64}  # by bytes of an entry
@@ -52,7 +52,7 @@ class Wasserstein(Intervention):
     """Penalise Σ(sort θ − sort θ₀)² of every trained tensor (Lewandowski et al. 2024); strengths as for `l2_init`."""
 
     def __init__(self, strength: float = 1e-3) -> None:
-        check_strength("wasserstein", strength)
+        check_within("wasserstein", "[0, ∞)", strength=strength)
         self.strength = strength
         self._starts: dict[str, tuple[dict[str, Tensor], SortedStart]] = {}  # by learner, and the θ₀ that it is of
 

@@ -23,7 +23,7 @@ import torch
 from supple.networks.layers import Layer, Scope
 from supple.networks.learner import Learner
 
-from .base import Intervention, interventions
+from .base import Intervention, check_within, interventions
 
 
 @interventions.register("weight_clip")
@@ -36,8 +36,7 @@ class WeightClip(Intervention):
     """
 
     def __init__(self, kappa: float = 2.0, scope: Scope = "all") -> None:
-        if not 0.0 < kappa < float("inf"):
-            raise ValueError(f"weight_clip: kappa must be finite and > 0, got {kappa}")
+        check_within("weight_clip", "(0, ∞)", kappa=kappa)
         self.kappa, self.scope = kappa, scope
 
     def attach(self, learner: Learner) -> None:

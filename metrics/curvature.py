@@ -53,7 +53,7 @@ def hessian_eigenvalues(
             with block=1.
 
     Raises:
-        ValueError: There are fewer than k parameters (of each member), block or basis are out of range, or the loss
+        ValueError: There are fewer than k parameters (of each member), the basis is too small, or the loss
             has no second derivative.
         NotFinite (a ValueError): The loss is no scalar or, without `members`, it or its Hessian is not finite.
 
@@ -66,14 +66,10 @@ def hessian_eigenvalues(
     """
     wanted = list(parameters)
     networks = 1 if members is None else members
-    if any(p.dim() == 0 or len(p) != members for p in wanted if members is not None):
-        raise ValueError(f"hessian_eigenvalues: every parameter's first axis must be the {members} members")
     dimension = sum(p.numel() for p in wanted) // networks
     if not 1 <= k <= dimension:
         raise ValueError(f"hessian_eigenvalues: k must be between 1 and the {dimension} parameters, got {k}")
     width = k if block is None else block
-    if not 1 <= width <= k:
-        raise ValueError(f"hessian_eigenvalues: block must be between 1 and k = {k}, got {block}")
     if max_basis is not None and max_basis < min(k + width, dimension):
         raise ValueError(f"hessian_eigenvalues: max_basis must be k + block = {k + width} or more, got {max_basis}")
     with torch.enable_grad(), sdpa_kernel(SDPBackend.MATH):

@@ -32,7 +32,7 @@ def srank(features: Tensor, delta: float = 0.01) -> int:
         An integer in 0 … min(n, d), 0 only for an all-zero matrix.
 
     Raises:
-        ValueError: Features are empty or not finite, or delta is outside [0, 1).
+        ValueError: Features are not finite.
 
     Examples:
         >>> import torch
@@ -41,8 +41,6 @@ def srank(features: Tensor, delta: float = 0.01) -> int:
         >>> srank(features), srank(features, delta=0.0)
         (2, 3)
     """
-    if not 0 <= delta < 1:
-        raise ValueError(f"srank: delta must be in [0, 1), got {delta}")
     return int(count_holding(_singular_values(features, "srank")[0], 1 - delta))
 
 
@@ -59,7 +57,7 @@ def effective_rank(features: Tensor) -> float:
         A float in [1, min(n, d)], and 0.0 for an all-zero matrix.
 
     Raises:
-        ValueError: Features are empty or not finite.
+        ValueError: Features are not finite.
 
     Examples:
         >>> import torch
@@ -87,10 +85,8 @@ def feature_rank(features: Tensor, threshold: float = 0.01) -> int:
         An integer in 0 … min(n, d).
 
     Raises:
-        ValueError: Features are empty or not finite, or the threshold is not positive.
+        ValueError: Features are not finite.
     """
-    if threshold <= 0:
-        raise ValueError(f"feature_rank: threshold must be positive, got {threshold}")
     values, shape = _singular_values(features, "feature_rank")
     return int(count_large(values, shape[-2], threshold))
 
@@ -109,7 +105,7 @@ def numerical_rank(features: Tensor) -> int:
         An integer in 0 … min(n, d), 0 only for an all-zero matrix.
 
     Raises:
-        ValueError: Features are empty or not finite.
+        ValueError: Features are not finite.
     """
     return int(count_resolved(*_singular_values(features, "numerical_rank"), features.dtype))
 
@@ -150,13 +146,8 @@ def activity_scores(activations: Tensor) -> Tensor:
     Units are dimension 1 of a tensor with four dimensions or more (convolutions: mean over batch and space), and the
     last dimension of a (n, d) or (N, T, D) one (mean over batch and tokens).
 
-    Raises ValueError for fewer than two dimensions, or empty or non-finite activations.
+    Raises ValueError for non-finite activations.
     """
-    if activations.dim() < 2 or activations.numel() == 0:
-        raise ValueError(
-            "activity_scores: needs activations (n, d), (N, T, D) or (N, C, H, W), not empty; "
-            f"got shape {tuple(activations.shape)}"
-        )
     if not activations.isfinite().all():
         raise ValueError("activity_scores: activations hold NaN or infinity; they must be finite")
     return member_scores(activations[None])[0]
@@ -192,7 +183,7 @@ def dormant_fraction(activations: Activations, tau: float = 0.0, per_layer: bool
         per_layer: Return a dict of each layer's own fraction instead. The layers of a sequence are named "0", "1", …
 
     Raises:
-        ValueError: There is no layer, tau < 0, or `activity_scores` refuses the activations.
+        ValueError: Activations are not finite.
 
     Examples:
         >>> import torch
@@ -203,14 +194,10 @@ def dormant_fraction(activations: Activations, tau: float = 0.0, per_layer: bool
         >>> dormant_fraction({"first": first, "second": torch.ones(2, 2)}, per_layer=True)
         {'first': 0.5, 'second': 0.0}
     """
-    if tau < 0:
-        raise ValueError(f"dormant_fraction: tau must be at least 0, got {tau}")
     if isinstance(activations, Tensor):
         activations = [activations]
     if not isinstance(activations, Mapping):
         activations = {str(index): layer for index, layer in enumerate(activations)}
-    if not activations:
-        raise ValueError("dormant_fraction: no layer was given; pass at least one")
     dormant = [activity_scores(layer) <= tau for layer in activations.values()]
     if per_layer:
         fractions = torch.stack([layer.double().mean() for layer in dormant]).tolist()
@@ -232,16 +219,8 @@ def feature_covariance_distance(features_a: Tensor, features_b: Tensor) -> float
         A float in [0, √2]: 0 if the similarities of the inputs agree (for example after a rotation or scaling of the
         features), √2 if each network's features vanish wherever the other's do not. NaN where C is undefined: if either
         is all zero, or not finite.
-
-    Raises:
-        ValueError: Features are empty, or their numbers of rows differ.
     """
     a, b = (feature_matrices(f[None], "feature_covariance_distance")[0] for f in (features_a, features_b))
-    if len(a) != len(b):
-        raise ValueError(
-            "feature_covariance_distance: both features need a row for each of the same inputs; "
-            f"got {len(a)} and {len(b)} rows"
-        )
     a, b = a / torch.linalg.matrix_norm(a), b / torch.linalg.matrix_norm(b)
     if len(a) <= max(a.shape[1], b.shape[1]):
         return torch.linalg.matrix_norm(a @ a.T - b @ b.T).item()
@@ -274,10 +253,5 @@ def feature_matrices(features: Tensor, caller: str) -> Tensor:
 
     A network's (n, d), (N, T, D) or (N, C, H, W) is read as described in the module's docstring.
     """
-    if features.dim() < 3 or features.numel() == 0:
-        raise ValueError(
-            f"{caller}: needs features (n, d), (N, T, D) or (N, C, H, W), not empty; "
-            f"got shape {tuple(features.shape[1:])}"
-        )
     rows = features.flatten(1, 2) if features.dim() == 4 else features.flatten(2)
     return rows.detach().double()

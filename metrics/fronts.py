@@ -7,8 +7,7 @@ from numpy.typing import ArrayLike, NDArray
 def pareto_front(points: ArrayLike) -> NDArray[np.bool_]:
     """Return which points no other point dominates, by being at least as large in both numbers and larger in one.
 
-    points: (n, 2); both columns should be large. Returns (n,) booleans; equal points have the same value. Raises
-    ValueError for another shape or NaN.
+    points: (n, 2); both columns should be large. Returns (n,) booleans; equal points have the same value.
     """
     p = _points(points)
     at_least = np.all(p >= p[:, None], axis=-1)  # [i, j]: j is nowhere below i
@@ -21,11 +20,8 @@ def hypervolume(points: ArrayLike, reference: ArrayLike = (0.0, 0.0)) -> float:
     """Return the area that a set of points dominates above a reference point (Zitzler & Thiele 1998).
 
     points: (n, 2); both columns should be large. Values below the reference count as equal to it. 0 for no points.
-    Raises ValueError for another shape or NaN.
     """
     corner = np.asarray(reference, dtype=np.float64)
-    if corner.shape != (2,) or not np.isfinite(corner).all():
-        raise ValueError(f"the reference must be two finite numbers, got {reference!r}")
     p = np.maximum(_points(points), corner)
     if not len(p):
         return 0.0
@@ -38,6 +34,4 @@ def _points(points: ArrayLike) -> NDArray[np.float64]:
     p = np.asarray(points, dtype=np.float64)
     if p.size == 0:
         return p.reshape(0, 2)
-    if p.ndim != 2 or p.shape[1] != 2 or np.isnan(p).any():
-        raise ValueError(f"points must be (n, 2) without NaN, got shape {p.shape}")
     return p

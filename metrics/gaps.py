@@ -37,9 +37,6 @@ def generalization_gap(
         The gaps. A NaN return marks a cell that was not reached: its gap and change are NaN, and are left out of the
         IQM (NaN if none is left). With a single cycle `change` is NaN.
 
-    Raises:
-        ValueError: The shapes differ or are not (cycles, environments).
-
     Examples:
         >>> from supple.metrics import generalization_gap
         >>> gap = generalization_gap(train=[[10, 20], [12, 30]], test=[[9, 20], [8, 10]])  # two cycles and environments
@@ -50,11 +47,6 @@ def generalization_gap(
     """
     on_train, on_test = np.asarray(train, dtype=np.float64), np.asarray(test, dtype=np.float64)
     flags = np.zeros(on_train.shape, bool) if exploded is None else np.asarray(exploded, dtype=bool)
-    if on_train.ndim != 2 or on_train.size == 0 or not on_train.shape == on_test.shape == flags.shape:
-        raise ValueError(
-            "generalization_gap: train, test and exploded must all be (cycles, environments), not empty; "
-            f"got {on_train.shape}, {on_test.shape} and {flags.shape}"
-        )
     failed = flags | (on_train < floor) | (on_test < floor) | np.isinf(on_train) | np.isinf(on_test)
     gap = np.subtract(on_train, on_test, out=np.zeros_like(on_train), where=~failed)
     change = gap[-1] - gap[0] if len(gap) > 1 else np.full(gap.shape[1], np.nan)

@@ -20,17 +20,8 @@ def per_sample_gradients(losses: Tensor, parameters: Iterable[Tensor]) -> Tensor
         losses: Differentiable, one for each sample; for a stack of networks one row for each member, whose parameters
             have the member first. Samples must be independent (they are not with batch normalisation in training mode).
         parameters: A parameter that no loss depends on has zeros.
-
-    Raises:
-        ValueError: Losses have another shape, or parameters do not have the members.
     """
     wanted = list(parameters)
-    if losses.dim() not in (1, 2) or losses.numel() == 0:
-        raise ValueError(f"per_sample_gradients: needs losses (n,) or (members, n), got {tuple(losses.shape)}")
-    if losses.dim() == 2 and any(p.dim() == 0 or len(p) != len(losses) for p in wanted):
-        raise ValueError(f"per_sample_gradients: every parameter's first axis must be the {len(losses)} members")
-    if not wanted:
-        raise ValueError("per_sample_gradients: there are no parameters (all frozen?)")
     samples = losses.shape[-1]
     select = torch.eye(samples, dtype=losses.dtype, device=losses.device)
     if losses.dim() == 2:  # members share no parameter, so one pass has the gradients of all of them
@@ -51,14 +42,7 @@ def gradient_covariance(gradients: Tensor, normalized: bool = False) -> Tensor:
     Args:
         gradients: (…, n, parameters).
         normalized: Return the cosines ⟨g_i, g_j⟩/(‖g_i‖‖g_j‖) of Lyle et al. 2023, in [−1, 1]; 0 if a gradient is zero.
-
-    Raises:
-        ValueError: Gradients are not (…, n, parameters), or empty.
     """
-    if gradients.dim() < 2 or gradients.numel() == 0:
-        raise ValueError(
-            f"gradient_covariance: needs gradients (…, n, parameters), not empty; got {tuple(gradients.shape)}"
-        )
     # In parts, since a copy of all of them in float64 would be the largest thing in memory.
     gram = sum((part.double() @ part.double().mT for part in gradients.split(1 << 20, dim=-1)), start=torch.zeros(()))
     if not normalized:
@@ -82,12 +66,7 @@ def gradient_effective_rank(gradients: Tensor, tau: float = 0.99) -> Tensor:
 
     Returns:
         Ranks, (…), int64, in 1 … min(n, parameters), and 0 if all gradients are zero.
-
-    Raises:
-        ValueError: tau is out of range, or `gradient_covariance` refuses the gradients.
     """
-    if not 0 < tau < 1:
-        raise ValueError(f"gradient_effective_rank: tau must be in (0, 1), got {tau}")
     energies = torch.linalg.eigvalsh(gradient_covariance(gradients)).clamp(min=0).flip(-1)
     return count_holding(energies, tau)
 
@@ -101,11 +80,6 @@ def small_gradient_fraction(*gradients: Tensor, tau: float = 0.01) -> Tensor:
     Args:
         gradients: Of each layer's weight, (…, units, incoming weights); see `networks.units.small_gradients`.
         tau: The threshold, ≥ 0, as a share of the layer's mean. Its default is our choice.
-
-    Raises:
-        ValueError: There is no layer, or tau is below 0.
     """
-    if not gradients or tau < 0:
-        raise ValueError(f"small_gradient_fraction: needs a layer and a tau of at least 0, got {len(gradients)}, {tau}")
     small = [small_gradients(g, tau) + 0 * g.sum(-1, dtype=torch.float64) for g in gradients]  # NaN where that is NaN
     return torch.cat(small, dim=-1).mean(-1)

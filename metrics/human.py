@@ -109,14 +109,10 @@ def human_normalized_score(returns: ArrayLike, environments: Sequence[str]) -> S
         The score, with the 95 % interval of `bootstrap_interval`. NaN without a return.
 
     Raises:
-        ValueError: A game is not in the table, or the shape is another one.
+        ValueError: A game is not in the table.
     """
     values = np.asarray(returns, dtype=np.float64)
     if unknown := [env for env in environments if human_normalized(env, 0.0) is None]:
         raise ValueError(f"human_normalized_score: no random and human scores are known for {unknown[0]!r}")
-    if values.ndim != 2 or values.shape[1] != len(environments):
-        raise ValueError(
-            f"human_normalized_score: returns must be (runs, {len(environments)} environments), got {values.shape}"
-        )
     scores = np.array([[human_normalized(*cell) for cell in zip(environments, row, strict=True)] for row in values])
     return aggregate(scores)

@@ -47,14 +47,8 @@ def probability_of_improvement(
         reps: Number of draws, at least 1.
         confidence: Of the interval, in (0, 1).
         seed: Seed of the draws.
-
-    Raises:
-        ValueError: Numbers of tasks differ, a task has no score of X or of Y, or reps or confidence are out of range.
     """
-    first, second = _columns("probability_of_improvement", x), _columns("probability_of_improvement", y)
-    if len(first) != len(second):
-        raise ValueError(f"probability_of_improvement: {len(first)} tasks of x and {len(second)} of y")
-    _check("probability_of_improvement", reps, confidence)
+    first, second = _columns(x), _columns(y)
     draw = np.random.default_rng(seed)
     means, drawn = np.empty(len(first)), np.zeros(reps)
     for task, (a, b) in enumerate(zip(first, second, strict=True)):
@@ -81,12 +75,8 @@ def performance_profile(
         reps: Number of draws, at least 1.
         confidence: Of the interval, in (0, 1).
         seed: Seed of the draws.
-
-    Raises:
-        ValueError: A task has no score, or reps or confidence are out of range.
     """
-    columns, at = _columns("performance_profile", scores), np.asarray(thresholds, dtype=np.float64)
-    _check("performance_profile", reps, confidence)
+    columns, at = _columns(scores), np.asarray(thresholds, dtype=np.float64)
     draw = np.random.default_rng(seed)
     share, drawn = np.zeros(len(at)), np.zeros((reps, len(at)))
     for column in columns:
@@ -97,11 +87,9 @@ def performance_profile(
     return Profile(share, low, high)
 
 
-def _columns(who: str, scores: ArrayLike) -> list[Array]:
+def _columns(scores: ArrayLike) -> list[Array]:
     """Return the scores of each task, without NaN."""
     values = np.asarray(scores, dtype=np.float64)
-    if values.ndim != 2 or not values.size or not np.isfinite(values).any(axis=0).all():
-        raise ValueError(f"{who}: needs scores (runs, tasks) with one or more in each task; got shape {values.shape}")
     return [column[np.isfinite(column)] for column in values.T]
 
 
@@ -113,8 +101,3 @@ def _shares(draw: np.random.Generator, runs: int, reps: int) -> Array:
 def _tails(confidence: float) -> tuple[float, float]:
     tail = 50 * (1 - confidence)
     return tail, 100 - tail
-
-
-def _check(who: str, reps: int, confidence: float) -> None:
-    if reps < 1 or not 0 < confidence < 1:
-        raise ValueError(f"{who}: needs reps >= 1 and 0 < confidence < 1; got {reps} and {confidence}")

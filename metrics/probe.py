@@ -78,7 +78,7 @@ class Metric:
         costly: It takes many passes over data, so it is only measured on request (`--curvature True`).
 
     Raises:
-        ValueError: `needs` or `pool` is unknown, or `value` is no function.
+        ValueError: `needs` or `pool` is unknown.
     """
 
     about: str
@@ -88,8 +88,6 @@ class Metric:
     costly: bool = False
 
     def __post_init__(self) -> None:
-        if not callable(self.value):
-            raise ValueError(f"Metric {self.about!r}: value must be a function of a View, got {self.value!r}")
         for name, value, known in (("needs", self.needs, NEEDS), ("pool", self.pool, POOLS)):
             if value not in known:
                 raise ValueError(f"Metric {self.about!r}: {name} must be one of {', '.join(known)}, got {value!r}")

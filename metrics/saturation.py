@@ -40,17 +40,10 @@ def saturation_fraction(derivatives: Activations, threshold: float = SATURATED) 
         derivatives: φ′ at the pre-activations, of any shape (n, …), for one layer or as a sequence or mapping of
             layers. Each sample, unit and position of a convolution counts once, so a larger layer weighs more.
         threshold: Above 0.
-
-    Raises:
-        ValueError: There is no layer, one is empty, or the threshold is not positive.
     """
-    if threshold <= 0:
-        raise ValueError(f"saturation_fraction: threshold must be positive, got {threshold}")
     if isinstance(derivatives, Tensor):
         derivatives = [derivatives]
     layers = list(derivatives.values() if isinstance(derivatives, Mapping) else derivatives)
-    if not layers or any(layer.numel() == 0 for layer in layers):
-        raise ValueError("saturation_fraction: needs at least one layer, and none that is empty")
     saturated = torch.stack([(layer.abs() < threshold).sum() for layer in layers]).sum()
     return int(saturated) / sum(layer.numel() for layer in layers)
 
@@ -71,9 +64,6 @@ def dead_fraction(
             magnitude.
         margin: Distance from a plateau, in units of the outputs.
         tau: The largest score of a negligible unit; scores are 1 on average over a layer.
-
-    Raises:
-        ValueError: `activity_scores` refuses the activations.
     """
     scores = activity_scores(activations)
     dead = scores <= tau
@@ -86,7 +76,7 @@ def dead_fraction(
 
 def peak_saturation(saturation: ArrayLike) -> Array:
     """Return the peak SF: the largest saturated fraction of the window, (…, epochs) → (…)."""
-    return _window(saturation, "peak_saturation").max(-1)
+    return np.asarray(saturation, dtype=np.float64).max(-1)
 
 
 def saturation_area(saturation: ArrayLike) -> Array:
@@ -94,7 +84,7 @@ def saturation_area(saturation: ArrayLike) -> Array:
 
     The paper gives only the name. Saturation before the shock is not subtracted.
     """
-    values = _window(saturation, "saturation_area")
+    values = np.asarray(saturation, dtype=np.float64)
     return (values[..., 1:] + values[..., :-1]).sum(-1) / 2
 
 
@@ -105,7 +95,7 @@ def saturation_recovery_time(saturation: ArrayLike) -> Array:
     after the shock" (Figure 2) does not say which value is halved. Here it is the peak of the window, which may come an
     epoch after the shock.
     """
-    values = _window(saturation, "saturation_recovery_time")
+    values = np.asarray(saturation, dtype=np.float64)
     epochs = np.arange(values.shape[-1])
     after_peak = epochs >= values.argmax(-1)[..., None]
     return _first(after_peak & (values <= values.max(-1, keepdims=True) / 2))
@@ -121,31 +111,17 @@ def accuracy_recovery_time(accuracy: ArrayLike, before: ArrayLike, share: float 
 
     Returns:
         Epochs, (…). 0 if it was not lost; inf if the window ends before it is regained (App. D.4).
-
-    Raises:
-        ValueError: The share is outside (0, 1].
     """
-    if not 0 < share <= 1:
-        raise ValueError(f"accuracy_recovery_time: share must be in (0, 1], got {share}")
-    values = _window(accuracy, "accuracy_recovery_time")
+    values = np.asarray(accuracy, dtype=np.float64)
     return _first(values >= share * np.asarray(before, dtype=np.float64)[..., None])
 
 
 def non_recovery_rate(times: ArrayLike) -> float:
-    """Return the share of recovery times, (…), that are infinite, in [0, 1]. Raises ValueError for none, or a NaN."""
+    """Return the share of recovery times, (…), that are infinite, in [0, 1]."""
     values = np.asarray(times, dtype=np.float64)
-    if values.size == 0 or np.isnan(values).any():
-        raise ValueError("non_recovery_rate: needs at least one recovery time and no NaN")
     return float(np.isinf(values).mean())
 
 
 def _first(reached: NDArray[np.bool_]) -> Array:
     """Return the first epoch at which it is true, or inf."""
     return np.where(reached.any(-1), reached.argmax(-1), np.inf)
-
-
-def _window(values: ArrayLike, caller: str) -> Array:
-    window = np.asarray(values, dtype=np.float64)
-    if window.ndim == 0 or window.size == 0 or np.isnan(window).any():
-        raise ValueError(f"{caller}: needs values (…, epochs), not empty and without NaN; got shape {window.shape}")
-    return window

@@ -77,9 +77,6 @@ def plasticity_score(
     Returns:
         Method → `Score`.
 
-    Raises:
-        ValueError: There is no method, shapes disagree, or percentiles, reps or confidence are out of range.
-
     Examples:
         >>> from supple.metrics import plasticity_score
         >>> returns = {"fire": [[900, 80], [1000, 100]], "none": [[100, 20], [200, 0]]}  # two runs and environments
@@ -89,10 +86,8 @@ def plasticity_score(
         >>> scores["none"].normalized.shape
         (2, 2)
     """
-    _check_settings(percentiles, reps, confidence)
     cells = {name: np.asarray(values, dtype=np.float64) for name, values in returns.items()}
     flags = {name: np.asarray(values, dtype=bool) for name, values in (exploded or {}).items()}
-    _check_shapes(cells, flags)
 
     # Failures become −∞, which the percentiles skip and which is clipped to 0.
     for name, values in cells.items():
@@ -126,16 +121,8 @@ def final_window_return(
         steps, returns: (episodes,), the environment step at which each episode ended, and its return.
         start, end: Environment steps between which the window lies, start < end.
         fraction: Length of the window as a share of end − start, in (0, 1].
-
-    Raises:
-        ValueError: Lengths differ, end ≤ start, or fraction is outside (0, 1].
     """
-    at, values = _episodes("final_window_return", steps, returns)
-    if end <= start or not 0 < fraction <= 1:
-        raise ValueError(
-            "final_window_return: needs start < end and 0 < fraction <= 1; "
-            f"got start {start}, end {end}, fraction {fraction}"
-        )
+    at, values = np.asarray(steps, dtype=np.float64), np.asarray(returns, dtype=np.float64)
     inside = (at > start) & (at <= end)
     late = inside & ((at > end - fraction * (end - start)) | (at == at[inside].max(initial=start)))
     return float(values[late].mean()) if late.any() else float("nan")
@@ -189,13 +176,8 @@ def learning_curve_area(steps: ArrayLike, returns: ArrayLike, start: float, end:
         steps, returns: (episodes,), the environment step at which each episode ended, and its return.
         start, end: Environment steps, start < end.
         bins: Number of bins, at least 1.
-
-    Raises:
-        ValueError: Lengths differ, end ≤ start, or bins < 1.
     """
-    at, values = _episodes("learning_curve_area", steps, returns)
-    if end <= start or bins < 1:
-        raise ValueError(f"learning_curve_area: needs start < end and bins >= 1; got {start}, {end} and {bins}")
+    at, values = np.asarray(steps, dtype=np.float64), np.asarray(returns, dtype=np.float64)
     inside = (at > start) & (at <= end)
     if not inside.any():
         return float("nan")
@@ -205,41 +187,6 @@ def learning_curve_area(steps: ArrayLike, returns: ArrayLike, start: float, end:
     last = np.maximum.accumulate(np.where(count > 0, np.arange(bins), -1))
     last[last < 0] = places.min()
     return float((sums[last] / count[last]).mean())
-
-
-def _episodes(who: str, steps: ArrayLike, returns: ArrayLike) -> tuple[Array, Array]:
-    at, values = np.asarray(steps, dtype=np.float64), np.asarray(returns, dtype=np.float64)
-    if at.ndim != 1 or at.shape != values.shape:
-        raise ValueError(
-            f"{who}: steps and returns must be vectors of one length; got shapes {at.shape} and {values.shape}"
-        )
-    return at, values
-
-
-def _check_settings(percentiles: tuple[float, float], reps: int, confidence: float) -> None:
-    if not 0 <= percentiles[0] < percentiles[1] <= 100:
-        raise ValueError(f"plasticity_score: percentiles must rise within [0, 100], got {percentiles}")
-    if reps < 1 or not 0 < confidence < 1:
-        raise ValueError(
-            f"plasticity_score: needs reps >= 1 and 0 < confidence < 1; got reps {reps}, confidence {confidence}"
-        )
-
-
-def _check_shapes(cells: Mapping[str, Array], flags: Mapping[str, NDArray[np.bool_]]) -> None:
-    if not cells:
-        raise ValueError("plasticity_score: returns holds no method; pass at least one")
-    environments = next(iter(cells.values())).shape[-1:]
-    for name, values in cells.items():
-        if values.ndim != 2 or values.size == 0 or values.shape[1:] != environments:
-            raise ValueError(
-                "plasticity_score: returns must be (runs, environments), not empty, with as many "
-                f"environments for every method; {name!r} has shape {values.shape}"
-            )
-    for name, flag in flags.items():
-        if name not in cells or flag.shape != cells[name].shape:
-            raise ValueError(
-                f"plasticity_score: exploded[{name!r}] needs the shape of returns[{name!r}], got {flag.shape}"
-            )
 
 
 def _bounds(values: Array, percentiles: tuple[float, float]) -> tuple[Array, Array]:

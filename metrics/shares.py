@@ -71,9 +71,6 @@ def share_over_seeds(area: ArrayLike, fresh: ArrayLike, random: ArrayLike, level
             is left out.
         level: Confidence, in (0, 1).
 
-    Raises:
-        ValueError: Shapes differ, or the level is outside (0, 1).
-
     Examples:
         >>> from supple.metrics import share_over_seeds
         >>> share = share_over_seeds(area=[40, 52, 47], fresh=[95, 100, 108], random=[9, 12, 10])
@@ -81,11 +78,6 @@ def share_over_seeds(area: ArrayLike, fresh: ArrayLike, random: ArrayLike, level
         (0.397, 0.279, 0.525)
     """
     a, f, r = (np.asarray(values, dtype=np.float64) for values in (area, fresh, random))
-    if not a.shape == f.shape == r.shape or a.ndim not in (1, 2) or not 0 < level < 1:
-        raise ValueError(
-            "share_over_seeds: needs three arrays of one shape, (seeds,) or (seeds, environments), and 0 < level < 1; "
-            f"got shapes {a.shape}, {f.shape} and {r.shape}, and level {level}"
-        )
     x, y = (each if each.ndim == 2 else each[:, None] for each in (a - r, f - r))
     known = np.isfinite(x).all(axis=1) & np.isfinite(y).all(axis=1)
     x, y, n = x[known], y[known], int(known.sum())

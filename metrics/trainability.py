@@ -72,13 +72,9 @@ def trainability(
         after_each: A function to call after each of the 2·`updates` updates, as for a progress bar.
 
     Raises:
-        ValueError: Less than one update, a learning rate that is not above 0, no inputs, or outputs that are no tensors
+        ValueError: There are no inputs, or outputs that are no tensors
             or in which the parameters of the learner have no part.
     """
-    if updates < 1 or not learning_rate > 0:
-        raise ValueError(
-            f"trainability: needs at least one update and a learning rate above 0, got {updates} and {learning_rate}"
-        )
     view = learner if isinstance(learner, View) else View(learner)
     with measuring(view.learner.module):
         return None if view.probe is None else _fit_both(view, updates, learning_rate, after_each)

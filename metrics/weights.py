@@ -29,7 +29,7 @@ def sfe(a: Weights, b: Weights, normalized: bool = False) -> float:
         normalized: Divide by ‖a‖², so that 1 is the distance from a to zero. NaN if a is zero.
 
     Raises:
-        ValueError: Names or shapes differ, or there is no tensor.
+        ValueError: Names or shapes differ.
 
     Examples:
         >>> import torch
@@ -48,8 +48,6 @@ def sfe(a: Weights, b: Weights, normalized: bool = False) -> float:
     names = match_names(after, before)
     if unmatched := sorted((before.keys() - names) | (after.keys() - names.values())):
         raise ValueError(f"sfe: a and b must hold the same tensors; {unmatched[0]!r} is in only one of them")
-    if not before:
-        raise ValueError("sfe: a and b hold no tensor; pass at least one")
 
     for name, old in before.items():
         if old.shape != after[names[name]].shape:
@@ -88,7 +86,7 @@ def dfi(W: Tensor, side: Side = "smaller", per_dimension: bool = False) -> float
             of different size are comparable. With "smaller" this is the mean of (σ² − 1)².
 
     Raises:
-        ValueError: The tensor has fewer than two dimensions or is empty, or the side is unknown.
+        ValueError: The side is unknown.
 
     Examples:
         >>> import torch
@@ -98,10 +96,9 @@ def dfi(W: Tensor, side: Side = "smaller", per_dimension: bool = False) -> float
         >>> dfi(2 * torch.eye(3)), dfi(2 * torch.eye(3), per_dimension=True)
         (27.0, 9.0)
     """
-    taps = _taps(W, "dfi")
     if side not in ("smaller", "columns", "rows"):
         raise ValueError(f"dfi: side must be 'smaller', 'columns' or 'rows', got {side!r}")
-    gram = gram_matrices(taps, side)
+    gram = gram_matrices(member_taps(W[None])[0], side)
     deviation = deviations(gram).sum().item()
     return deviation / (len(gram) * gram.shape[-1]) if per_dimension else deviation
 
@@ -160,16 +157,6 @@ def _tensors_by_name(weights: Weights) -> dict[str, Tensor]:
     if isinstance(weights, Mapping):
         return dict(weights)
     return {str(index): tensor for index, tensor in enumerate(weights)}
-
-
-def _taps(W: Tensor, caller: str) -> Tensor:
-    """Return (m, n, *kernel) as (taps, m, n); a matrix is one tap."""
-    if W.dim() < 2 or W.numel() == 0:
-        raise ValueError(
-            f"{caller}: needs a matrix (m, n) or a convolution weight (C_out, C_in, *kernel), not empty; "
-            f"got shape {tuple(W.shape)}"
-        )
-    return member_taps(W[None])[0]
 
 
 def member_taps(W: Tensor) -> Tensor:

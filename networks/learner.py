@@ -324,10 +324,9 @@ class Learner:
         if self._named or self._checked:
             return
         self._checked = True
-        for find in (find_misread_units, find_entangled_units):
-            wrong = find(self.module, self.wiring, inputs, self.run)
-            self.wiring = {unit: wires for unit, wires in self.wiring.items() if unit not in wrong}
-            self.unwired = {**self.unwired, **wrong}
+        wrong = find_misread_units(self.module, self.wiring, inputs, self.run)
+        self.wiring = {unit: wires for unit, wires in self.wiring.items() if unit not in wrong}
+        self.unwired = {**self.unwired, **wrong}
 
     def linear_pairs(self) -> list[LinearPair]:
         """Return the network's present consecutive linear maps, declared by modules or found by tracing.

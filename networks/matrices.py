@@ -19,7 +19,6 @@ from torch.nn.parameter import is_lazy
 from torch.nn.utils import parametrize
 
 from .modules import CONV, LINEAR, NORMS, STACKED, is_activation, qualified_name
-from .parameters import is_expanded
 from .scale import isometry_scale
 from .stacked import StackedLayerNorm
 
@@ -223,12 +222,8 @@ def unfit(tensor: Tensor) -> str:
         return "complex" if tensor.is_complex() else f"sparse ({tensor.layout})"
     if not tensor.is_floating_point() or tensor.itemsize == 1:
         return f"quantised ({tensor.dtype})"
-    if tensor.is_inference() and not torch.is_inference_mode_enabled():
-        return "an inference tensor and cannot be rewritten in place"
     if not tensor.numel():
         return f"empty: {tuple(tensor.shape)}"
-    if is_expanded(tensor):
-        return "expanded: several of its entries are one number"
     return ""
 
 

@@ -155,6 +155,9 @@ class Paths:
                 why = "something else reads them too"
             if why:
                 raise Shared(f"shares the weights of '{name}': {why}")
+            if not _is_plain(self.modules[name]):
+                kind = type(self.modules[name]).__name__
+                raise Shared(f"has no private weights: '{name}' ({kind}) uses its weights in a way of its own")
 
     def _back(self, node: fx.Node) -> tuple[str, list[str], list[fx.Node]]:
         """Return the layer that feeds this node and nothing else, the norms on the way, and all nodes on the way."""
@@ -206,7 +209,7 @@ class Paths:
     def _keeps_apart(self, node: fx.Node) -> bool:
         if node.op == "call_module":
             part = self.modules[str(node.target)]
-            return is_activation(part) or is_transparent(part)
+            return is_activation(part) or (is_transparent(part) and _is_plain(part))
         return operation(node).rstrip("_") in _APART
 
     def describe(self, node: fx.Node) -> str:
@@ -228,6 +231,11 @@ class Paths:
 
 def _has_parameters(modules: Mapping[str, nn.Module], node: fx.Node) -> bool:
     return any(True for _ in modules[str(node.target)].parameters())
+
+
+def _is_plain(part: nn.Module) -> bool:
+    """Return whether a module computes what its kind does: a subclass with a `forward` of its own may mix units."""
+    return type(part).forward.__module__.partition(".")[0] in ("torch", "supple")
 
 
 def readers(node: fx.Node) -> Iterator[fx.Node]:

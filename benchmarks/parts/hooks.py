@@ -31,7 +31,7 @@ def driver(hooks: Sequence[str], learner: Learner) -> HookDriver:
 
 
 def of_ppo(asked: Asked, way: str) -> Turns:
-    return vectorize(asked, lambda hooks: ppo_with(hooks, way), METHODS)
+    return side_by_side(asked, lambda hooks: ppo_with(hooks, way), METHODS)
 
 
 def ppo_with(hooks: Sequence[str], way: Any) -> tuple[Learner, Callable[[], float]]:
@@ -59,7 +59,7 @@ def ppo_with(hooks: Sequence[str], way: Any) -> tuple[Learner, Callable[[], floa
 
 def of_stack(asked: Asked, way: str) -> Turns:
     methods = [method for method in METHODS if method != "chain"]  # which needs a policy and values
-    return vectorize(asked, lambda hooks: stack_with(hooks, way, 5 if asked.small else 60), methods)
+    return side_by_side(asked, lambda hooks: stack_with(hooks, way, 5 if asked.small else 60), methods)
 
 
 def stack_with(hooks: Sequence[str], way: str, updates: int) -> tuple[Learner, Callable[[], float]]:
@@ -67,7 +67,7 @@ def stack_with(hooks: Sequence[str], way: str, updates: int) -> tuple[Learner, C
     return stack.work.model.learner, lambda: 1e3 * seconds(lambda: stack(updates), process_time) / updates
 
 
-def vectorize(
+def side_by_side(
     asked: Asked, build: Callable[[Sequence[str]], tuple[Learner, Callable[[], float]]], methods: Sequence[str]
 ) -> Turns:
     """Return turns without a hook and with each, beside the floor of what each adds."""

@@ -44,7 +44,11 @@ def test_every_intervention_keeps_what_it_promises(name: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "call", ["fire(tolerance=1e-6)", "snp(toward=fresh)", "trac(variant=as_released)", "upgd(variant=as_released)"]
+    "call",
+    [
+        *("fire(tolerance=1e-6)", "snp(toward=fresh)", "trac(variant=as_released)", "upgd(variant=as_released)"),
+        *("ewc(reference=each,decay=0.9)", "nap(norm=rms)", "chain(share=0.1,window=3)", "muon(variant=as_released)"),
+    ],
 )
 def test_other_variants_treat_members_as_separate_networks(call: str) -> None:
     for check in ON_A_STACK.values():

@@ -1,4 +1,3 @@
-import copy
 from dataclasses import replace
 from itertools import pairwise
 
@@ -7,7 +6,6 @@ import torch
 from torch import Tensor, nn
 
 from supple.engine.hooks.driver import HookDriver
-from supple.engine.storage import checkpoint
 from supple.interventions import (
     Learner,
     StackedConv2d,
@@ -19,7 +17,7 @@ from supple.interventions import (
     snapshot,
 )
 
-RATE, MATURITY, MEMBERS = 0.03, 6, 3
+RATE, MATURITY = 0.03, 6
 
 
 def mlp(members: int = 0) -> nn.Sequential:
@@ -122,44 +120,6 @@ def test_it_equals_a_plain_loop_over_units():
     assert step == 200  # counters are kept
 
 
-@pytest.mark.slow
-def test_a_stack_is_as_many_separate_networks():
-    stack = build(MEMBERS)
-    members = []
-    for i in range(MEMBERS):
-        alone, values = build(), stack.redraw()
-        with torch.no_grad():
-            for name, parameter in alone.module.named_parameters():
-                parameter.copy_(stack.module.get_parameter(name)[i])
-        members.append(replace(alone, redraw=lambda i=i, values=values: {k: v[i] for k, v in values.items()}))
-        members[-1].updates = 0
-        members[-1].probe = lambda: (data(stack.updates)[0],)
-    cbp = make("cbp", replacement_rate=RATE, maturity=MATURITY)
-    alone = [make("cbp", replacement_rate=RATE, maturity=MATURITY) for _ in range(MEMBERS)]
-    for _ in range(60):
-        for member, member_cbp in zip(members, alone, strict=True):
-            train(member, 1, member_cbp)
-        train(stack, 1, cbp)
-    for i, (member, member_cbp) in enumerate(zip(members, alone, strict=True)):
-        close({name: value[i] for name, value in snapshot(stack.module).items()}, snapshot(member.module))
-        assert cbp.numbers(stack)["cbp_replaced"][i] == member_cbp.numbers(member)["cbp_replaced"] > 0
-
-
-@pytest.mark.slow
-def test_a_saved_and_loaded_run_continues_bit_for_bit(tmp_path):
-    whole, halves = build(MEMBERS), build(MEMBERS)
-    cbp, first = (make("cbp", replacement_rate=RATE, maturity=MATURITY) for _ in range(2))
-    train(whole, 100, cbp)
-    train(halves, 50, first)
-    folder = checkpoint.save(tmp_path, 50, {"cbp": first.state_dict()}, "run")
-    second = make("cbp", replacement_rate=RATE, maturity=MATURITY)
-    second.attach(halves)
-    second.load_state_dict(checkpoint.load(folder, "run")["cbp"])
-    train(halves, 50, second)
-    assert all(torch.equal(value, snapshot(whole.module)[name]) for name, value in snapshot(halves.module).items())
-    assert torch.equal(second.numbers(halves)["cbp_replaced"], cbp.numbers(whole)["cbp_replaced"])
-
-
 NETWORKS = {
     "linear": lambda: (mlp(), torch.randn(64, 4)),
     "stack": lambda: (mlp(2), torch.randn(64, 4)),
@@ -239,20 +199,6 @@ def test_with_a_period_rate_and_maturity_stay_those_per_update():
 
 
 @pytest.mark.slow
-def test_targets_are_kept_and_everything_is_written_in_place():
-    learner = build()
-    learner.followers = (copy.deepcopy(learner.module).requires_grad_(False),)
-    before = snapshot(learner.followers[0])
-    train(learner, 1)
-    held = [*learner.module.parameters(), *(v for s in learner.optimizer.state.values() for v in s.values())]
-    places = [(id(v), v.data_ptr()) for v in held]
-    train(learner, 40, make("cbp", replacement_rate=RATE, maturity=MATURITY))
-    held = [*learner.module.parameters(), *(v for s in learner.optimizer.state.values() for v in s.values())]
-    assert [(id(v), v.data_ptr()) for v in held] == places
-    assert all(torch.equal(value, before[name]) for name, value in snapshot(learner.followers[0]).items())
-
-
-@pytest.mark.slow
 def test_several_learners_keep_their_own_counts_and_the_driver_logs_them():
     learners = {name: replace(build(members, seed=3), name=name) for name, members in (("actor", 0), ("critic", 2))}
     for learner in learners.values():
@@ -280,16 +226,3 @@ def test_without_data_nothing_happens():
     cbp.after_update(learner)
     assert all(torch.equal(value, before[name]) for name, value in snapshot(learner.module).items())
     assert cbp.numbers(learner)["cbp_replaced"] == 0
-
-
-@pytest.mark.parametrize(
-    ("params", "message"),
-    [
-        ({"replacement_rate": 1.5}, r"^cbp: replacement_rate must lie in \[0, 1\], got 1.5; it is a share of units$"),
-        ({"maturity": -1}, "^cbp: maturity must be at least 0 updates, got -1$"),
-        ({"period": 0}, "^cbp: period must be at least 1 update, got 0$"),
-    ],
-)
-def test_values_out_of_range_are_refused_in_one_line(params, message):
-    with pytest.raises(ValueError, match=message):
-        make("cbp", **params)

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.distributions import Categorical, Independent, Normal
 
-from supple.interventions import LastLoss, Learner, OtherMinibatch, StackedLinear, learner_for, make
+from supple.interventions import LastLoss, Learner, OtherMinibatch, learner_for, make
 
 STRENGTH, RATE = 3.0, 0.05
 
@@ -128,30 +128,6 @@ def test_with_a_share_200_updates_adapt_the_strength_to_the_last_ones(case: str)
     assert min(strengths) < STRENGTH < max(strengths)
 
 
-def test_members_of_a_stack_have_the_penalty_of_networks_of_their_own() -> None:
-    torch.manual_seed(0)
-    stack = nn.Sequential(StackedLinear(2, 4, 6), nn.Tanh(), StackedLinear(2, 6, 1)).double()
-    singles = [nn.Sequential(nn.Linear(4, 6), nn.Tanh(), nn.Linear(6, 1)).double() for _ in range(2)]
-    for member, single in enumerate(singles):
-        single.load_state_dict({name: p[member] for name, p in stack.state_dict().items()})
-    minibatches, others = batches(1, 20, 8, 4), batches(2, 20, 8, 4)
-    nets: list[nn.Module] = [stack, *singles]
-    values = {"values": lambda out: out}
-    targets = [learner(net, others if i else others.expand(2, -1, -1, -1).movedim(0, 1), **values)
-               for i, net in enumerate(nets)]  # fmt: skip
-    hooks = [make("chain", strength=STRENGTH) for _ in nets]
-    for x in minibatches:
-        for i, (target, chain) in enumerate(zip(targets, hooks, strict=True)):
-            target.optimizer.zero_grad()
-            outputs = target.module(x if i else x.expand(2, -1, -1))
-            (outputs.sin().mean((-1, -2)).sum() + penalty(chain, target)).backward()
-            chain.before_update(target)
-            target.optimizer.step()
-    for member, single in enumerate(singles):
-        for name, parameter in stack.named_parameters():
-            torch.testing.assert_close(parameter[member], dict(single.named_parameters())[name], rtol=0, atol=1e-12)
-
-
 def test_after_a_change_of_architecture_the_first_penalty_is_zero() -> None:
     target, chain = learner(mlp(), batches(2, 9, 8, 4), values=lambda out: out), make("chain")
     for x in batches(1, 2, 8, 4):
@@ -176,47 +152,3 @@ def test_a_share_of_an_unknown_loss_is_refused() -> None:
     target = learner(mlp(), batches(2, 9, 8, 4), values=lambda out: out)
     with pytest.raises(ValueError, match=r"chain: 'model' .* LastLoss"):
         make("chain", share=0.1).attach(target)
-
-
-@pytest.mark.parametrize(
-    ("wrong", "name"), [({"share": 0.0}, "share"), ({"share": math.inf}, "share"), ({"window": 0}, "window")]
-)
-def test_a_share_or_window_out_of_range_is_refused(wrong: dict[str, float], name: str) -> None:
-    with pytest.raises(ValueError, match=f"chain: {name} must be"):
-        make("chain", **wrong)
-
-
-@pytest.mark.parametrize("strength", [-1.0, math.inf, math.nan])
-def test_a_strength_out_of_range_is_refused(strength: float) -> None:
-    with pytest.raises(ValueError, match="chain: strength must be"):
-        make("chain", strength=strength)
-
-
-def test_policies_of_a_stack_of_seeds_adapt_strengths_of_their_own() -> None:
-    nets = [stack := nn.Sequential(StackedLinear(2, 4, 6), nn.Tanh(), StackedLinear(2, 6, 3)).double()]
-    for seed in range(2):
-        alone = nn.Sequential(nn.Linear(4, 6), nn.Tanh(), nn.Linear(6, 3)).double()
-        alone.load_state_dict({name: p[seed] for name, p in stack.state_dict().items()})
-        nets.append(alone)
-    minibatches, others = batches(1, 12, 2, 8, 4), batches(2, 12, 2, 8, 4)
-    hooks = [make("chain", share=0.1, window=3) for _ in nets]
-    for number, (net, chain) in enumerate(zip(nets, hooks, strict=True)):
-        own: Any = slice(None) if number == 0 else number - 1
-        target = learner(net, others[:, own], policy=lambda outputs, _: Categorical(logits=outputs))
-        target.seeds = 2 if number == 0 else 0
-        if number == 0:
-            target.networks = 1
-        for x in minibatches[:, own]:
-            target.optimizer.zero_grad()
-            losses = net(x).sin().mean((-1, -2))
-            (losses.sum() + penalty(chain, target)).backward()
-            chain.before_update(target)
-            target.optimizer.step()
-            target.offer(LastLoss(lambda losses=losses: losses.detach()))
-            chain.after_update(target)
-    strengths = [chain.state_dict()["recent"]["model"]["strength"] for chain in hooks]
-    assert not torch.isclose(strengths[1], strengths[2])
-    torch.testing.assert_close(strengths[0], torch.stack(strengths[1:]), rtol=1e-9, atol=0)
-    for seed, alone in enumerate(nets[1:]):
-        for name, parameter in stack.named_parameters():
-            torch.testing.assert_close(parameter[seed], alone.get_parameter(name), rtol=0, atol=1e-10)

@@ -17,9 +17,7 @@ from supple.interventions import (
     StackedLinear,
     learner_for,
     make,
-    parse_call,
     redraw,
-    restructure,
     snapshot,
 )
 from supple.metrics import measure
@@ -204,33 +202,6 @@ def test_later_interventions_and_metrics_act_on_the_live_critic():
     train(learner)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("name", "params"), [("reset", {}), ("snp", {"lam": 1.0})])
-def test_a_full_reset_after_injections_leads_to_the_critics_of_step_0(name, params):
-    learner = critic()
-    for _ in range(2):
-        make("injection", toward="fresh").apply(learner)
-        train(learner)
-    make(name, **params).apply(learner)
-    for now, start in zip(outputs(learner), outputs(build()["critic"]), strict=True):
-        torch.testing.assert_close(now, start, rtol=0, atol=1e-6)
-
-
-@pytest.mark.slow
-def test_a_checkpoint_of_injected_critics_continues_bit_for_bit():
-    learner, rebuilt = critic(), build()["critic"]
-    texts = ["injection", "injection(toward=fresh)"]
-    for text in texts:
-        make(parse_call(text).name, **parse_call(text).params).apply(learner)
-        train(learner)
-    restructure(rebuilt, texts)
-    rebuilt.module.load_state_dict(learner.module.state_dict())
-    rebuilt.optimizer.load_state_dict(copy.deepcopy(learner.optimizer.state_dict()))
-    for one in (learner, rebuilt):
-        train(one)
-    assert torch.equal(outputs(learner)[0], outputs(rebuilt)[0])
-
-
 # -- reset contracts, cell by cell ---------------------------------------------------------------------------
 
 HOOKS = [("fire", {}), ("snp", {}), ("reset", {}), ("reset", {"toward": "fresh"})]
@@ -274,27 +245,6 @@ def test_uniform_zeroes_what_was_written_copies_to_the_target_and_keeps_the_temp
     (target,) = learners["critic"].followers
     assert same(snapshot(target), snapshot(learners["critic"].module))
     assert all(torch.equal(a, b) for a, b in zip(MEMORY, memory, strict=True))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("contract", ["uniform", "as_released"])
-def test_fire_on_both_touches_every_matrix_and_neither_biases_nor_norms(contract):
-    for learner in agent().values():
-        before = snapshot(learner.module)
-        written = make("fire", contract=contract).apply(learner)
-        assert written == [f"{layer.name}.weight" for layer in learner.layers]
-        changed = [name for name, value in snapshot(learner.module).items() if not torch.equal(value, before[name])]
-        assert sorted(changed) == sorted(written)
-
-
-@pytest.mark.slow
-def test_critics_with_a_reset_optimizer_step_like_new_ones():
-    learner = critic()
-    make("reset", contract="as_released").apply(learner)
-    new = build()["critic"]
-    for one in (learner, new):
-        train(one)
-    assert same(snapshot(learner.module), snapshot(new.module))
 
 
 @pytest.mark.slow

@@ -69,34 +69,3 @@ def stack(member: int | None) -> Learner:
     target = learner_for(module, torch.optim.Adam(module.parameters(), lr=0.01))
     target.redraw = lambda: fresh
     return target
-
-
-@pytest.mark.slow
-def test_members_of_a_stack_are_networks_of_their_own_also_after_a_checkpoint() -> None:
-    inputs = torch.randn(60, 2, 8, 4, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
-    targets = {member: stack(member) for member in (None, 0, 1)}
-    hooks = {member: make("cpr", rate=0.3, period=20) for member in targets}
-    for member, target in targets.items():
-        hooks[member].attach(target)
-    for number, x in enumerate(inputs):
-        for member, target in targets.items():
-            if number == 30:
-                state, hooks[member] = hooks[member].state_dict(), make("cpr", rate=0.3, period=20)
-                hooks[member].attach(target)
-                hooks[member].load_state_dict(state)
-            target.optimizer.zero_grad()
-            outputs = target.module(x if member is None else x[member]).sin().square()
-            outputs.mean((-1, -2)).sum().backward()
-            hooks[member].before_update(target)
-            target.optimizer.step()
-            hooks[member].after_update(target)
-    for member in (0, 1):
-        alone = dict(targets[member].module.named_parameters())
-        for name, parameter in targets[None].module.named_parameters():
-            torch.testing.assert_close(parameter[member], alone[name], rtol=0, atol=1e-10)
-
-
-@pytest.mark.parametrize("wrong", [{"rate": -0.1}, {"rate": 1.1}, {"period": 0}])
-def test_parameters_out_of_range_are_refused(wrong: dict) -> None:
-    with pytest.raises(ValueError, match=r"cpr: (rate|period) must"):
-        make("cpr", **wrong)

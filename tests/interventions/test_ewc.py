@@ -1,5 +1,4 @@
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 import torch
@@ -67,18 +66,6 @@ def test_the_fisher_is_the_mean_square_of_each_samples_gradient(monkeypatch, bud
 
 
 @pytest.mark.slow
-def test_the_members_of_a_stack_have_a_fisher_each():
-    task = Task(1)
-    stack = learner(task, members=3)
-    actual = empirical_fisher(stack, 16)
-    for member in range(3):
-        single = learner(task)
-        single.module.load_state_dict({name: v[member] for name, v in stack.module.state_dict().items()})
-        for name, value in by_hand(single, task, 16).items():
-            torch.testing.assert_close(actual[name][member], value)
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("decay", [1.0, 0.6])
 @pytest.mark.parametrize("reference", ["last", "each"])
 def test_after_several_tasks_the_penalty_pulls_as_the_sum_of_theirs(decay, reference):
@@ -115,25 +102,6 @@ def test_a_parameter_that_no_sample_depends_on_is_free():
         with torch.no_grad():
             target.module[0].weight[0] += 1.0
     assert ewc.penalty(target).item() == 0.0
-
-
-def test_loaded_state_is_a_copy():
-    target, ewc = learner(Task(1)), make("ewc", samples=8)
-    ewc.finish_task(target)
-    other = make("ewc", samples=8)
-    other.load_state_dict(ewc.state_dict())
-    move(target, 3)
-    assert other.penalty(target).item() == ewc.penalty(target).item() > 0
-    ewc.finish_task(target)
-    assert other.penalty(target).item() > ewc.penalty(target).item() == 0
-
-
-@pytest.mark.parametrize(
-    "params", [{"strength": -1.0}, {"samples": 0}, {"decay": 1.5}, {"reference": "first"}, {"strength": float("nan")}]
-)
-def test_parameters_out_of_range_are_refused(params: dict[str, Any]):
-    with pytest.raises(ValueError, match=f"ewc: {next(iter(params))} (must|should)"):
-        make("ewc", **params)
 
 
 def test_a_learner_without_batches_is_refused_before_training():

@@ -56,9 +56,3 @@ def test_it_needs_a_schedule():
     with pytest.raises(ValueError, match="'hare_tortoise' needs a schedule"):
         parse_hook("hare_tortoise")
     assert parse_hook("hare_tortoise@every:100").intervention.has("after_update")
-
-
-@pytest.mark.parametrize("momentum", [-0.1, 1.0, float("nan")])
-def test_a_momentum_out_of_range_is_refused(momentum):
-    with pytest.raises(ValueError, match=r"hare_tortoise: momentum must lie in \[0, 1\)"):
-        make("hare_tortoise", momentum=momentum)

@@ -14,7 +14,6 @@ from supple.interventions import (
     Wiring,
     learner_for,
     make,
-    parse_call,
     restructure,
     snapshot,
 )
@@ -160,13 +159,6 @@ def test_parameter_groups_keep_their_settings():
     assert moved == {"encoder"}
 
 
-def test_uniform_makes_the_target_the_online_network():
-    learner = build_trained()
-    make("injection").apply(learner)
-    assert equal(dict(learner.followers[0].state_dict()), dict(learner.module.state_dict()))
-    assert not any(p.requires_grad for p in learner.followers[0].parameters())
-
-
 def test_as_released_wraps_the_target_around_its_own_old_head():
     learner = build_trained()
     (target,) = learner.followers
@@ -234,19 +226,6 @@ def test_a_full_reset_leads_to_the_function_of_step_0(times, hook, params):
     torch.testing.assert_close(outputs(learner)[0], outputs(start)[0], rtol=0, atol=1e-6)
 
 
-@pytest.mark.parametrize("times", [1, 2])
-def test_a_full_fresh_reset_leads_to_a_fresh_network(times):
-    learner = build_injected(times)
-    drawn: list[dict[str, Tensor]] = []
-    draw = learner.redraw
-    learner.redraw = lambda: drawn.append(dict(draw())) or drawn[-1]
-    make("reset", toward="fresh").apply(learner)
-    fresh = build()
-    plain = {name.replace("mlp.new.", "mlp."): v for name, v in drawn[0].items() if "old" not in name}
-    fresh.module.load_state_dict({name: v for name, v in plain.items() if "twin" not in name})
-    torch.testing.assert_close(outputs(learner)[0], outputs(fresh)[0], rtol=0, atol=1e-6)
-
-
 def test_a_head_reset_restores_the_live_head():
     learner = build_injected()
     before = snapshot(learner.module)
@@ -255,14 +234,6 @@ def test_a_head_reset_restores_the_live_head():
     changed = {name for name in after if not torch.equal(after[name], before[name])}
     assert changed == {"mlp.new.2.weight", "mlp.new.2.bias"}
     assert torch.equal(after["mlp.new.2.weight"], after["mlp.twin.2.weight"])
-
-
-@pytest.mark.slow
-def test_fire_rewrites_the_encoder_and_the_live_head_only():
-    learner = build_injected()
-    written = make("fire", method="polar").apply(learner)
-    assert written == [f"{name}.weight" for name in ("encoder.0", "encoder.2", "encoder.4", "mlp.new.0", "mlp.new.2")]
-    assert measure(learner)["dfi_unscaled"] < 1e-6
 
 
 @pytest.mark.slow
@@ -278,34 +249,6 @@ def test_recycling_silent_encoder_units_afterwards_changes_no_output_on_the_rece
 
 
 # -- checkpoints ---------------------------------------------------------------------------------------------
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("texts", [["injection"], ["injection(toward=fresh)", "injection(contract=as_released)"]])
-def test_a_rebuilt_learner_continues_from_a_checkpoint_bit_for_bit(texts):
-    learner = build_trained()
-    for text in texts:
-        call = parse_call(text)
-        make(call.name, **call.params).apply(learner)
-        train(learner)
-    assert learner.changes == texts
-    saved = copy.deepcopy([learner.module.state_dict(), learner.followers[0].state_dict()])
-    optimizer = copy.deepcopy(learner.optimizer.state_dict())
-
-    rebuilt = build()
-    restructure(rebuilt, learner.changes)
-    assert rebuilt.initial.keys() == learner.initial.keys()
-    rebuilt.module.load_state_dict(saved[0])
-    rebuilt.followers[0].load_state_dict(saved[1])
-    rebuilt.optimizer.load_state_dict(optimizer)
-    rebuilt.initial = learner.initial
-    for _ in range(2):
-        for a, b in zip(outputs(learner), outputs(rebuilt), strict=True):
-            assert torch.equal(a, b)
-        train(learner)
-        train(rebuilt)
-    make("reset").apply(rebuilt)
-    torch.testing.assert_close(outputs(rebuilt)[0], outputs(build())[0], rtol=0, atol=1e-6)
 
 
 def test_changes_are_not_repeated_and_other_ones_are_refused():

@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch import nn
 
-from supple.interventions import Learner, StackedLinear, learner_for, make
+from supple.interventions import Learner, learner_for, make
 from supple.metrics import effective_rank
 
 RATE, PERIOD = 0.02, 4
@@ -80,28 +80,6 @@ def test_dead_layers_and_features_of_rank_one_stay_finite() -> None:
     assert all(torch.equal(p, before[n]) for n, p in target.module.named_parameters())
 
 
-def test_each_member_of_a_stack_moves_as_a_network_of_its_own() -> None:
-    def of(members: list[int]) -> Learner:
-        torch.manual_seed(1)
-        weights, x = torch.randn(3, 6, 4, dtype=torch.float64), torch.randn(3, 9, 4, dtype=torch.float64)
-        module = nn.Sequential(StackedLinear(len(members), 4, 6), nn.Tanh(), StackedLinear(len(members), 6, 2)).double()
-        with torch.no_grad():
-            module[0].weight.copy_(weights[members])
-            for parameter in (module[0].bias, module[2].weight, module[2].bias):
-                parameter.fill_(0.1)
-        return learner_for(module, probe=lambda: (x[members],), loss=lambda: module(x[members]).sum())
-
-    alone, together = [of([member]) for member in range(3)], of([0, 1, 2])
-    for target in (*alone, together):
-        hook = make("l2_er", rate=0.1, period=1)
-        hook.attach(target)
-        for _ in range(5):
-            hook.after_update(target)
-    for member, target in enumerate(alone):
-        for name, parameter in target.module.named_parameters():
-            torch.testing.assert_close(together.module.get_parameter(name)[member], parameter[0], rtol=0, atol=1e-12)
-
-
 @pytest.mark.parametrize(
     ("shape", "stacked", "rows", "columns"),
     [((7, 5), False, 7, 5), ((7, 3, 5), False, 21, 5), ((7, 2, 3, 4), False, 7, 24), ((2, 7, 5), True, 7, 5)],
@@ -131,28 +109,6 @@ def test_features_that_are_not_finite_are_left_to_the_run_to_report() -> None:
     hook.attach(target)
     hook.after_update(target)
     assert torch.equal(target.module[2].weight, before)
-
-
-def test_it_continues_from_its_saved_count() -> None:
-    moved = []
-    for saves in (False, True):
-        target, _ = learner()
-        hook = make("l2_er", period=3)
-        hook.attach(target)
-        for number in range(7):
-            if saves and number == 4:
-                state, hook = hook.state_dict(), make("l2_er", period=3)
-                hook.attach(target)
-                hook.load_state_dict(state)
-            hook.after_update(target)
-        moved.append(target.module[0].weight.detach().clone())
-    assert torch.equal(*moved)
-
-
-@pytest.mark.parametrize("wrong", [{"strength": -1}, {"rate": float("nan")}, {"period": 0}, {"steps": 0}])
-def test_wrong_parameters_are_refused(wrong: dict[str, float]) -> None:
-    with pytest.raises(ValueError, match=r"l2_er: \w+ must be"):
-        make("l2_er", **wrong)
 
 
 def test_networks_without_hidden_units_are_refused() -> None:

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from supple.interventions import Learner, StackedLinear, learner_for, make
+from supple.interventions import Learner, learner_for, make
 from supple.metrics import measure
 from supple.metrics.view import View
 
@@ -91,25 +91,8 @@ def test_if_every_unit_learns_nothing_is_reset() -> None:
     assert all(torch.equal(old, new) for old, new in zip(before, target.module.parameters(), strict=True))
 
 
-def test_members_of_a_stack_have_masks_of_their_own() -> None:
-    torch.manual_seed(0)
-    stack = nn.Sequential(StackedLinear(2, 4, 6), nn.Tanh(), StackedLinear(2, 6, 4)).double()
-    with torch.no_grad():
-        stack[2].weight[1, :, 3] = 0
-    inputs = X.expand(2, -1, -1)
-    target = learner_for(stack, probe=lambda: (inputs,), loss=lambda: (stack(inputs) - Y).square().mean((1, 2)).sum())
-    mask = make("regrama").choose(target, (inputs,))["1"]
-    assert mask.nonzero().tolist() == [[1, 3]]
-
-
 def test_without_data_it_raises_an_error() -> None:
     target = learner()
     target.probe = lambda: None
     with pytest.raises(ValueError, match="regrama needs recent inputs, but 'model' has none"):
         make("regrama").apply(target)
-
-
-@pytest.mark.parametrize("tau", [-0.1, 1.0])
-def test_a_threshold_out_of_range_is_refused(tau: float) -> None:
-    with pytest.raises(ValueError, match=r"regrama: tau must lie in \[0, 1\)"):
-        make("regrama", tau=tau)

@@ -113,7 +113,6 @@ def test_a_fresh_reset_of_an_agent_follows_its_own_initialisation():
         ({"what": "haed"}, "did you mean 'head'"),
         ({"what": "layer"}, "what=layer and layer=NAME"),
         ({"what": "head", "layer": "6"}, "what=layer and layer=NAME"),
-        ({"what": "last", "count": 0}, "count must be at least 1"),
         ({"what": "head", "count": 2}, "count=2 needs what=last, got what=head"),
         ({"toward": "zero"}, "toward should be one of"),
         ({"what": "optimizer", "toward": "fresh"}, "writes no parameter"),

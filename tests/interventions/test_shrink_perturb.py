@@ -121,10 +121,6 @@ def test_only_the_named_parameters_are_written():
     ("wrong", "message"),
     [
         ({"lam": -0.1}, "lam must lie in"),
-        ({"lam": 1.1}, "lam must lie in"),
-        ({"lam": math.nan}, "lam must lie in"),
-        ({"noise": -1.0}, "noise must be"),
-        ({"noise": math.inf}, "noise must be"),
         ({"toward": "start"}, "unknown toward='start'"),
         ({"names": ["0.weight", "9.weight"]}, "Sequential has no parameter '9.weight'"),
         ({"names": ["0.weight", "9.weight"], "toward": "zero"}, "Sequential has no parameter '9.weight'"),
@@ -170,10 +166,3 @@ def test_the_intervention_draws_from_the_learners_generator():
         assert torch.equal(torch.get_rng_state(), state)
         results.append(snapshot(module))
     assert equal(*results)
-
-
-@pytest.mark.parametrize("params", [{"lam": 2.0}, {"noise": -1.0}, {"toward": "inital"}, {"contract": "unifrom"}])
-def test_the_intervention_refuses_values_out_of_range_at_construction(params):
-    with pytest.raises(ValueError, match="snp") as refusal:
-        make("snp", **params)
-    assert "\n" not in str(refusal.value)

@@ -4,20 +4,15 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from supple.engine.storage import checkpoint
-from supple.interventions import Learner, StackedLinear, learner_for, make, redraw, snapshot
+from supple.interventions import Learner, learner_for, make, redraw, snapshot
 
-ETA, WINDOW, MEMBERS = 0.15, 12, 3
+ETA, WINDOW = 0.15, 12
 
 
-def build(members: int = 0) -> Learner:
+def build() -> Learner:
     """A network whose units fire now and then; `updates` says on which two inputs it is looked at."""
     torch.manual_seed(0)
-
-    def linear(d_in: int, d_out: int) -> nn.Module:
-        return StackedLinear(members, d_in, d_out) if members else nn.Linear(d_in, d_out)
-
-    module = nn.Sequential(linear(4, 8), nn.ReLU(), linear(8, 7), nn.ReLU(), linear(7, 2))
+    module = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 7), nn.ReLU(), nn.Linear(7, 2))
     with torch.no_grad():
         for i in (0, 2):
             module[i].bias.sub_(torch.rand_like(module[i].bias))
@@ -80,39 +75,6 @@ def test_it_equals_a_plain_loop_over_units():
         torch.testing.assert_close(snapshot(fast.module)[name], value, rtol=0, atol=1e-6)
 
 
-@pytest.mark.slow
-def test_a_stack_is_as_many_separate_networks():
-    stack, snr, replaced = build(MEMBERS), make("snr", eta=ETA, window=WINDOW), []
-    start, fresh = snapshot(stack.module), stack.redraw()
-    pass_updates(stack, snr, 80)
-    for i in range(MEMBERS):
-        alone, snr_alone = build(), make("snr", eta=ETA, window=WINDOW)
-        alone.redraw = lambda i=i: {name: value[i] for name, value in fresh.items()}
-        with torch.no_grad():
-            for name, parameter in alone.module.named_parameters():
-                parameter.copy_(start[name][i])
-        pass_updates(alone, snr_alone, 80)
-        for name, value in snapshot(alone.module).items():
-            torch.testing.assert_close(snapshot(stack.module)[name][i], value, rtol=0, atol=1e-6)
-        replaced.append(int(snr_alone.numbers(alone)["snr_replaced"]))
-    assert snr.numbers(stack)["snr_replaced"].tolist() == replaced
-    assert len(set(replaced)) > 1  # they are not alike
-
-
-@pytest.mark.slow
-def test_a_saved_and_loaded_run_continues_bit_for_bit(tmp_path):
-    whole, halves = build(MEMBERS), build(MEMBERS)
-    snr, first, second = (make("snr", eta=ETA, window=WINDOW) for _ in range(3))
-    pass_updates(whole, snr, 100)
-    pass_updates(halves, first, 50)
-    folder = checkpoint.save(tmp_path, 50, {"snr": first.state_dict()}, "run")
-    second.attach(halves)
-    second.load_state_dict(checkpoint.load(folder, "run")["snr"])
-    pass_updates(halves, second, 50)
-    assert all(torch.equal(value, snapshot(whole.module)[name]) for name, value in snapshot(halves.module).items())
-    assert torch.equal(second.numbers(halves)["snr_replaced"], snr.numbers(whole)["snr_replaced"])
-
-
 def count_resets(fires: list[bool], **params) -> list[int]:
     """Return how many resets there were after each update of a unit that fires at the given updates."""
     module = nn.Sequential(nn.Linear(1, 1), nn.ReLU(), nn.Linear(1, 1))
@@ -158,18 +120,3 @@ def test_old_silences_are_forgotten():
 def test_a_reinitialised_unit_has_no_history():
     fires = [True] * 9 + [False] + [True] * 8 + [False] * 4
     assert count_resets(fires, eta=0.1, window=100)[-1] == 1
-
-
-@pytest.mark.parametrize(
-    ("params", "message"),
-    [
-        ({"eta": 0.0}, r"^snr: eta must lie in \[1/\(window \+ 1\), 1\) = \[0.001, 1\), got 0.0$"),
-        ({"eta": 1.0}, "got 1.0"),
-        ({"eta": 3e-3, "window": 100}, "got 0.003"),
-        ({"window": 0}, "^snr: window must lie between 1 and 30,000, got 0$"),
-        ({"period": 0}, "^snr: period must be at least 1 update, got 0$"),
-    ],
-)
-def test_values_out_of_range_are_refused_in_one_line(params, message):
-    with pytest.raises(ValueError, match=message):
-        make("snr", **params)

@@ -39,9 +39,3 @@ def test_the_optimizer_state_is_kept() -> None:
     make("soft_snp", epsilon=0.5).after_update(target)
     for p, slot in target.optimizer.state.items():
         assert all(torch.equal(slot[key], slots[p][key]) for key in slot)
-
-
-@pytest.mark.parametrize("wrong", [{"epsilon": -0.1}, {"epsilon": 1.5}, {"epsilon": float("nan")}])
-def test_a_share_out_of_range_is_refused(wrong: dict) -> None:
-    with pytest.raises(ValueError, match=r"soft_snp: epsilon must lie in \[0, 1\]"):
-        make("soft_snp", **wrong)

@@ -6,7 +6,6 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from supple.engine.storage.learner_state import learner_state, load_learner_state
 from supple.interventions import Learner, StackedLinear, Units, learner_for, make, parse_hook, snapshot
 from supple.networks.stacked import StackedConv2d
 
@@ -130,21 +129,6 @@ def test_with_muon_adam_trains_the_learned_slopes():
     assert len(matrices["params"]) == 1
     train(learner)
     assert all(float(p.detach()) != 0.25 for p in learner.module.activations.parameters())
-
-
-@pytest.mark.slow
-def test_a_checkpoint_after_a_swap_leads_to_the_same_end():
-    learner, again = train(build()), build()
-    for text in ("prelu", "rational(version=B)"):
-        make("swap", activation=text).apply(learner)
-        train(learner)
-    state = copy.deepcopy(learner_state(learner))
-    load_learner_state(again, state)
-    assert again.changes == ["swap(activation=prelu)", "swap(activation='rational(version=B)')"]
-    for subject in (learner, again):
-        train(subject)
-    for mine, theirs in zip(learner.module.parameters(), again.module.parameters(), strict=True):
-        assert torch.equal(mine, theirs)
 
 
 @pytest.mark.slow

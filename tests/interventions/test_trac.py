@@ -1,13 +1,11 @@
 """TRAC: the printed algorithm in float64, its error function, stacks, checkpoints."""
 
-import copy
-
 import pytest
 import scipy.special
 import torch
 from torch import Tensor, nn
 
-from supple.interventions import Learner, StackedLinear, learner_for, make
+from supple.interventions import Learner, learner_for, make
 from supple.interventions.trac import BETAS, erfi
 
 X, Y = torch.randn(2, 32, 4, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
@@ -103,63 +101,3 @@ def test_it_learns_and_logs_its_scale() -> None:
         update(target, trac)
     assert float(target.loss()) < 0.9 * before
     assert trac.numbers(target)["trac_scale"] > 1e-6
-
-
-def test_members_of_a_stack_have_scales_of_their_own() -> None:
-    """Two members beside a network that is the second of them."""
-    torch.manual_seed(0)
-    stack = nn.Sequential(StackedLinear(2, 4, 5), nn.Tanh(), StackedLinear(2, 5, 4)).double()
-    single = nn.Sequential(nn.Linear(4, 5), nn.Tanh(), nn.Linear(5, 4)).double()
-    with torch.no_grad():
-        for layer, single_layer in zip(stack[::2], single[::2], strict=True):
-            layer.weight[0].mul_(3)
-            single_layer.weight.copy_(layer.weight[1])
-            single_layer.bias.copy_(layer.bias[1])
-    inputs = X.expand(2, -1, -1)
-    many = learner_for(
-        stack,
-        torch.optim.Adam(stack.parameters(), 0.01),
-        probe=lambda: (inputs,),
-        loss=lambda: (stack(inputs) - Y).square().mean((1, 2)).sum(),
-    )
-    one = learner_for(
-        single,
-        torch.optim.Adam(single.parameters(), 0.01),
-        probe=lambda: (X,),
-        loss=lambda: (single(X) - Y).square().mean(),
-    )
-    of_many, of_one = make("trac", epsilon=1e-3), make("trac", epsilon=1e-3)
-    for _ in range(30):
-        update(many, of_many)
-        update(one, of_one)
-    torch.testing.assert_close(stack[0].weight[1], single[0].weight, rtol=1e-7, atol=1e-10)
-    scales = of_many.numbers(many)["trac_scale"]
-    assert scales.shape == (2,)
-    assert scales[0] != scales[1]
-    torch.testing.assert_close(scales[1], of_one.numbers(one)["trac_scale"], rtol=1e-7, atol=0)
-
-
-def test_it_continues_from_its_saved_state() -> None:
-    target, trac = learner(torch.optim.Adam, 0.01), make("trac")
-    for _ in range(20):
-        update(target, trac)
-    later, again = copy.deepcopy(target.module), make("trac")
-    again.load_state_dict(trac.state_dict())
-    other = learner_for(
-        later,
-        torch.optim.Adam(later.parameters(), 0.01),
-        probe=lambda: (X,),
-        loss=lambda: (later(X) - Y).square().mean(),
-    )
-    other.optimizer.load_state_dict(copy.deepcopy(target.optimizer.state_dict()))  # type: ignore[union-attr]
-    for _ in range(20):
-        update(target, trac)
-        update(other, again)
-    for mine, theirs in zip(target.module.parameters(), later.parameters(), strict=True):
-        assert torch.equal(mine, theirs)
-
-
-@pytest.mark.parametrize("epsilon", [0.0, 1.0, -1e-8, float("nan")])
-def test_an_epsilon_out_of_range_is_refused(epsilon: float) -> None:
-    with pytest.raises(ValueError, match="epsilon must lie in"):
-        make("trac", epsilon=epsilon)

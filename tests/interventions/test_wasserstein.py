@@ -1,5 +1,3 @@
-import math
-
 import numpy as np
 import pytest
 import torch
@@ -54,12 +52,6 @@ def test_entries_that_change_places_cost_nothing() -> None:
         for parameter in target.module.parameters():
             parameter.copy_(parameter.flatten()[torch.randperm(parameter.numel())].view_as(parameter))
     assert float(make("wasserstein").penalty(target)) == 0.0
-
-
-@pytest.mark.parametrize("strength", [-1e-3, math.inf, math.nan])
-def test_a_strength_out_of_range_is_refused(strength: float) -> None:
-    with pytest.raises(ValueError, match="wasserstein: strength must be"):
-        make("wasserstein", strength=strength)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])

@@ -208,17 +208,11 @@ def test_wrong_input_is_refused() -> None:
     for k in (0, 3):
         with pytest.raises(ValueError, match="k must be between 1 and the 2 parameters"):
             hessian_eigenvalues(loss, [x], k)
-    for block in (0, 3):
-        with pytest.raises(ValueError, match="block must be between 1 and k = 2"):
-            hessian_eigenvalues(loss, [x], 2, block=block)
-    wide, y = quadratic([1.0, 2.0, 3.0, 4.0])
-    with pytest.raises(ValueError, match=r"max_basis must be k \+ block = 3 or more, got 2"):
-        hessian_eigenvalues(wide, [y], 2, block=1, max_basis=2)
+    with pytest.raises(ValueError, match=r"max_basis must be k \+ block = 2 or more, got 1"):
+        hessian_eigenvalues(loss, [x], 1, max_basis=1)
     with pytest.raises(ValueError, match="finite"):
         hessian_eigenvalues(lambda: loss() * float("nan"), [x])
     with pytest.raises(ValueError, match="its Hessian is not"):  # of a square root at 0
         hessian_eigenvalues(lambda: x.sub(x.detach()).abs().pow(1.5).sum(), [x])
     with pytest.raises(ValueError, match="one finite number"):
         hessian_eigenvalues(lambda: x.square(), [x])
-    with pytest.raises(ValueError, match="the 3 members"):
-        hessian_eigenvalues(loss, [x], members=3)

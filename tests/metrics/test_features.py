@@ -115,8 +115,6 @@ def test_convolution_features_are_flattened_and_tokens_are_rows() -> None:
 @pytest.mark.parametrize(
     ("features", "message"),
     [
-        (torch.zeros(0, 3), "not empty"),
-        (torch.zeros(3), "needs features"),
         (torch.tensor([[1.0, math.nan]]), "NaN or infinity"),
         (torch.tensor([[1.0, math.inf]]), "NaN or infinity"),
     ],
@@ -124,17 +122,6 @@ def test_convolution_features_are_flattened_and_tokens_are_rows() -> None:
 def test_ranks_refuse_features_without_a_spectrum(measure: object, features: Tensor, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         measure(features)  # type: ignore[operator]
-
-
-@pytest.mark.parametrize("delta", [-0.1, 1.0])
-def test_srank_refuses_a_delta_outside_its_range(delta: float) -> None:
-    with pytest.raises(ValueError, match="delta"):
-        srank(torch.eye(2), delta)
-
-
-def test_feature_rank_refuses_a_threshold_of_nothing() -> None:
-    with pytest.raises(ValueError, match="threshold"):
-        feature_rank(torch.eye(2), 0.0)
 
 
 # --- dormant units -----------------------------------------------------------------------------------------
@@ -193,19 +180,9 @@ def test_dormant_fraction_does_not_change_with_the_layers_scale() -> None:
     assert dormant_fraction(100 * activations, 0.3) == dormant_fraction(activations, 0.3) > 0
 
 
-@pytest.mark.parametrize(
-    ("activations", "tau", "message"),
-    [
-        ([], 0.0, "no layer"),
-        (torch.zeros(3), 0.0, "needs activations"),
-        (torch.zeros(0, 3), 0.0, "not empty"),
-        (torch.tensor([[math.nan, 1.0]]), 0.0, "NaN or infinity"),
-        (torch.ones(2, 2), -0.1, "tau"),
-    ],
-)
-def test_dormant_fraction_refuses_bad_input(activations: Tensor, tau: float, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        dormant_fraction(activations, tau)
+def test_activations_that_are_not_finite_are_refused() -> None:
+    with pytest.raises(ValueError, match="NaN or infinity"):
+        dormant_fraction(torch.tensor([[math.nan, 1.0]]))
 
 
 # --- covariance distance -----------------------------------------------------------------------------------
@@ -240,8 +217,3 @@ def test_covariance_distance_is_largest_for_features_on_different_inputs() -> No
 def test_covariance_distance_of_dead_features_is_nan() -> None:
     for features in (torch.zeros(4, 2), torch.full((4, 2), math.inf)):
         assert math.isnan(feature_covariance_distance(features, torch.ones(4, 2)))
-
-
-def test_covariance_distance_refuses_different_inputs() -> None:
-    with pytest.raises(ValueError, match="3 and 4 rows"):
-        feature_covariance_distance(torch.ones(3, 2), torch.ones(4, 2))

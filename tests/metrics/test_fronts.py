@@ -42,9 +42,3 @@ def test_hypervolume_is_measured_from_the_reference() -> None:
     assert hypervolume([(0.5, 0.25), (0.25, 0.5)], (0.0, 0.0)) == pytest.approx(0.1875)
     assert hypervolume([(0.5, 0.25), (0.25, 0.5)], (0.25, 0.25)) == 0.0
     assert hypervolume(np.empty((0, 2))) == 0.0
-
-
-@pytest.mark.parametrize("points", [[[1.0, 2.0, 3.0]], [1.0, 2.0], [[np.nan, 1.0]]])
-def test_points_of_another_shape_or_nan_are_refused(points: list) -> None:
-    with pytest.raises(ValueError, match="points must be"):
-        pareto_front(points)

@@ -74,12 +74,3 @@ def test_nothing_reached_or_a_single_cycle_gives_nan() -> None:
     assert single.gap.tolist() == [[1.0, 1.0]]
     assert np.isnan(single.change).all()
     assert math.isnan(single.iqm_change)
-
-
-def test_generalization_gap_refuses_shapes_that_differ() -> None:
-    with pytest.raises(ValueError, match="cycles, environments"):
-        generalization_gap(np.ones((2, 3)), np.ones((3, 2)))
-    with pytest.raises(ValueError, match="cycles, environments"):
-        generalization_gap(np.ones(3), np.ones(3))
-    with pytest.raises(ValueError, match="cycles, environments"):
-        generalization_gap(np.ones((2, 3)), np.ones((2, 3)), exploded=np.zeros(3))

@@ -52,12 +52,3 @@ def test_a_profile_is_the_share_of_scores_above_each_threshold(library: Any) -> 
     assert (result.low <= result.share + 1e-9).all()
     assert (result.high >= result.share - 1e-9).all()
     assert (result.high - result.low).max() > 0.2
-
-
-@pytest.mark.parametrize(
-    ("x", "y", "message"),
-    [([[1.0, 2.0]], [[1.0]], "2 tasks of x and 1 of y"), ([[np.nan]], [[1.0]], "one or more in each task")],
-)
-def test_scores_that_do_not_compare_are_refused(x: list[list[float]], y: list[list[float]], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        probability_of_improvement(x, y)

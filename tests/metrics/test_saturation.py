@@ -59,11 +59,6 @@ def test_saturation_pools_samples_and_units_of_all_layers() -> None:
     assert saturation_fraction(first) == 0.5  # a slope of exactly the threshold is none
     assert saturation_fraction([first, second]) == 2 / 16
     assert saturation_fraction({"a": first}, threshold=0.01) == 0.75
-    for bad in ([], [torch.zeros(0)]):
-        with pytest.raises(ValueError, match="at least one layer"):
-            saturation_fraction(bad)
-    with pytest.raises(ValueError, match="threshold"):
-        saturation_fraction(first, 0.0)
 
 
 # --- dead units --------------------------------------------------------------------------------------------
@@ -128,19 +123,3 @@ def test_accuracy_recovers_at_95_percent_of_what_it_was() -> None:
     assert times.tolist() == [2, math.inf, 0]
     assert accuracy_recovery_time(accuracy[1], 0.8, share=0.8) == 2
     assert non_recovery_rate(times) == pytest.approx(1 / 3)
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: peak_saturation([]), "not empty"),
-        (lambda: saturation_area(0.5), "epochs"),
-        (lambda: saturation_recovery_time([0.1, math.nan]), "without NaN"),
-        (lambda: accuracy_recovery_time([0.1], 0.1, share=0.0), "share"),
-        (lambda: non_recovery_rate([]), "at least one"),
-        (lambda: non_recovery_rate([math.nan]), "no NaN"),
-    ],
-)
-def test_wrong_input_is_refused(call, message):
-    with pytest.raises(ValueError, match=message):
-        call()

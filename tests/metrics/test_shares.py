@@ -80,11 +80,6 @@ def test_a_seed_without_a_number_is_left_out_and_one_seed_has_no_interval() -> N
     assert share_over_seeds([math.nan], [1.0], [0.0]).n == 0
 
 
-def test_other_shapes_are_refused() -> None:
-    with pytest.raises(ValueError, match="share_over_seeds: needs three arrays of one shape"):
-        share_over_seeds([1.0, 2.0], [1.0], [0.0])
-
-
 @pytest.fixture(scope="module")
 def simulated() -> dict[str, Any]:
     return runpy.run_path(str(Path(__file__).parents[2] / "docs" / "interval_coverage.py"))

@@ -67,7 +67,6 @@ def test_sfe_keeps_small_changes_that_float32_sums_lose() -> None:
         ({"w": torch.zeros(2)}, {"w": torch.zeros(1)}, "shapes of 'w' differ"),
         ({"w": torch.zeros(2)}, {"v": torch.zeros(2)}, "'v' is in only one"),
         ([torch.zeros(2)], [], "'0' is in only one"),
-        ({}, {}, "no tensor"),
     ],
 )
 def test_sfe_refuses_what_does_not_match(a: Tensor, b: Tensor, message: str) -> None:
@@ -136,13 +135,6 @@ def test_dfi_unscaled_is_zero_after_an_exact_fire(shape: tuple[int, ...]) -> Non
     assert dfi_unscaled(W) < 1e-24
     assert dfi_unscaled(W * 1.1) == pytest.approx((1.1**2 - 1) ** 2, rel=1e-9)
     assert (dfi(W) < 1e-24) == (isometry_scale(W) == 1.0)
-
-
-@pytest.mark.parametrize("bad", [torch.zeros(3), torch.zeros(0, 3), torch.tensor(1.0)])
-def test_dfi_and_scale_refuse_what_is_no_matrix(bad: Tensor) -> None:
-    for measure in (dfi, dfi_unscaled, isometry_scale):
-        with pytest.raises(ValueError, match="needs a matrix"):
-            measure(bad)
 
 
 def test_dfi_refuses_an_unknown_side() -> None:

@@ -210,22 +210,6 @@ def test_one_graph_holds_the_pass_its_gradients_and_the_new_estimate() -> None:
 # -- interventions -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("normalization", NAMES)
-@pytest.mark.parametrize("name", ["fire", "snp", "reset", "redo", "l2_init", "nap", "cbp", "snr"])
-def test_interventions_work_on_every_network(normalization: str, name: str) -> None:
-    found, intervention = learner(normalization), make(name)
-    intervention.attach(found)
-    if intervention.has("apply"):
-        intervention.apply(found)
-    for _ in range(3):
-        found.optimizer.zero_grad()
-        (found.loss() + intervention.penalty(found) if intervention.has("penalty") else found.loss()).backward()
-        found.optimizer.step()
-        if intervention.has("after_update"):
-            intervention.after_update(found)
-    assert torch.isfinite(found.module(X)).all()
-
-
 def test_fire_makes_an_isometry_of_the_stored_weight_and_of_the_map() -> None:
     found = learner("spectral")
     make("fire", method="polar").apply(found)
@@ -236,15 +220,6 @@ def test_fire_makes_an_isometry_of_the_stored_weight_and_of_the_map() -> None:
     with torch.no_grad():
         computed = (first(torch.eye(4)) - first(torch.zeros(4))).mT
     torch.testing.assert_close(computed.mT @ computed, torch.eye(4), rtol=0, atol=1e-4)  # without √(8/4)
-
-
-@pytest.mark.parametrize("normalization", NAMES)
-def test_a_full_reset_is_the_network_of_step_0(normalization: str) -> None:
-    found = learner(normalization)
-    make("reset").apply(found)
-    fresh = network(normalization)
-    for name, value in found.module.state_dict().items():
-        torch.testing.assert_close(value, fresh.state_dict()[name], rtol=0, atol=0)
 
 
 def test_shrinking_a_spectral_layer_changes_nothing_and_snp_moves_a_norms_gain() -> None:

@@ -12,7 +12,6 @@ from torch import Tensor, nn
 
 from supple.interventions import (
     Learner,
-    ReleasedCode,
     StackedConv2d,
     StackedLayerNorm,
     StackedLinear,
@@ -59,23 +58,6 @@ def build(seed: int = 0, share: float = 0.4) -> Learner:
         for layer in learner.layers[1:-1]:
             layer.module.bias[torch.rand(layer.module.bias.shape) < share] = -100.0
     return replace(learner, redraw=lambda: fresh)
-
-
-def member_of(stack: Learner, i: int) -> Learner:
-    """One member as a network of its own: the same values, optimizer slots, target network and draws."""
-
-    def part(values: dict[str, Tensor]) -> dict[str, Tensor]:
-        return {name: value[i].clone() for name, value in values.items()}
-
-    module, target, fresh = network(), network().requires_grad_(False), part(dict(stack.redraw()))
-    module.load_state_dict(part(stack.module.state_dict()))
-    target.load_state_dict(part(stack.followers[0].state_dict()))
-    optimizer = torch.optim.AdamW(module.parameters(), lr=1e-2)
-    for mine, theirs in zip(module.parameters(), stack.module.parameters(), strict=True):
-        slots = stack.optimizer.state[theirs]
-        optimizer.state[mine] = {key: v.clone() if key == "step" else v[i].clone() for key, v in slots.items()}
-    learner = learner_for(module, optimizer, probe=stack.probe, loss=lambda: module(X).sum(), followers=(target,))
-    return replace(learner, initial=part(stack.initial), redraw=lambda: fresh, capabilities=stack.capabilities)
 
 
 # -- the layers ----------------------------------------------------------------------------------------------
@@ -158,59 +140,6 @@ def test_layers_units_and_wiring_of_a_stack_are_found_as_those_of_a_member():
 # -- interventions -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("name", "params"),
-    [
-        ("fire", {}),
-        ("fire", {"method": "polar", "scope": ("encoder", "head")}),
-        ("snp", {}),
-        ("snp", {"toward": "fresh", "scope": "hidden"}),
-        ("reset", {}),
-        ("reset", {"toward": "fresh"}),
-        ("reset", {"what": "head"}),
-        ("reset", {"what": "linear"}),
-        ("reset", {"what": "layer", "layer": "3"}),
-        ("reset", {"what": "last", "count": 2}),
-        ("redo", {"tau": 0.0}),
-        ("redo", {"tau": 0.5}),
-        ("redo", {"tau": 0.5, "contract": "as_released"}),
-    ],
-    ids=str,
-)
-def test_an_intervention_on_a_stack_is_the_intervention_on_each_member(name, params):
-    stack = replace(build(), capabilities=(ReleasedCode("dqn"),))
-    members = [member_of(stack, i) for i in range(MEMBERS)]
-    held = [*stack.module.parameters(), *(v for s in stack.optimizer.state.values() for v in s.values())]
-    before = [v.data_ptr() for v in held]
-    written = make(name, **params).apply(stack)
-    assert written
-    assert [v.data_ptr() for v in held] == before
-    for i, member in enumerate(members):
-        assert make(name, **params).apply(member) == written
-        pairs = [(stack.module, member.module), (stack.followers[0], member.followers[0])]
-        for ours, theirs in pairs:
-            for parameter, value in snapshot(theirs).items():
-                torch.testing.assert_close(ours.get_parameter(parameter)[i], value, rtol=0, atol=1e-6)
-        for parameter, own in member.module.named_parameters():
-            slots = stack.optimizer.state[stack.module.get_parameter(parameter)]
-            for key, value in member.optimizer.state[own].items():
-                assert torch.equal(slots[key] if key == "step" else slots[key][i], value), (parameter, key)
-
-
-@pytest.mark.slow
-@settings(max_examples=15)
-@given(st.integers(0, 1000), st.sampled_from([0.0, 0.1, 0.6]), st.floats(0.1, 1.0))
-def test_redo_on_a_stack_equals_redo_on_each_member_whoever_has_dormant_units(seed, tau, share):
-    stack = build(seed, share)
-    members = [member_of(stack, i) for i in range(MEMBERS)]
-    written = set(make("redo", tau=tau).apply(stack))
-    assert written == {name for member in members for name in make("redo", tau=tau).apply(member)}
-    for i, member in enumerate(members):
-        for parameter, value in snapshot(member.module).items():
-            assert torch.equal(stack.module.get_parameter(parameter)[i], value), parameter
-
-
 def test_a_member_without_dormant_units_keeps_its_values_and_slots():
     stack = build(share=0.0)
     with torch.no_grad():
@@ -226,14 +155,6 @@ def test_a_member_without_dormant_units_keeps_its_values_and_slots():
             assert torch.equal(stack.optimizer.state[parameter]["exp_avg"][i], slots[parameter][i])
     assert stack.optimizer.state[stack.module[3].weight]["exp_avg"][1, :2].eq(0).all()
     assert stack.module[5].weight[1, :, :2].eq(0).all()
-
-
-@pytest.mark.slow
-def test_l2_init_sums_over_members():
-    stack = build()
-    l2 = make("l2_init", strength=0.3)
-    expected = sum(l2.penalty(member_of(stack, i)) for i in range(MEMBERS))
-    torch.testing.assert_close(l2.penalty(stack), expected)
 
 
 def test_fire_orthogonalizes_stacked_and_single_layers_of_one_shape_together():

@@ -286,32 +286,6 @@ def test_tracing_leaves_no_tensors_behind():
     assert set(vars(module)) == before
 
 
-@pytest.mark.parametrize(
-    ("make", "why"),
-    [
-        (lambda a, b: setattr(b.weight, "data", a.weight.data), "'0.weight' and '1.weight' share memory"),
-        (lambda a, b: setattr(b, "weight", nn.Parameter(a.weight.data.T)), "'0.weight' and '1.weight' share memory"),
-        (lambda a, b: setattr(b, "weight", nn.Parameter(torch.ones(1, 4).expand(4, 4))), "several entries of"),
-    ],
-)
-def test_parameters_without_memory_of_their_own_are_refused(make, why):
-    module = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4))
-    make(*module)
-    with pytest.raises(ValueError, match=why):
-        learner_for(module)
-
-
-def test_parts_of_one_flat_tensor_are_parameters_like_any_other():
-    module = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4))
-    flat = torch.arange(40.0)
-    module[0].weight.data, module[1].weight.data = flat[:16].view(4, 4), flat[16:32].view(4, 4)
-    module[0].bias.data, module[1].bias.data = flat[32::2], flat[33::2]  # one between the other's
-    learner = learner_for(module)
-    assert {name: value.tolist() for name, value in learner.initial.items()} == {
-        name: p.tolist() for name, p in module.named_parameters()
-    }
-
-
 def test_a_learner_of_a_scripted_module_is_refused():
     with pytest.raises(ValueError, match=r"'model' is scripted \(torch.jit\)"):
         learner_for(torch.jit.script(nn.Sequential(nn.Linear(4, 2))))

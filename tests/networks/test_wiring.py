@@ -225,3 +225,21 @@ def test_units_without_a_wiring_belong_to_the_stack_that_is_defined_before_them(
     learner = learner_for(module)
     assert not learner.wiring
     assert learner.is_stacked("act")
+
+
+class Cosine(nn.Linear):
+    def forward(self, x: Tensor) -> Tensor:
+        return F.linear(F.normalize(x, dim=-1), F.normalize(self.weight, dim=-1))
+
+
+class Reversed(nn.Dropout):
+    def forward(self, x: Tensor) -> Tensor:
+        return x.flip(-1)
+
+
+def test_a_layer_with_a_forward_of_its_own_may_mix_units():
+    assert reasons(nn.Sequential(linear(), nn.ReLU(), Cosine(4, 4)))["1"].endswith(
+        "'2' (Cosine) uses its weights in a way of its own"
+    )
+    assert "'0' (Cosine)" in reasons(nn.Sequential(Cosine(4, 4), nn.ReLU(), linear()))["1"]
+    assert reasons(nn.Sequential(linear(), nn.ReLU(), Reversed(), linear()))["1"].endswith("reach '2' (Reversed)")

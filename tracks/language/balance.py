@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from supple.interventions import Rescaling, scale_pairs, sib_
-from supple.interventions.sib import check_ratio
+from supple.interventions.base import check_within
 from supple.metrics import hessian_eigenvalues
 
 Batch = Mapping[str, Tensor]  # input_ids and labels (−100: does not count), both (batch, tokens); attention_mask
@@ -61,7 +61,7 @@ def balance(
     written.
     """
     _check(batches)
-    check_ratio(ratio)
+    check_within("sib", "[1, ∞)", ratio=ratio)
     scale_pairs(model)  # refuses before minutes are spent on curvature
     training = model.training
     model.eval()

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from supple.engine.seeding import derive, generator
-from supple.registry import did_you_mean
+from supple.registry import did_you_mean, one_line
 from supple.registry.errors import RunError, UsageError
 
 GENERATED, CHOICE_ONLY = "reasoning-gym:", "mcq:"
@@ -137,62 +137,42 @@ def _parse(text: str, where: str) -> Any:
 
 
 def _read_example(record: Any, where: str) -> Example:
-    if not isinstance(record, dict):
-        raise UsageError(f"{where}: not an object with prompt and answer")
-    if "answerKey" in record:
-        return _read_sciknoweval(record, where)
-    prompt = _read_text(record, where, "prompt", "question")
-    choices = record.get("choices") or ()
-    answer = _read_text(record, where, "answer")
-    _check_texts(choices, where, "choices")
-    if choices and answer not in choices:
-        raise UsageError(f"{where}: the answer {answer!r} is none of the choices")
-    system = record.get("system") or ""
-    return Example(prompt, answer, tuple(choices), _read_text(record, where, "system") if system else "")
+    try:
+        example = _read_sciknoweval(record) if "answerKey" in record else _read_plain(record)
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
+        raise UsageError(f"{where}: not an object with prompt (or question) and answer ({one_line(error)})") from error
+    # a blank choice would be the most likely
+    if not all(isinstance(x, str) and x.strip() for x in (example.prompt, example.answer, *example.choices)):
+        raise UsageError(f"{where}: prompt, answer and choices must be texts, none of them blank")
+    if example.choices and example.answer not in example.choices:
+        raise UsageError(f"{where}: the answer {example.answer!r} is none of the choices")
+    return example
 
 
-def _read_sciknoweval(record: dict[str, Any], where: str) -> Example:
+def _read_plain(record: dict[str, Any]) -> Example:
+    prompt = record["prompt" if "prompt" in record else "question"]
+    choices, system = record.get("choices") or (), record.get("system") or ""
+    return Example(_to_text(prompt), _to_text(record["answer"]), tuple(choices), system)
+
+
+def _read_sciknoweval(record: dict[str, Any]) -> Example:
     """Return a line of SciKnowEval (Feng et al. 2024) as an example.
 
     The options of a multiple-choice question follow it, each with a letter and a bracket, and its answer is the letter.
     Other questions have their answer in `answer`."""
-    instruction = record.get("prompt")
-    lead = (
-        _read_text(instruction, f"{where}, prompt", "default") if isinstance(instruction, dict) else (instruction or "")
-    )
-    prompt = f"{lead}\n\n{_read_text(record, where, 'question')}".strip()
-    key = record["answerKey"]
-    if not key:
-        return Example(prompt, _read_text(record, where, "answer"))
-    options = record.get("choices")
-    if not isinstance(options, dict) or not options.get("label") or not options.get("text"):
-        raise UsageError(f"{where}: choices.text and choices.label are missing")
-    labels, texts = options["label"], options["text"]
-    _check_texts(labels, where, "choices.label")
-    _check_texts(texts, where, "choices.text")
-    if len(labels) != len(texts) or key not in labels:
-        raise UsageError(f"{where}: the answerKey {key!r} is none of the choices' labels, or a choice has no label")
+    lead = record.get("prompt") or ""
+    lead = lead["default"] if isinstance(lead, dict) else lead
+    prompt = f"{lead}\n\n{record['question']}".strip()
+    if not (key := record["answerKey"]):
+        return Example(prompt, _to_text(record["answer"]))
+    labels, texts = record["choices"]["label"], record["choices"]["text"]
     lines = [f"{label}) {text}" for label, text in zip(labels, texts, strict=True)]
     return Example("\n".join([prompt, "", *lines]), key, tuple(labels))
 
 
-def _read_text(record: dict[str, Any], where: str, *names: str) -> str:
-    """Return the first of these fields that exists."""
-    name = next((name for name in names if name in record), None)
-    if name is None:
-        raise UsageError(f"{where}: no {' or '.join(repr(n) for n in names)}")
-    value = record[name]
-    if isinstance(value, (int, float)) and not isinstance(value, bool):
-        value = str(value)  # an answer is often a bare number
-    if not isinstance(value, str) or not value.strip():
-        raise UsageError(f"{where}: {name!r} must be a text, not {json.dumps(value)}")
-    return value
-
-
-def _check_texts(values: Any, where: str, name: str) -> None:
-    """Raise UsageError unless all items are texts that are not blank. A blank choice would be the most likely."""
-    if not isinstance(values, (list, tuple)) or not all(isinstance(value, str) and value.strip() for value in values):
-        raise UsageError(f"{where}: {name} must be a list of texts, none of them blank")
+def _to_text(value: Any) -> Any:
+    """Return a bare number, as an answer often is, as text; anything else as it is."""
+    return str(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else value
 
 
 def _split_examples(path: Path, keep: Callable[[Example], bool]) -> tuple[list[list[Example]], str]:

@@ -92,8 +92,6 @@ class Exact:
 
     def __init__(self, W1: ArrayLike, W2: ArrayLike, sigma_yx: ArrayLike, tau: float = 1.0) -> None:
         w1, w2, sigma = check_network(W1, W2, sigma_yx)
-        if max(w1.ndim, w2.ndim, sigma.ndim) > 2:
-            raise ValueError(f"the exact solution is of one network, got {w1.shape}, {w2.shape} and {sigma.shape}")
         rescale_times(tau, 0.0)  # raises ValueError if tau is no time constant
         self.n_in, self.n_out, self.tau = w1.shape[1], w2.shape[0], tau
         self.lam = float(np.trace(balance(w1, w2))) / len(w1)
@@ -147,8 +145,6 @@ class Exact:
     def _evaluate(self, times: ArrayLike, shape: tuple[int, int], write: Callable[[Tensor, Tensor], object]) -> Array:
         """Return `write` of Lᵀ, (times, rank, N_i+N_o), at many times: (T, *shape)."""
         checked = np.atleast_1d(rescale_times(self.tau, times))
-        if checked.ndim != 1:
-            raise ValueError(f"times must be (T,), got {checked.shape}")
         result = np.empty((len(checked), *shape))  # numpy asks for large pages, torch does not
         out = torch.from_numpy(result)
         chunk = max(1, CHUNK // max(1, self._start.numel()))

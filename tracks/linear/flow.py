@@ -37,8 +37,6 @@ def gradient_flow(
 
     w1, w2, sigma = check_network(first, second, sigma_yx)
     times, place = np.unique(np.ravel(rescale_times(tau, times)), return_inverse=True)
-    if not len(times):
-        raise ValueError("there is no time to integrate to")
     size = w1.size
 
     def slope(_: float, state: Array) -> Array:
@@ -74,10 +72,8 @@ def gradient_descent(
         learning_rate: η.
         every: Steps from one result to the next, ≥ 1.
 
-    Raises ValueError if the shapes do not match, a number is not finite, steps < 0 or every < 1.
+    Raises ValueError if the shapes do not match, or a number is not finite.
     """
-    if steps < 0 or every < 1:
-        raise ValueError(f"steps must be ≥ 0 and every ≥ 1, got {steps} and {every}")
     first_start, second_start, sigma = check_network(first, second, sigma_yx)
     shape = np.broadcast_shapes(first_start.shape[:-2], second_start.shape[:-2], sigma.shape[:-2])
     w1 = np.broadcast_to(first_start, (*shape, *first_start.shape[-2:])).copy()

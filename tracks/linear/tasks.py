@@ -18,17 +18,13 @@ WHITE = 1e-9  # how far Σxx may be from I
 class LinearTask:
     """A task with P examples: inputs x (N_i, P), whitened (x·xᵀ/P = I), and targets y (N_o, P).
 
-    Raises ValueError if the inputs are not whitened, the shapes do not match, or a number is not finite."""
+    Raises ValueError if the inputs are not whitened."""
 
     x: Array
     y: Array
 
     def __post_init__(self) -> None:
-        if self.x.ndim != 2 or self.y.ndim != 2 or self.x.shape[1] != self.y.shape[1] or not self.x.size:
-            raise ValueError(f"x is (N_i, P) and y (N_o, P), got {self.x.shape} and {self.y.shape}")
-        if not (np.isfinite(self.x).all() and np.isfinite(self.y).all()):
-            raise ValueError("inputs and targets must be finite")
-        if (error := np.abs(self.sigma_xx - np.eye(len(self.x))).max()) > WHITE:
+        if not (error := np.abs(self.sigma_xx - np.eye(len(self.x))).max()) <= WHITE:
             raise ValueError(f"the inputs are not whitened: x·xᵀ/P differs from I by {error:.1e}")
 
     @property
@@ -91,12 +87,8 @@ def random_regression(
         scale: The standard deviation of the targets, by default 1/√N_o as in the paper.
         rng: A generator, a seed, or None for a new generator.
 
-    Raises ValueError for fewer samples, for sizes < 1, and for a scale that is negative or not finite.
+    Raises ValueError for fewer samples.
     """
-    if min(n_in, n_out) < 1:
-        raise ValueError(f"n_in and n_out must be 1 or more, got {n_in} and {n_out}")
-    if scale is not None and not 0 <= scale < np.inf:
-        raise ValueError(f"scale must be a finite standard deviation ≥ 0, got {scale}")
     rng = np.random.default_rng(rng)
     x = whiten(rng.normal(size=(n_in, samples)))
     return LinearTask(x, rng.normal(0.0, n_out**-0.5 if scale is None else scale, (n_out, samples)))
@@ -128,12 +120,9 @@ def reversal(task: LinearTask, columns: ArrayLike = (0,)) -> LinearTask:
 
     columns: i, from 0, in descending order of the singular values.
 
-    Raises ValueError for directions that the task does not have, and for one of several directions with equal singular
-    values, whose order is not determined."""
+    Raises ValueError for one of several directions with equal singular values, whose order is not determined."""
     left, values, right = np.linalg.svd(task.sigma_yx, full_matrices=False)
     turned = np.asarray(columns, int)
-    if (turned < 0).any() or (turned >= len(values)).any():
-        raise ValueError(f"columns must be among 0 … {len(values) - 1}, the task's directions, got {turned.tolist()}")
     signs = np.ones(len(values))
     signs[turned] = -1.0
     tied = (np.diff(signs) != 0) & (-np.diff(values) <= 1e-12 * values[0]) & (values[1:] > 1e-12 * values[0])

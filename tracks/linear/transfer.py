@@ -36,12 +36,9 @@ def new_feature(w1tw1: Array, x: Array, item: int, value: float = 1.0) -> Array:
 def hierarchy_feature(task: LinearTask, item: int, value: float = 1.0) -> Array:
     """Return value·y_iᵀy_j/‖y_i‖² for every item j, (P,): the feature according to the structure of the task.
 
-    An item has the feature in proportion to the similarity of its targets to those of the trained item i. Raises
-    ValueError if y_i = 0.
+    An item has the feature in proportion to the similarity of its targets to those of the trained item i.
     """
     similarity = task.y[:, item] @ task.y
-    if not similarity[item] > 0:
-        raise ValueError(f"item {item} has no features, so nothing resembles it")
     return np.asarray(value * similarity / similarity[item])
 
 

@@ -56,8 +56,6 @@ def balanced_init(
         True
     """
     check_sizes(lam, n_in, n_hidden, n_out)
-    if not 0 < scale < math.inf:
-        raise ValueError(f"scale must be a finite standard deviation > 0, got {scale}")
     rng = np.random.default_rng(rng)
     first = rng.normal(0.0, scale, (n_hidden, n_in))
     second = rng.normal(0.0, scale, (n_out, n_hidden))
@@ -73,15 +71,9 @@ def aligned_init(sigma_yx: ArrayLike, start: ArrayLike, lam: float, rng: Random 
         sigma_yx: (N_o, N_i), the input–output correlation of the task.
         start: The initial singular values, (N_h,) or one number. A negative one belongs to a direction that the task
             reverses.
-
-    Raises ValueError if a number is not finite or the number of singular values is wrong.
     """
     sigma, start = np.asarray(sigma_yx, float), np.asarray(start, float)
     hidden = min(sigma.shape)
-    if start.shape not in ((), (hidden,)):
-        raise ValueError(f"start must be one number or {hidden}, one for each singular value, got shape {start.shape}")
-    if not (np.isfinite(sigma).all() and np.isfinite(start).all() and math.isfinite(lam)):
-        raise ValueError("sigma_yx, start and λ must be finite")
     left, _, right = np.linalg.svd(sigma, full_matrices=False)
     start = np.broadcast_to(start, (hidden,))
     # singular vectors of the target in the target's order, whatever the order of the starting values
@@ -148,11 +140,9 @@ def balanced_factors(function: ArrayLike, n_hidden: int, lam: float, rotation: A
             which the product has no part. These lie near the coordinate axes. The signs of the product's singular
             vectors, which LAPACK chooses, count as a part of R. QQᵀ does not depend on them.
 
-    Raises ValueError for sizes that λ does not allow, and for a product that has a higher rank or is not finite.
+    Raises ValueError for sizes that λ does not allow, and for a product of a higher rank.
     """
     function = np.asarray(function, float)
-    if not np.isfinite(function).all():
-        raise ValueError("a product of weights must be finite")
     n_out, n_in = function.shape
     check_sizes(lam, n_in, n_hidden, n_out)
     left, values, right = np.linalg.svd(function)

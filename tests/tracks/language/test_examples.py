@@ -50,16 +50,16 @@ def test_a_sciknoweval_question_lists_its_options_and_has_a_letter_for_an_answer
 @pytest.mark.parametrize(
     ("line", "problem"),
     [
-        ('{"prompt": "p"}', "no 'answer'"),
-        ('{"answer": "a"}', "no 'prompt' or 'question'"),
-        ('{"prompt": "p", "answer": ""}', "'answer' must be a text"),
+        ('{"prompt": "p"}', "not an object .*answer"),
+        ('{"answer": "a"}', "not an object .*question"),
+        ('{"prompt": "p", "answer": ""}', "none of them blank"),
         ('{"prompt": "p", "answer": "a"', "not JSON"),
         ('["p", "a"]', "not an object"),
         ('{"prompt": "p", "answer": "c", "choices": ["a", "b"]}', "none of the choices"),
         ('{"prompt": "p", "answer": "a", "choices": ["a", " "]}', "none of them blank"),
-        (json.dumps({**QUESTION, "choices": {"text": ["1", "2"], "label": [0, 1]}}), "choices.label must be"),
-        (json.dumps({**QUESTION, "answerKey": "C"}), "none of the choices' labels"),
-        (json.dumps({**QUESTION, "choices": {}}), "choices.text and choices.label are missing"),
+        (json.dumps({**QUESTION, "choices": {"text": ["1", "2"], "label": [0, 1]}}), "none of them blank"),
+        (json.dumps({**QUESTION, "answerKey": "C"}), "none of the choices"),
+        (json.dumps({**QUESTION, "choices": {}}), "not an object .*label"),
     ],
 )
 def test_a_broken_line_is_named_with_its_file_and_number(tmp_path: Path, line: str, problem: str) -> None:

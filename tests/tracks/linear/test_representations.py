@@ -34,8 +34,6 @@ def test_quadrants_are_those_of_the_weights_with_leading_dimensions() -> None:
     Q = np.concatenate([W1.mT, W2], axis=-2)
     for found, right in zip(quadrants(Q @ Q.mT, 3), gram(W1, W2), strict=True):
         np.testing.assert_allclose(found, right)
-    with pytest.raises(ValueError, match="n_in = 7"):
-        quadrants(Q @ Q.mT, 7)
 
 
 def test_similarities_do_not_see_a_rotation_of_the_hidden_units() -> None:
@@ -78,8 +76,6 @@ def test_kernel_distance_is_one_minus_the_cosine_and_exact_for_close_kernels() -
     assert kernel_distance(a, 3 * a) == pytest.approx(0, abs=1e-30)
     assert kernel_distance(np.diag([1.0, 0.0]), np.diag([0.0, 1.0])) == pytest.approx(1)
     assert kernel_distance(np.eye(2), np.diag([1, 1 + 2e-10])) == pytest.approx(5e-21, rel=1e-4)
-    with pytest.raises(ValueError, match="zeros"):
-        kernel_distance(a, 0 * a)
 
 
 @pytest.mark.slow
@@ -124,8 +120,6 @@ def test_an_open_limit_is_refused() -> None:
     with pytest.raises(ValueError, match="rank 1 < 2"):
         converged_quadrants(np.eye(4, 2) * [1, 0], 1.0)
     assert np.isfinite(converged_quadrants(np.eye(4, 2) * [1, 0], -1.0).w2w2t).all()
-    with pytest.raises(ValueError, match="λ must be a finite number"):
-        converged_quadrants(np.eye(2), np.nan)
     with pytest.raises(ValueError, match="no lazy limit"):
         lazy_limit(np.eye(2), 0.0)
 

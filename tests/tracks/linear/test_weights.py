@@ -110,17 +110,6 @@ def test_sizes_and_lambda_that_make_no_sense_are_refused(given: tuple[float, int
         balanced_init(*given)
 
 
-def test_other_starts_that_make_no_sense_are_refused() -> None:
-    with pytest.raises(ValueError, match="must be finite"):
-        aligned_init(np.eye(2), np.nan, 1.0)
-    with pytest.raises(ValueError, match=r"one number or 2, .* got shape \(3,\)"):
-        aligned_init(np.eye(2), [1.0, 2.0, 3.0], 1.0)
-    with pytest.raises(ValueError, match="must be finite"):
-        balanced_factors(np.full((2, 2), np.nan), 2, 1.0, np.eye(2))
-    with pytest.raises(ValueError, match="n_in must be 1 or more"):
-        random_init(0, 2, 2)
-
-
 def test_gradient_descent_follows_the_flow_to_first_order_and_batches_networks() -> None:
     rng = np.random.default_rng(0)
     starts = [balanced_init(lam, 3, 3, 3, 0.5, rng) for lam in (-2.0, 0.5)]
@@ -145,8 +134,6 @@ def test_the_flow_takes_times_in_any_order_and_refuses_others() -> None:
     for times in ([-1.0], [np.nan]):
         with pytest.raises(ValueError, match="times must be finite and ≥ 0"):
             gradient_flow(w1, w2, np.eye(2), times)
-    with pytest.raises(ValueError, match="no time"):
-        gradient_flow(w1, w2, np.eye(2), [])
 
 
 def test_training_with_wrong_shapes_or_numbers_is_refused() -> None:
@@ -155,5 +142,3 @@ def test_training_with_wrong_shapes_or_numbers_is_refused() -> None:
         gradient_flow(w1, w2, np.ones((3, 2)), [1.0])
     with pytest.raises(ValueError, match="must be finite"):
         gradient_descent(w1 * np.nan, w2, np.eye(2), 3, 0.1)
-    with pytest.raises(ValueError, match="every ≥ 1"):
-        gradient_descent(w1, w2, np.eye(2), 3, 0.1, every=0)

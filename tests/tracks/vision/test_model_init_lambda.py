@@ -80,10 +80,3 @@ def test_a_run_begins_balanced_and_is_rebalanced_where_the_task_switches(lab: An
         assert event["after"]["lambda_balance"] == pytest.approx([-1.0, -1.0], abs=1e-5)
         assert max(event["after"]["lambda_residual"]) < 1e-5
         assert min(event["change"]["sfe"]) > 0
-
-
-def test_a_network_without_pairs_is_refused_before_training(lab: Any, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="'model' has no two consecutive linear maps: "):
-        lab.run(tmp_path / "run", network="resnet18", width=4, hook=("rebalance@task",))
-    with pytest.raises(UsageError, match=r"'mlp\.0' is followed by 'mlp\.1' \(Tanh\)"):
-        lab.run(tmp_path / "other", activation="tanh", width=8, hook=("rebalance@task",))

@@ -1,9 +1,7 @@
 """Comparisons of classifiers: arms start from one trunk, and each continues as a run of its own."""
 
 import json
-import os
 import shlex
-import signal
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,10 +11,8 @@ import pytest
 from supple.engine.storage.names import slug
 from supple.experiments.sweeps.study import Study
 from supple.experiments.sweeps.sweep import Sweep
-from supple.registry.errors import UsageError
-from supple.reports.studies.vectorize import gather
+from supple.reports.studies.side_by_side import gather
 from supple.scripts.main import dispatch
-from tests.processes import alive, wait_until
 
 pytestmark = pytest.mark.slow
 
@@ -50,16 +46,6 @@ def test_arms_start_from_the_state_of_the_trunk(whole: Path) -> None:
     assert {path.name for path in whole.iterdir()} == {"trunk", *(arm.name for arm in arms)}
     assert {state(arm, 12) for arm in arms} == {state(whole / "trunk", 12)}
     assert len({state(arm, 24) for arm in arms if arm.name != slug("fire@task")}) == len(arms) - 1
-
-
-def test_configurations_of_trunk_and_arms_have_their_hooks_and_steps(whole: Path) -> None:
-    trunk = json.loads((whole / "trunk/config.json").read_text())
-    assert (trunk["arm"], trunk["hooks"], trunk["start_step"], trunk["stop_step"]) == (None, [], 0, 12)
-    assert trunk["settings"]["seeds"] == [3, 5]
-    for arm in ARMS:
-        config, hooks = json.loads((whole / slug(arm) / "config.json").read_text()), arm.split(" + ")
-        assert config["settings"] == {**trunk["settings"], "hook": hooks}
-        assert (config["arm"], config["hooks"], config["start_step"], config["stop_step"]) == (arm, hooks, 12, None)
 
 
 @pytest.mark.parametrize(
@@ -96,33 +82,6 @@ def test_the_report_has_every_arm(whole: Path) -> None:
     assert {arm: [run.seed for run in runs] for arm, runs in data.arms.items()} == {arm: [3, 5] for arm in ARMS}
 
 
-@pytest.mark.usefixtures("forked_workers")
-@pytest.mark.skipif(not Path(f"/proc/self/task/{os.getpid()}/children").exists(), reason="children are found in /proc")
-def test_a_comparison_whose_processes_are_killed_resumes_to_the_same_result(
-    lab: Any, whole: Path, tmp_path: Path, here: Any
-) -> None:
-    broken = tmp_path / "broken/seeds-3-5"
-    if not (child := os.fork()):
-        try:
-            dispatch(words(lab, broken.parent))
-        finally:
-            os._exit(0)
-    wait_until((broken / slug("fire@task") / "metrics.jsonl").exists)
-    workers = Path(f"/proc/{child}/task/{child}/children").read_text().split()
-    os.kill(child, signal.SIGKILL)
-    os.waitpid(child, 0)
-    wait_until(lambda: not any(map(alive, map(int, workers))))
-    assert not (broken / slug(ARMS[-1]) / f"checkpoints/{24:012d}").exists(), "killed too late to prove anything"
-
-    with here():
-        dispatch(["resume", str(broken.parent), "--jobs", "1"])
-    for arm in ("trunk", *map(slug, ARMS)):
-        last = 12 if arm == "trunk" else 24
-        assert state(broken / arm, last) == state(whole / arm, last)
-        for log in ("metrics", "tasks", "events"):
-            assert lab.log(broken / arm, log) == lab.log(whole / arm, log)
-
-
 def test_large_networks_are_forked_seed_by_seed_also_within_a_task(lab: Any, tmp_path: Path, here: Any) -> None:
     options = shlex.split(
         "--dataset mnist --network resnet18 --width 4 --first-epochs 3 --epochs 1 --batch-size 12 --eval-epochs 0 "
@@ -141,28 +100,6 @@ def test_large_networks_are_forked_seed_by_seed_also_within_a_task(lab: Any, tmp
         [event] = lab.log(folder / "fire", "events")
         assert (event["hook"], event["step"]) == ("fire@start", 8)
         assert lab.log(folder / "none", "events") == []
-
-
-@pytest.mark.parametrize(
-    ("options", "complaint"),
-    [
-        ("--arm fire(stepz=3)", "--arm: .*stepz"),
-        ("--tasks 3 --fork-at-task 2 --arm fire@task:1", "no such task switch at or after step 24"),
-        ("--hook fire@0.5", "--hook is for single runs"),
-        ("--fork-at 1.5", "--fork-at must lie in"),
-        ("--fork-at 0.5 --fork-at-task 1", "give only one of them"),
-        ("--fork-at-task 2", "one of the later tasks, 1 to 1, got 2"),
-        ("--tasks 1", "only one task"),
-        ("--seeds 3 3", "--seeds must be different numbers"),
-        ("--network resnet18 --width 4 --seeds 3 3", "--seeds must be different numbers"),
-    ],
-)
-def test_impossible_comparisons_are_refused_in_one_line(lab: Any, tmp_path: Path, options: str, complaint: str) -> None:
-    command = lab.command("permuted-mnist", *OPTIONS, *options.split(), "--out", tmp_path / "x", command="compare")
-    with pytest.raises(UsageError, match=complaint) as refusal:
-        dispatch(command)
-    assert "\n" not in str(refusal.value)
-    assert not (tmp_path / "x").exists()
 
 
 def test_seeds_that_are_added_to_a_sweep_form_a_stack_of_their_own(lab: Any, tmp_path: Path) -> None:

@@ -1,8 +1,6 @@
 """Classifiers: seeds by either name, tests within tasks by updates or epochs, and states that are kept."""
 
-import json
 import shlex
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -21,33 +19,7 @@ def train_run(lab: Any, out: Path, *more: str) -> Path:
     return out
 
 
-def assert_same(lab: Any, run: Path, reference: Path) -> None:
-    for name in ("metrics", "tasks", "events"):
-        assert lab.log(run, name) == lab.log(reference, name), name
-    ours, theirs = (
-        {f.relative_to(folder): f.read_bytes() for f in folder.rglob("*.safetensors")} for folder in (run, reference)
-    )
-    assert ours == theirs
-
-
 # -- seeds ---------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.slow
-def test_one_seed_is_the_same_run_by_either_name(lab: Any, tmp_path: Path) -> None:
-    named, numbered = train_run(lab, tmp_path / "a", "--seeds", "3"), train_run(lab, tmp_path / "b", "--seed", "3")
-    assert_same(lab, named, numbered)
-    assert {line["seed"] for line in lab.log(numbered, "tasks")} == {3}
-    assert json.loads((numbered / "config.json").read_text())["seed"] == 3
-
-
-@pytest.mark.slow
-def test_a_range_of_seeds_has_both_its_ends(lab: Any, tmp_path: Path) -> None:
-    ranged, listed = (
-        train_run(lab, tmp_path / str(len(words)), "--seeds", *words) for words in (["0-2"], ["0", "1", "2"])
-    )
-    assert_same(lab, ranged, listed)
-    assert json.loads((ranged / "config.json").read_text())["settings"]["seeds"] == [0, 1, 2]
 
 
 # -- tests within tasks --------------------------------------------------------------------------------------------
@@ -95,17 +67,6 @@ def test_the_best_state_and_those_that_were_asked_for_are_kept_and_change_nothin
     assert lab.log(run, "tasks") == lab.log(plain, "tasks")
     states = [(each / f"checkpoints/{24:012d}/state.safetensors").read_bytes() for each in (run, plain)]
     assert states[0] == states[1]
-
-
-@pytest.mark.slow
-def test_kept_states_are_the_same_after_an_interruption(lab: Any, tmp_path: Path) -> None:
-    options = ("--eval-every", "4", "--keep-best", "True", "--keep-at", "6", "21")
-    whole = train_run(lab, tmp_path / "whole", *options)
-    broken = shutil.copytree(whole, tmp_path / "broken")
-    shutil.rmtree(max((broken / "checkpoints").iterdir()))
-    dispatch(["resume", str(broken)])
-    assert_same(lab, broken, whole)
-    assert kept(broken, "kept") == [6, 21]
 
 
 def test_a_stack_of_seeds_keeps_no_best_state(lab: Any, tmp_path: Path) -> None:

@@ -88,26 +88,12 @@ def test_interventions_that_need_a_policy_or_values_are_refused(lab: Any, tmp_pa
         lab.run(tmp_path / "run", hook=("replay@task",), **SHORT, **NETWORKS["mlp"])
 
 
-def test_several_interventions_at_one_step_are_logged_one_by_one(lab: Any, tmp_path: Path) -> None:
-    hooks = ("fire@task", "redo(tau=0.5)@every:10", "snp@0.5", "l2_init(strength=1e-3)", "muon")
-    run = lab.run(tmp_path / "run", hook=hooks, seeds=(0, 1), width=12)
-    events = [(event["hook"], event["step"]) for event in lab.log(run, "events") if event["event"] == "intervention"]
-    assert events == [("muon@start", 0), ("redo(tau=0.5)@every:10", 10), ("snp@0.5", 12), ("fire@task", 12),
-                      ("redo(tau=0.5)@every:10", 20)]  # fmt: skip
-
-
 @pytest.mark.parametrize("text", ["dash(batches=1)@0", "redo@0", "snp@0", "fire@0.0"])
 def test_at_step_0_there_are_the_first_tasks_data(lab: Any, tmp_path: Path, text: str) -> None:
     run = lab.run(tmp_path / "run", hook=(text,))
     (event,) = [event for event in lab.log(run, "events") if event["event"] == "intervention"]
     assert event["step"] == 0
     assert "srank" in event["before"]
-
-
-def test_a_condition_is_met_by_the_measurement_that_meets_it(lab: Any, tmp_path: Path) -> None:
-    run = lab.run(tmp_path / "run", hook=("reset@when:weight_norm>0",), measure_every=6)
-    steps = [event["step"] for event in lab.log(run, "events") if event["event"] == "intervention"]
-    assert steps == [6]
 
 
 # -- what is logged ------------------------------------------------------------------------------------------------
@@ -240,9 +226,3 @@ def test_a_run_is_not_resumed_on_changed_data(lab: Any, folder: Path, tmp_path: 
         (moved / file).write_bytes(short)
     with pytest.raises(RunError, match=r"was started with other data: .* 120 .*; the data here are .* 100 "):
         open_run(tmp_path / "run", print).train(lambda _: None)
-
-
-def test_an_intervention_that_cannot_be_used_is_refused_before_any_file_is_written(lab: Any, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="swap"):
-        prepare(RunSpec("vision", lab.settings(hook=("swap(activation=crelu)@task",))), tmp_path / "run").close()
-    assert not (tmp_path / "run").exists()

@@ -13,12 +13,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from supple.interventions.base import check_within
 from supple.networks import evaluating
 
 from .base import Adapter
 from .lora import LoRA
 from .mixture import MoELoRA
-from .wrap import adapters
+from .wrap import adapters, require_adapters
 
 Maps = dict[str, NDArray[np.float32]]
 
@@ -70,15 +71,12 @@ def prune(model: nn.Module, mass: Mapping[str, Tensor], keep: float = 0.99) -> d
 
     Returns what was removed from each layer.
 
-    Raises ValueError for a layer without mass, for mass of other atoms, and for LoRA and its mixtures, whose atoms have
+    Raises ValueError for a layer without mass, and for LoRA and its mixtures, whose atoms have
     no weights of their own. The model is then unchanged.
     """
-    if not 0.0 < keep <= 1.0:
-        raise ValueError(f"prune: keep must lie in (0, 1], got {keep}")
+    check_within("prune", "(0, 1]", keep=keep)
     mixtures = _find_mixtures(model)
-    for name, adapter in mixtures.items():
-        if name not in mass or mass[name].shape != (adapter.atoms,):
-            raise ValueError(f"prune: the mass is not of the {adapter.atoms} atoms of '{name}'")
+    for name in mixtures:
         if not mass[name].sum() > 0:
             raise ValueError(f"prune: no token used an atom of '{name}': collect the mass on data that pass it")
     return {name: _prune(adapter, mass[name], keep) for name, adapter in mixtures.items()}
@@ -149,9 +147,7 @@ def parameter_table(model: nn.Module) -> list[dict[str, str | int]]:
 
 def _find_mixtures(model: nn.Module) -> dict[str, Adapter]:
     """Return the adapters whose atoms have their own weights. Raises ValueError if there are others, or none."""
-    mixtures = adapters(model)
-    if not mixtures:
-        raise ValueError(f"{type(model).__name__} has no adapters")
+    mixtures = require_adapters(model)
     for name, adapter in mixtures.items():
         if isinstance(adapter, (LoRA, MoELoRA)):
             raise ValueError(f"'{name}' is {type(adapter).__name__}, whose atoms have no weights of their own")

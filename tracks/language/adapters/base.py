@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from supple.interventions.base import check_within
 from supple.registry import Registry
 
 
@@ -54,7 +55,7 @@ class Adapter(nn.Module, ABC):
             raise ValueError(f"{kind} adapts an nn.Linear, not {type(linear).__name__}")
         if not linear.weight.is_floating_point():
             raise ValueError(f"{kind}: the weight is quantised ({linear.weight.dtype}); load the model unquantised")
-        check_count(kind, "r", r)
+        check_within(kind, "[1, ∞)", r=r)
         self.linear = linear.requires_grad_(False)
         self.r = r
         self.sizes: tuple[int, ...] = ()
@@ -177,8 +178,6 @@ class Adapter(nn.Module, ABC):
         return torch.tensor(self.sizes, dtype=torch.int64)
 
     def set_extra_state(self, state: Tensor) -> None:
-        if state.ndim != 1 or state.dtype != torch.int64 or bool((state < 0).any()):
-            raise ValueError(f"the atoms of each task should be a row of integers, and are {state.tolist()}")
         self.sizes = tuple(state.tolist())
 
     def _load_from_state_dict(self, state_dict: Mapping[str, Any], prefix: str, *rest: Any) -> None:
@@ -211,9 +210,3 @@ def top_k_softmax(scores: Tensor, k: int | None) -> Tensor:
         return scores.softmax(-1)
     kept, index = scores.topk(k, dim=-1, sorted=False)
     return torch.zeros_like(scores).scatter(-1, index, kept.softmax(-1))
-
-
-def check_count(kind: str, name: str, value: int | None) -> None:
-    """Raise ValueError unless the value is a positive integer or None."""
-    if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 1):
-        raise ValueError(f"{kind}: {name} must be a whole number ≥ 1, got {value!r}")

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from supple.interventions import LinearPair
+from supple.interventions.base import check_within
 
 from .base import Adapter, adapters_by_kind
 
@@ -20,8 +21,7 @@ class LoRA(Adapter):
     """
 
     def __init__(self, linear: nn.Linear, r: int = 16, alpha: float | None = None) -> None:
-        if alpha is not None and not 0.0 < alpha < float("inf"):
-            raise ValueError(f"{type(self).__name__}: alpha must be finite and > 0, got {alpha}")
+        check_within(type(self).__name__, "(0, ∞)", alpha=alpha)
         super().__init__(linear, r)
         self.alpha = alpha
 
@@ -71,8 +71,7 @@ class OLoRA(LoRA):
     """
 
     def __init__(self, linear: nn.Linear, r: int = 16, alpha: float | None = None, strength: float = 0.5) -> None:
-        if not 0.0 <= strength < float("inf"):
-            raise ValueError(f"OLoRA: strength must be finite and ≥ 0, got {strength}")
+        check_within("OLoRA", "[0, ∞)", strength=strength)
         super().__init__(linear, r, alpha)
         self.strength = strength
 

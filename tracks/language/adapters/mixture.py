@@ -9,7 +9,9 @@ Each task adds its columns of W_r (rows here), initialised as a Linear's, and fr
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from .base import Adapter, adapters_by_kind, check_count, top_k_softmax, widen
+from supple.interventions.base import check_within
+
+from .base import Adapter, adapters_by_kind, top_k_softmax, widen
 
 
 class Routed(Adapter):
@@ -24,7 +26,7 @@ class Routed(Adapter):
     unmergeable = "the router weighs its experts by the token"
 
     def __init__(self, linear: nn.Linear, r: int = 16, k: int | None = None) -> None:
-        check_count(type(self).__name__, "k", k)
+        check_within(type(self).__name__, "[1, ∞)", k=k)
         super().__init__(linear, r)
         self.k = k
 

@@ -24,7 +24,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from .base import Adapter, adapters_by_kind, check_count, widen
+from supple.interventions.base import check_within
+
+from .base import Adapter, adapters_by_kind, widen
 
 # Values are gathered without gradients on a CPU from this many atoms for each one kept, where it began to pay in
 # benchmarks/parts/measure.py moram-gathering (512 tokens, 1 thread: even at 3 or 4, a fifth to a quarter of the
@@ -56,11 +58,9 @@ class MoRAM(Adapter):
         tau: float | None = 0.1,
         delta: float | None = 0.2,
     ) -> None:
-        check_count("MoRAM", "k", k)
-        if tau is not None and not 0.0 < tau < float("inf"):
-            raise ValueError(f"MoRAM: tau must be a finite temperature > 0, got {tau}")
-        if delta is not None and not -1.0 <= delta <= 1.0:
-            raise ValueError(f"MoRAM: delta must lie in [-1, 1], as the scores do, got {delta}")
+        check_within("MoRAM", "[1, ∞)", k=k)
+        check_within("MoRAM", "(0, ∞)", tau=tau)
+        check_within("MoRAM", "[-1, 1]", delta=delta)
         super().__init__(linear, r)
         self.k, self.tau, self.delta = k, tau, delta
 

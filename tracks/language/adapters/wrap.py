@@ -98,8 +98,6 @@ def find_linears(model: nn.Module, targets: Targets) -> list[str]:
         except re.error as error:
             raise ValueError(f"target {targets!r} is no regular expression: {error}") from error
         return _match(model, targets, linears, lambda name: pattern.fullmatch(name) is not None)
-    if not targets:
-        raise ValueError("targets names no layer: give a list of names, a regular expression, or 'all-linear'")
     chosen = {name for target in targets for name in _match(model, target, linears, _match_ending(target))}
     return [name for name in linears if name in chosen]
 
@@ -113,18 +111,18 @@ def add_task(model: nn.Module, generator: torch.Generator | None = None) -> None
     """Begin a task in every adapter of a model, in order, with one generator.
 
     The parameters of the last task are frozen and new ones replace them, so make the optimizer after this call."""
-    for adapter in _require_adapters(model).values():
+    for adapter in require_adapters(model).values():
         adapter.add_task(generator)
 
 
 def penalty(model: nn.Module) -> Tensor:
     """Return the sum of the adapters' penalties, which is added to the training loss, a scalar."""
-    return torch.stack([adapter.penalty() for adapter in _require_adapters(model).values()]).sum()
+    return torch.stack([adapter.penalty() for adapter in require_adapters(model).values()]).sum()
 
 
 def unwrap(model: nn.Module) -> None:
     """Remove the adapters, so that the model computes what it did before. Its parameters stay frozen."""
-    for name, adapter in _require_adapters(model).items():
+    for name, adapter in require_adapters(model).items():
         model.set_submodule(name, adapter.linear)
 
 
@@ -132,7 +130,7 @@ def merge(model: nn.Module) -> None:
     """Add the adapters to the weights, and remove them.
 
     Raises ValueError if their weights depend on the input (see `Adapter.merge`). The model is then unchanged."""
-    merged = _require_adapters(model)
+    merged = require_adapters(model)
     for adapter in merged.values():
         if adapter.unmergeable:
             adapter.merge()
@@ -140,7 +138,8 @@ def merge(model: nn.Module) -> None:
         model.set_submodule(name, adapter.merge())
 
 
-def _require_adapters(model: nn.Module) -> dict[str, Adapter]:
+def require_adapters(model: nn.Module) -> dict[str, Adapter]:
+    """Return the adapters of a model. Raises ValueError if it has none."""
     if by_layer := adapters(model):
         return by_layer
     raise ValueError(f"{type(model).__name__} has no adapters: wrap(model, targets, …) first")

@@ -61,11 +61,9 @@ def prepare(
             with which this one will be used; or a Tokenizer.
         source: A description of the text, for reports. By default, the names of the files.
 
-    Raises UsageError, which names the file, if there are no files, if one is empty, too short to be divided, or not
+    Raises UsageError, which names the file, if one is empty, too short to be divided, or not
     UTF-8, and for an unknown tokenizer.
     """
-    if not files:
-        raise UsageError("a corpus needs at least one text file")
     if not 0 < validation < 1:
         raise UsageError(f"the share for validation must lie between 0 and 1, got {validation:g}")
     folder = Path(folder)

@@ -26,14 +26,10 @@ def make_mixture(parts: Sequence[TokenFile], shares: Sequence[float] | None = No
     shares: The shares of windows, in any unit. By default, they are proportional to the numbers of tokens, as if the
     corpora were concatenated.
 
-    Raises UsageError if the tokenizers differ, if a share is not positive, or if there are not as many as corpora.
+    Raises UsageError if the tokenizers differ.
     """
-    if not parts:
-        raise UsageError("a mixture needs at least one corpus")
     check_same_tokenizer(parts)
     weights = [float(len(part)) for part in parts] if shares is None else list(shares)
-    if len(weights) != len(parts) or not all(0 < weight < float("inf") for weight in weights):
-        raise UsageError(f"shares must be {len(parts)} numbers above 0, one for each corpus, got {weights}")
     return Mixture(tuple(parts), tuple(weight / sum(weights) for weight in weights))
 
 

@@ -78,12 +78,8 @@ class ImageStream(TaskStream):
 
         Raises UsageError for a class with fewer images than shots, and for wrong prompts.
         """
-        if protocol not in SHOTS:
-            raise UsageError(f"unknown protocol {protocol!r} (known: {', '.join(SHOTS)})")
         if not prompts or not all("{}" in prompt for prompt in prompts):
             raise UsageError(f"prompts must be texts with {{}} for the name of the class, got {list(prompts)}")
-        if not domains:
-            raise UsageError("there is no domain to learn: name some, such as mnist fashion-mnist:shoes+inverted")
         self.clip, self.domains, self.seed, self.batch_size = clip, list(domains), seed, batch_size
         self.protocol, self.prompts, self.test_images = protocol, tuple(prompts), test_images
         self.shots = SHOTS[protocol] if shots is None else shots

@@ -219,9 +219,9 @@ def test_unknown_kinds_and_parameters_are_refused_by_name(kind, params, message)
 @pytest.mark.parametrize(
     ("kind", "params", "message"),
     [
-        ("inclora", {"alpha": 0.0}, "IncLoRA: alpha must be finite and > 0"),
-        ("olora", {"strength": -1.0}, "OLoRA: strength must be finite and ≥ 0"),
-        ("moe_lora", {"k": 0}, "MoELoRA: k must be a whole number ≥ 1"),
+        ("inclora", {"alpha": 0.0}, "IncLoRA: alpha must lie in"),
+        ("olora", {"strength": -1.0}, "OLoRA: strength must lie in"),
+        ("moe_lora", {"k": 0}, "MoELoRA: k must lie in"),
     ],
 )
 def test_numbers_that_make_no_sense_are_refused(kind, params, message):

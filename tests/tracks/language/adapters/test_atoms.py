@@ -99,9 +99,6 @@ def test_pruning_atoms_without_any_weight_changes_little():
 
 def test_adapters_without_atom_weights_cannot_be_pruned():
     made = model()
-    with pytest.raises(ValueError, match="the mass is not of the 12 atoms of '2'"):
-        prune(made, {"0": torch.ones(12), "2": torch.ones(3)})
-    assert made[0].atoms == 12
     with pytest.raises(ValueError, match="keep must lie in"):
         prune(made, {}, 0.0)
     with pytest.raises(ValueError, match="'0' is IncLoRA"), activation_mass(model(kind="inclora")):

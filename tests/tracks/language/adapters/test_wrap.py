@@ -93,7 +93,6 @@ def test_names_follow_pefts_rule():
         ("q_proj", r"regular expression for the whole name, the list \['q_proj'\] means its ending"),
         (["self_attn"], "'model.layers.0.self_attn' is LlamaAttention"),
         ("(", "is no regular expression"),
-        ([], "targets names no layer"),
     ],
 )
 def test_a_target_without_a_linear_is_refused_with_near_names(targets, message):

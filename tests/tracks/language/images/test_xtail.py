@@ -147,20 +147,9 @@ def test_a_class_with_too_few_images_for_its_shots_is_refused(clip: Clip, domain
         ImageStream(clip, domains, 0, shots=21)
 
 
-@pytest.mark.parametrize(
-    ("changes", "says"),
-    [({"protocol": "tail"}, "unknown protocol 'tail'"), ({"prompts": ("a photo",)}, "prompts must be texts with {}")],
-)
-def test_wrong_protocols_and_prompts_are_refused(
-    clip: Clip, domains: list[Domain], changes: dict[str, Any], says: str
-) -> None:
-    with pytest.raises(UsageError, match=says):
-        ImageStream(clip, domains, 0, **changes)
-
-
-def test_a_stream_without_domains_is_refused(clip: Clip) -> None:
-    with pytest.raises(UsageError, match="there is no domain to learn"):
-        ImageStream(clip, [], 0)
+def test_a_prompt_without_a_place_for_the_class_is_refused(clip: Clip, domains: list[Domain]) -> None:
+    with pytest.raises(UsageError, match="prompts must be texts"):
+        ImageStream(clip, domains, 0, prompts=("a photo",))
 
 
 def test_a_clip_learns_domains_in_sequence_and_is_scored_on_all_after_each(data: Path, tmp_path: Path) -> None:

@@ -183,18 +183,6 @@ def test_fire_rewrites_its_scope_and_nothing_else(build: Build) -> None:
 
 @pytest.mark.slow
 @every_network
-def test_snp_shrinks_every_parameter_toward_its_start_and_leaves_statistics(build: Build) -> None:
-    learner = train_few_steps(build)
-    before = state(learner.module)
-    make("snp").apply(learner)
-    for name, value in learner.module.state_dict().items():
-        is_parameter = name in dict(learner.module.named_parameters())
-        expected = 0.2 * before[name] + 0.8 * learner.initial[name] if is_parameter else before[name]
-        torch.testing.assert_close(value, expected)
-
-
-@pytest.mark.slow
-@every_network
 def test_a_full_reset_restores_the_initial_network_with_its_statistics(build: Build) -> None:
     torch.manual_seed(7)
     new = build().eval()
@@ -202,24 +190,6 @@ def test_a_full_reset_restores_the_initial_network_with_its_statistics(build: Bu
     learner = train_few_steps(build)
     make("reset").apply(learner)
     assert torch.equal(learner.module.eval()(images()), new(images()))
-
-
-@pytest.mark.slow
-@every_network
-def test_a_head_reset_leaves_all_but_the_head(build: Build) -> None:
-    learner = train_few_steps(build)
-    before = state(learner.module)
-    make("reset", what="head").apply(learner)
-    head = learner.layers[-1].name
-    assert changed(learner.module, before) == {f"{head}.weight", f"{head}.bias"}
-
-
-@every_network
-def test_l2_init_pulls_on_every_parameter(build: Build) -> None:
-    learner = train_few_steps(build)
-    named = learner.module.named_parameters()
-    distance = sum(float((p.detach() - learner.initial[name]).square().sum()) for name, p in named)
-    assert float(make("l2_init", strength=0.5).penalty(learner).detach()) == pytest.approx(0.5 * distance, rel=1e-4)
 
 
 @every_network
@@ -234,16 +204,6 @@ def test_redraw_reaches_every_parameter_and_draws_as_the_constructor_does(build:
         if there.numel() > 100:
             torch.testing.assert_close(again.std(), there.std(), rtol=0.3, atol=1e-6)
             assert not there.any() or bool(there.std() == 0) or not torch.equal(again, there)
-
-
-@pytest.mark.slow
-@every_network
-def test_interventions_write_in_place_and_keep_the_layout_in_memory(build: Build) -> None:
-    learner = train_few_steps(build)
-    places = {name: (p.data_ptr(), p.stride()) for name, p in learner.module.named_parameters()}
-    for name in ("fire", "snp", "reset"):
-        make(name).apply(learner)
-    assert {name: (p.data_ptr(), p.stride()) for name, p in learner.module.named_parameters()} == places
 
 
 @pytest.mark.slow

@@ -15,7 +15,7 @@ from supple.engine.spec import RunSpec
 from supple.engine.storage.signed_json import read_json, write_json
 from supple.metrics import accuracy_recovery_time, peak_saturation, saturation_area
 from supple.reports import build_report, compose, summary_table
-from supple.reports.studies.vectorize import gather
+from supple.reports.studies.side_by_side import gather
 from supple.scripts.report import main as report_command
 from supple.tracks.vision.report.scores import score, to_json
 from supple.tracks.vision.report.tables import summary_table as table_of_arms
