@@ -15,10 +15,9 @@ from torch import Tensor
 from supple.agents.dqn import DQNSettings
 from supple.agents.dqn.agent import DQN
 from supple.agents.dqn.sizes import RowSizes
+from supple.agents.offpolicy.experience import ReplayFeed
 from supple.agents.offpolicy.graph import WARM_UP, UpdateGraph
-from supple.agents.offpolicy.layout import ReplayLayout, Sample
-from supple.agents.offpolicy.replay import ReplayMemory
-from supple.agents.offpolicy.replay_feed import ReplayFeed
+from supple.agents.offpolicy.replay import ReplayLayout, ReplayMemory, Sample
 from supple.agents.sac import SACSettings
 from supple.agents.sac.agent import SAC
 from supple.agents.sac.inputs import Control
