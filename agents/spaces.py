@@ -1,10 +1,10 @@
 """The observation and action spaces that each agent supports."""
 
+import json
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
 from typing import Any, NamedTuple, TypeVar
 
-import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 
@@ -21,7 +21,6 @@ from supple.envs import (
     resolve_env,
     unite,
 )
-from supple.envs.arguments import describe_refusal
 from supple.envs.atari import SIDE, STACK
 from supple.envs.fault import EnvironmentFault, text_of
 from supple.envs.minigrid import WithoutMission
@@ -77,10 +76,12 @@ def row_space(
         ValueError: The observations cannot be turned into rows, they are images that the agent does not read, or the
             agent does not support the actions. The message names the environment and the agents that do.
     """
-    with blaming_arguments(name, kwargs):
+    with blaming_arguments(kwargs):
         env = make_env(name, kwargs=kwargs, united=united)
-        if kwargs:
-            _try_out(env)
+        if kwargs:  # begin an episode and make a step, since some arguments are wrong only then
+            env.reset(seed=0)
+            env.action_space.seed(0)
+            env.step(env.action_space.sample())
     try:
         flat = flatten(env, observations)
     except ValueError as error:
@@ -118,25 +119,14 @@ def row_space(
 
 
 @contextmanager
-def blaming_arguments(name: str, kwargs: Mapping[str, Any] | None) -> Iterator[None]:
-    """Turn a fault of an environment that is given keyword arguments into ValueError, which says what to change."""
+def blaming_arguments(kwargs: Mapping[str, Any] | None) -> Iterator[None]:
+    """Turn a fault of an environment that is given keyword arguments into ValueError, which names these."""
     try:
         yield
     except EnvironmentFault as fault:
         if not kwargs:
             raise
-        raise ValueError(f"--env-kwargs: {describe_refusal(name, kwargs, fault)}") from fault
-
-
-def _try_out(env: gym.Env) -> None:
-    """Begin an episode and make a step, since some arguments are wrong only then. Close the environment if it fails."""
-    try:
-        env.reset(seed=0)
-        env.action_space.seed(0)
-        env.step(env.action_space.sample())
-    except EnvironmentFault:
-        env.close()
-        raise
+        raise ValueError(f"--env-kwargs {json.dumps(dict(kwargs))}: {fault}") from fault
 
 
 def unite_environments(
@@ -151,7 +141,7 @@ def unite_environments(
     with ExitStack() as stack:
         envs = {}
         for name in several:
-            with blaming_arguments(name, kwargs):
+            with blaming_arguments(kwargs):
                 envs[name] = make_env(name, kwargs=kwargs)
             stack.callback(envs[name].close)
         return unite(envs, observations)

@@ -15,7 +15,7 @@ from gymnasium.wrappers import AtariPreprocessing, FrameStackObservation
 from .frozen import Frozen
 from .make import games, import_ale, resolve_env
 from .shifts import Shifted, Shifts
-from .vector import Envs, Episode, StepResult, Vector, require_one_each
+from .vector import Envs, Episode, StepResult, Vector
 
 STACK, SIDE = 4, 84  # frames of an observation, pixels of a side
 
@@ -38,7 +38,7 @@ class AtariVector:
         threads: Number of threads. It does not change the trajectory.
 
     Raises:
-        ValueError: A setting is out of range, or the game is unknown.
+        ValueError: The game is unknown.
         ImportError: ale-py is not installed.
     """
 
@@ -52,7 +52,6 @@ class AtariVector:
         max_frames: int = 108_000,
         threads: int = 1,
     ) -> None:
-        _check_settings(num_envs, sticky, sticky_per, max_frames, threads)
         env_id = resolve_env(env)
         short_names = {known: short for short, known in games().items()}
         if env_id not in short_names:
@@ -90,7 +89,7 @@ class AtariVector:
         self._returns = np.zeros(num_envs)
         self._lengths = np.zeros(num_envs, int)
         self._frozen = Frozen()
-        self._shown: np.ndarray | None = None  # the last observations
+        self._shown: Any = None  # the last observations
 
     def reset(self, seeds: Sequence[int]) -> np.ndarray:
         """Reset all games with one seed each, and return their observations, (n, 4, 84, 84) uint8.
@@ -98,7 +97,8 @@ class AtariVector:
         Unfinished episodes are not reported, and no game is frozen any more. Raises ValueError if the number of seeds
         is wrong or one is out of range.
         """
-        require_one_each(self.num_envs, seeds, "seeds")
+        if len(seeds) != self.num_envs:
+            raise ValueError(f"{self.num_envs} environments need as many seeds, got {len(seeds)}")
         if not all(0 <= seed < 2**31 for seed in seeds):  # ALE takes int32, and a negative seed changes nothing
             raise ValueError(f"Atari needs seeds from 0 to 2**31 - 1, got {list(seeds)}")
         self._generator = np.random.default_rng([*map(int, seeds)])
@@ -121,12 +121,11 @@ class AtariVector:
         if actions.min() < 0 or actions.max() >= self._actions:  # ALE would wait forever
             raise ValueError(f"actions must be from 0 to {self._actions - 1}, got {actions.tolist()}")
         if len(self._frozen.rows) == self.num_envs:
-            assert self._shown is not None
             still = np.zeros(self.num_envs, bool)
             return StepResult(self._shown.copy(), np.zeros(self.num_envs), still, still.copy(), self._shown.copy(), [])
         if self._sticky:
-            actions = stick(actions, self._previous, self._generator.random(self.num_envs) < self._sticky)
-            self._previous = actions
+            repeat = self._generator.random(self.num_envs) < self._sticky
+            self._previous = actions = np.where(repeat, self._previous, actions)
         obs, rewards, terminated, truncated, info = self._envs.step(actions)
         reward = rewards.astype(np.float64)
         self._frozen.hold(obs, reward, terminated, truncated)
@@ -149,27 +148,12 @@ class AtariVector:
 
     def freeze(self, rows: Sequence[int]) -> None:
         """Step these games without effect until the next `reset`, with the results of `Vector.freeze`."""
-        self._frozen.add(rows, self._shown, self.num_envs)
+        self._frozen.add(rows, self._shown)
 
     def close(self) -> None:
         """Stop the threads. The vector cannot be used afterwards."""
         self._envs.close()
         del self._envs
-
-
-def _check_settings(num_envs: int, sticky: float, sticky_per: str, max_frames: int, threads: int) -> None:
-    for name, value in (("num_envs", num_envs), ("max_frames", max_frames), ("threads", threads)):
-        if value < 1:
-            raise ValueError(f"{name} must be at least 1, got {value}")
-    if not 0.0 <= sticky <= 1.0:
-        raise ValueError(f"sticky is a probability and must be in [0, 1], got {sticky}")
-    if sticky_per not in ("frame", "step"):
-        raise ValueError(f"sticky_per must be 'frame' or 'step', got {sticky_per!r}")
-
-
-def stick(actions: np.ndarray, previous: np.ndarray, repeat: np.ndarray) -> np.ndarray:
-    """Return the actions that the game receives: `previous` where `repeat` is true, else `actions`; all (n,)."""
-    return np.where(repeat, previous, actions)
 
 
 def make_pixels(
@@ -223,33 +207,27 @@ def make_pixels(
         return AtariVector(
             env_id, num_envs, sticky=sticky, sticky_per=sticky_per, max_frames=max_frames, threads=threads
         )
-    _check_settings(num_envs, sticky, sticky_per, max_frames, threads)
 
     def make() -> gym.Env:
-        game = _make_game(env_id, sticky, sticky_per, max_frames, render_mode)
+        game = gym.make(
+            env_id,
+            disable_env_checker=True,
+            frameskip=1,  # the wrapper skips frames
+            repeat_action_probability=sticky if sticky_per == "frame" else 0.0,
+            max_num_frames_per_episode=max_frames,
+            render_mode=render_mode,
+        )
+        try:
+            game = AtariPreprocessing(game, noop_max=0, frame_skip=4, screen_size=SIDE)
+        except gym.error.DependencyNotInstalled as error:
+            raise ImportError("shifts and videos of Atari games need OpenCV: pip install 'supple[atari]'") from error
+        if sticky and sticky_per == "step":
+            game = Sticky(game, sticky)
         if shifts is not None:
             game = Shifted(game, shifts, seed, task)
         return FrameStackObservation(game, STACK, padding_type="zero")
 
     return Vector([make] * num_envs)
-
-
-def _make_game(env_id: str, sticky: float, sticky_per: str, max_frames: int, render_mode: str | None = None) -> gym.Env:
-    """Return an Atari game with the single frames that `AtariVector` stacks, (84, 84) uint8."""
-    import_ale()
-    env = gym.make(
-        env_id,
-        disable_env_checker=True,
-        frameskip=1,  # the wrapper skips frames
-        repeat_action_probability=sticky if sticky_per == "frame" else 0.0,
-        max_num_frames_per_episode=max_frames,
-        render_mode=render_mode,
-    )
-    try:
-        env = AtariPreprocessing(env, noop_max=0, frame_skip=4, screen_size=SIDE)
-    except gym.error.DependencyNotInstalled as error:
-        raise ImportError("shifts and videos of Atari games need OpenCV: pip install 'supple[atari]'") from error
-    return Sticky(env, sticky) if sticky and sticky_per == "step" else env
 
 
 class Sticky(gym.ActionWrapper):

@@ -22,7 +22,7 @@ from .shifts.base import Shift, name_of, wrappers_of
 from .shifts.rows import ShiftRows
 from .shifts.several import Shifts
 from .shifts.shifted import Shifted, find_shifted
-from .vector import Episode, StepResult, Vector, require_one_each
+from .vector import Episode, StepResult, Vector
 
 ORDER = (Flat, ClipActions, Shifted, Guard, TimeLimit, OrderEnforcing)  # of the wrappers, the outermost first
 
@@ -96,7 +96,6 @@ class BatchedVector(Vector):
             self._shifts.begin()
 
     def step(self, actions: np.ndarray) -> StepResult:
-        require_one_each(self.num_envs, actions, "actions")
         shifts, last = self._shifts, self._seen
         actions = np.asarray(actions)
         if self._bounds is not None:
@@ -109,7 +108,14 @@ class BatchedVector(Vector):
             raise fault_of(self._name, "step()", error) from error
         self._lengths += 1
         truncated: NDArray[np.bool_] = self._lengths >= self._limit
-        exploded = self._find_explosions(obs, reward)
+        exploded: list[int] = []  # copies whose physics exploded, by the criteria of `Guard`
+        # If the dot products are small, all entries are, and NaN fails the comparison. Nearly all steps pass.
+        real = obs.dtype.kind == "f"
+        if not self.looks_sound(reward) or (real and not isfinite(np.vdot(obs, obs))):
+            unsound = self.is_unsound(reward)
+            if real:
+                unsound |= ~np.isfinite(obs.reshape(self.num_envs, -1)).all(axis=1)
+            exploded = np.flatnonzero(unsound).tolist()
         explosions = {i: json_reward(reward[i]) for i in exploded}
         if exploded:  # handled as in `Guard`
             obs[exploded] = last[exploded]
@@ -145,17 +151,6 @@ class BatchedVector(Vector):
         if self._gradual:
             assert self._shifts is not None
             self._shifts.progress(steps)
-
-    def _find_explosions(self, obs: np.ndarray, reward: np.ndarray) -> list[int]:
-        """Return the indices of the copies whose physics exploded, by the criteria of `Guard`."""
-        # If the dot products are small, all entries are, and NaN fails the comparison. Nearly all steps end here.
-        real = obs.dtype.kind == "f"
-        if self.looks_sound(reward) and not (real and not isfinite(np.vdot(obs, obs))):
-            return []
-        unsound = self.is_unsound(reward)
-        if real:
-            unsound |= ~np.isfinite(obs.reshape(self.num_envs, -1)).all(axis=1)
-        return np.flatnonzero(unsound).tolist()
 
     # -- what can be stepped ------------------------------------------------------------------------------------------
 

@@ -7,9 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .fault import EnvironmentFault, text_of
-from .frozen import require_rows
-from .vector import Envs, StepResult, join_episodes, require_one_each
+from .vector import Envs, StepResult, join_episodes
 
 
 class ConcatenatedVector:
@@ -19,33 +17,23 @@ class ConcatenatedVector:
     their games.
 
     Args:
-        parts: The vectors, at least one, which this vector closes.
-
-    Raises:
-        EnvironmentFault: Their spaces differ.
+        parts: The vectors, at least one, which this vector closes. Their spaces are the same.
     """
 
     def __init__(self, parts: Sequence[Envs]) -> None:
         self.parts = parts
         self.single_observation_space: Any = parts[0].single_observation_space
         self.single_action_space: Any = parts[0].single_action_space
-        for part in parts:
-            spaces = part.single_observation_space, part.single_action_space
-            if spaces != (self.single_observation_space, self.single_action_space):
-                what = f"its vectors have different spaces, {text_of(self.single_observation_space)} and others"
-                raise EnvironmentFault(type(part).__name__, f"{what}, but all must be equal")
         ends = accumulate((part.num_envs for part in parts), initial=0)
         self._rows = [slice(*pair) for pair in pairwise(ends)]
         self.num_envs = self._rows[-1].stop
 
     def reset(self, seeds: Sequence[int]) -> np.ndarray:
         """Reset all environments with one seed each, and return their observations, (n, *shape)."""
-        require_one_each(self.num_envs, seeds, "seeds")
         return np.concatenate([part.reset(seeds[rows]) for part, rows in self._both()])
 
     def step(self, actions: np.ndarray) -> StepResult:
         """Step all environments with `actions`, (n, *action shape)."""
-        require_one_each(self.num_envs, actions, "actions")
         results = [part.step(actions[rows]) for part, rows in self._both()]
         obs, reward, terminated, truncated = (np.concatenate([result[i] for result in results]) for i in range(4))
         episodes = join_episodes([rows.start for rows in self._rows], [result.episodes for result in results])
@@ -59,7 +47,6 @@ class ConcatenatedVector:
 
     def freeze(self, rows: Sequence[int]) -> None:
         """Do not step these environments any more until the next `reset`, as `Vector` does."""
-        require_rows(self.num_envs, rows)
         for part, own in self._both():
             part.freeze([row - own.start for row in rows if own.start <= row < own.stop])
 

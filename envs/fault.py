@@ -3,8 +3,6 @@
 from textwrap import shorten
 from typing import Any
 
-import numpy as np
-
 from supple.registry import one_line
 from supple.registry.errors import RunError
 
@@ -57,25 +55,6 @@ def fault_of(environment: str, call: str, error: Exception) -> EnvironmentFault:
 def text_of(space: Any) -> str:
     """Return the text of a space in one line. NumPy breaks those of matrices and of long bounds into several."""
     return shorten(" ".join(str(space).split()), LONGEST, placeholder=" …")
-
-
-def is_numbers(value: Any, shape: tuple[int, ...]) -> bool:
-    """Return whether a value consists of real numbers in this shape. The shape () is a single number."""
-    try:
-        array = np.asarray(value)
-    except Exception:  # a list with rows of different lengths, a tensor that requires a gradient, …
-        return False
-    return array.shape == shape and array.dtype.kind in "biuf"
-
-
-def find_unfit(value: Any, dtype: np.dtype[Any]) -> Any:
-    """Return the first of these numbers that a type of whole numbers cannot hold, or None if it holds all."""
-    array = np.asarray(value)
-    if np.can_cast(array.dtype, dtype):
-        return None
-    with np.errstate(invalid="ignore"):
-        wrong = array[array.astype(dtype) != array]
-    return wrong.flat[0] if wrong.size else None
 
 
 def read_attribute(env: Any, name: str) -> Any:

@@ -6,12 +6,6 @@ from typing import Any
 import numpy as np
 
 
-def require_rows(num_envs: int, rows: Sequence[int]) -> None:
-    """Raise ValueError unless there are environments with these indices."""
-    if wrong := [row for row in rows if not 0 <= row < num_envs]:
-        raise ValueError(f"rows of {num_envs} environments are from 0 to {num_envs - 1}, got {wrong[0]}")
-
-
 class Frozen:
     """The rows of a vector whose environments are not stepped, and what they show.
 
@@ -23,13 +17,8 @@ class Frozen:
         self.rows: list[int] = []
         self._shown: Any = None
 
-    def add(self, rows: Sequence[int], shown: np.ndarray | None, num_envs: int) -> None:
-        """Add rows that show their part of these observations of all rows from now on, (n, *shape).
-
-        Raises ValueError if there are no observations, before the first reset, or a row does not exist."""
-        require_rows(num_envs, rows)
-        if shown is None:
-            raise ValueError("environments can only be frozen after a reset")
+    def add(self, rows: Sequence[int], shown: np.ndarray) -> None:
+        """Add rows that show their part of these observations of all rows from now on, (n, *shape)."""
         self.rows = sorted({*self.rows, *map(int, rows)})
         self._shown = shown[self.rows]
 

@@ -24,7 +24,7 @@ def assets_folder() -> Path:
 
     It is the first that exists of: the `assets` folder of an installed `humanoid_bench` (located without an import,
     which would load JAX), the folder in `SUPPLE_HUMANOID_ASSETS`, the cache that `supple fetch humanoid-bench` fills.
-    Raises FileNotFoundError if there is none, or if a file is missing.
+    Raises FileNotFoundError if there is none.
     """
     cached = cache_folder() / NAME
     named = os.environ.get(VARIABLE)
@@ -35,10 +35,6 @@ def assets_folder() -> Path:
             "HumanoidBench's model files are missing: download them with `supple fetch humanoid-bench`, install "
             f"humanoid_bench, or set {VARIABLE} to its assets folder" + (f" ({named} is not a folder)" if named else "")
         )
-    for path in manifest():
-        if not (folder / path).is_file():
-            remedy = f"run `supple fetch {NAME}`" if folder == cached.absolute() else "is the folder complete?"
-            raise FileNotFoundError(f"{folder} lacks HumanoidBench's {path}: {remedy}")
     return folder
 
 

@@ -1,7 +1,7 @@
 """Whether copies of an environment leave each other alone, as the agents of a stack need."""
 
 import json
-from collections.abc import Callable, Mapping
+from contextlib import closing
 from functools import cache
 from typing import Any
 
@@ -15,8 +15,9 @@ STEPS = 5  # that a copy makes alone, and again beside another one
 TRUSTED = ("gymnasium.", "supple.", "ale_py.")  # modules whose environments keep their state to themselves
 
 
-def share_state(name: str, kwargs: Mapping[str, Any] | None = None) -> bool:
-    """Return whether what one copy of an environment does changes what happens in another one.
+@cache
+def copies_interfere(name: str, kwargs: str = "{}") -> bool:
+    """Return whether what one copy of an environment does changes what happens in another one, tried once.
 
     A copy plays a few steps alone, and again while another one plays. Both must be the same. They are not if copies
     have state in common, such as a variable of their module or NumPy's global generator, or if the seed of a reset does
@@ -24,42 +25,26 @@ def share_state(name: str, kwargs: Mapping[str, Any] | None = None) -> bool:
 
     Args:
         name: The Gymnasium id of the environment.
-        kwargs: Its keyword arguments.
+        kwargs: Its keyword arguments, as JSON.
     """
     if str(gym.spec(name).entry_point).startswith(TRUSTED):
         return False
-    first, second = (flatten(make_env(name, kwargs=kwargs)) for _ in range(2))
-    try:
-        alone = _play(first, lambda step: None)
-        return not all(map(np.array_equal, alone, _play(first, lambda step: _play_along(second, step))))
-    finally:
-        first.close()
-        second.close()
+    first, second = (flatten(make_env(name, kwargs=json.loads(kwargs))) for _ in range(2))
+    with closing(first), closing(second):
+        return not all(map(np.array_equal, _play(first), _play(first, second)))
 
 
-@cache
-def copies_interfere(name: str, kwargs: str) -> bool:
-    """Return `share_state` of an environment and the JSON text of its arguments, tried once by each process."""
-    return share_state(name, json.loads(kwargs))
-
-
-def _play(env: gym.Env, meanwhile: Callable[[int], None]) -> list[Any]:
-    """Return what happens in the first steps of an episode. `meanwhile` is called after each of them."""
+def _play(env: gym.Env, beside: gym.Env | None = None) -> list[Any]:
+    """Return what happens in the first steps of an episode, if the other environment plays too."""
     env.action_space.seed(0)
     seen: list[Any] = [env.reset(seed=0)[0]]
     for step in range(STEPS):
-        meanwhile(step)
-        observation, reward, terminated, truncated, _ = env.step(env.action_space.sample())
+        action = env.action_space.sample()
+        if beside is not None:
+            beside.reset(seed=step + 1)
+            beside.step(action)
+        observation, reward, terminated, truncated, _ = env.step(action)
         seen += [observation, reward, terminated, truncated]
         if terminated or truncated:
             break
     return seen
-
-
-def _play_along(env: gym.Env, step: int) -> None:
-    if not step:
-        env.action_space.seed(1)
-        env.reset(seed=1)
-    *_, terminated, truncated, _ = env.step(env.action_space.sample())
-    if terminated or truncated:
-        env.reset()

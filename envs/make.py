@@ -13,7 +13,6 @@ import copy
 import logging
 import math
 import sys
-import warnings
 from collections.abc import Mapping
 from types import ModuleType
 from typing import Any
@@ -89,7 +88,7 @@ def resolve_env(name: str) -> str:
         name = env_id
     if name.lower() in SHORT_NAMES:
         return SHORT_NAMES[name.lower()]
-    ids = _ids_but_atari()
+    ids = [env_id for env_id, spec in gym.registry.items() if not str(spec.entry_point).startswith("ale_py")]
     if name in ids:
         return name
     if hint := package_hint(name):
@@ -141,10 +140,6 @@ def import_ale() -> ModuleType:
         raise ImportError("Atari needs ale-py (GPL-2.0, a separate extra): pip install 'supple[atari]'") from error
     ale_py.ALEInterface.setLoggerMode(ale_py.LoggerMode.Error)
     return ale_py
-
-
-def _ids_but_atari() -> list[str]:
-    return [env_id for env_id, spec in gym.registry.items() if not str(spec.entry_point).startswith("ale_py")]
 
 
 def make_env(
@@ -200,7 +195,9 @@ def make_env(
         raise ValueError(f"the environment has no render mode {render_mode!r}")
     env: gym.Env = Guard(_make_registered(env_id, max_episode_steps, render_mode, copy.deepcopy(dict(kwargs or {}))))
     if friction != 1.0:
-        _scale_friction(env, env_id, friction)
+        if (model := model_of(env)) is None:
+            raise ValueError(f"friction={friction} needs MuJoCo physics, but {env_id} has none: use friction=1")
+        model.geom_friction[:, 0] *= friction
     if shifts is not None:
         try:
             env = Shifted(env, shifts, seed, task)
@@ -217,29 +214,21 @@ def _make_registered(
 ) -> gym.Env:
     if render_mode is not None:  # an environment may have no such argument
         kwargs["render_mode"] = render_mode
-    newer = successor(env_id, gym.registry, {}) if "mujoco" in str(gym.spec(env_id).entry_point) else None
     try:
-        with warnings.catch_warnings():
-            if newer:  # of old MuJoCo tasks, Gymnasium makes some and says of others where they have gone
-                warnings.simplefilter("ignore")
-            env = gym.make(env_id, max_episode_steps=max_episode_steps, disable_env_checker=True, **kwargs)
+        env = gym.make(env_id, max_episode_steps=max_episode_steps, disable_env_checker=True, **kwargs)
     except gym.error.DependencyNotInstalled as error:
         if "box2d" in str(gym.spec(env_id).entry_point):
             raise ImportError("Box2D is not installed: pip install 'supple[box2d]'") from error
         raise ImportError(f"{env_id}: {error}") from error
     except ImportError as error:
-        if newer:
+        if "mujoco" in str(gym.spec(env_id).entry_point) and (newer := successor(env_id, gym.registry, {})):
             raise ValueError(f"{env_id} can no longer be made: its successor is {newer!r}") from error
         raise  # its message already says what to install
     except Exception as error:
         original = error.__cause__ if CREATOR in str(error) else None  # without the text that Gymnasium appends
         cause = original if isinstance(original, Exception) else error
         raise fault_of(env_id, "making it", cause) from cause
-    if shows_mission(env):
-        env = WithoutMission(env)
-    if newer:
-        warnings.warn(f"{env_id} is out of date: its successor is {newer}", stacklevel=2)
-    return env
+    return WithoutMission(env) if shows_mission(env) else env
 
 
 def _has_render_mode(env_id: str, mode: str) -> bool:
@@ -270,10 +259,3 @@ def quiet_mujoco(extra: str = "mujoco") -> None:
         raise ImportError(f"MuJoCo is not installed: pip install 'supple[{extra}]'") from error
     if mujoco.get_mju_user_warning() is None:
         mujoco.set_mju_user_warning(_log.info)
-
-
-def _scale_friction(env: gym.Env, env_id: str, factor: float) -> None:
-    model = model_of(env)
-    if model is None:
-        raise ValueError(f"friction={factor} needs MuJoCo physics, but {env_id} has none: use friction=1")
-    model.geom_friction[:, 0] *= factor

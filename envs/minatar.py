@@ -8,8 +8,6 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
-from .fault import is_numbers
-
 GAMES = ("asterix", "breakout", "freeway", "seaquest", "space_invaders")
 LONGEST = 5_000  # steps of an episode, twice those after which Freeway ends
 PIXELS = 16  # of a picture, on each side of a cell
@@ -48,7 +46,7 @@ class MinAtar(gym.Env):
         render_mode: "rgb_array": `render` returns pictures, uint8 (160, 160, 3).
 
     Raises:
-        ValueError: There is no such game, or an argument is not of its kind.
+        ValueError: There is no such game, or the probability is none.
         ImportError: minatar is not installed.
     """
 
@@ -64,12 +62,8 @@ class MinAtar(gym.Env):
     ) -> None:
         if game not in GAMES:
             raise ValueError(f"game must be one of {', '.join(GAMES)}, got {game!r}")
-        if not is_numbers(sticky_action_prob, ()) or not 0.0 <= sticky_action_prob <= 1.0:
+        if not 0.0 <= sticky_action_prob <= 1.0:
             raise ValueError(f"sticky_action_prob must be a number in [0, 1], got {sticky_action_prob!r}")
-        switches = {"use_minimal_action_set": use_minimal_action_set, "difficulty_ramping": difficulty_ramping}
-        for name, value in switches.items():
-            if not isinstance(value, bool):
-                raise ValueError(f"{name} must be true or false, got {value!r}")
         require_minatar()
         from minatar import Environment  # takes a second, in which it imports seaborn
 

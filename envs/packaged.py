@@ -11,8 +11,6 @@ from supple.registry import near_names
 from .minatar import require_minatar
 from .minigrid import import_minigrid
 
-FEW = 10  # names that a message can list
-
 
 class EnvPackage(NamedTuple):
     """A package of environments, which is only imported if one of them is used.
@@ -58,8 +56,6 @@ def find_packaged(name: str) -> str | None:
     shown = {short.partition(":")[2].lower(): short for short in names}
     near = near_names(re.sub(PACKAGED[found[0]].named, "", name.lower()), shown, most=3)
     hint = f": did you mean {' or '.join(repr(shown[short]) for short in near)}?" if near else ""
-    if not near and len(names) <= FEW:
-        hint = f": use one of {', '.join(names)}"
     raise ValueError(f"{PACKAGED[found[0]].title} has no environment {name!r}{hint} (see `supple list games`)")
 
 

@@ -12,13 +12,12 @@ from typing import Any, NamedTuple, Protocol
 
 import gymnasium as gym
 import numpy as np
-from gymnasium.vector import AutoresetMode
 
-from .fault import EnvironmentFault, ExplosionInfo, text_of
+from .fault import ExplosionInfo
 from .frozen import Frozen
 from .repeat import Repeat
 from .shifts import find_shifted
-from .shifts.base import name_of, wrappers_of
+from .shifts.base import wrappers_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,12 +77,6 @@ class Envs(Protocol):
     def close(self) -> None: ...
 
 
-def require_one_each(num_envs: int, items: Sequence[Any] | np.ndarray, name: str) -> None:
-    """Raise ValueError unless there are as many items, which have this name, as environments."""
-    if len(items) != num_envs:
-        raise ValueError(f"{num_envs} environments need as many {name}, got {len(items)}")
-
-
 def join_episodes(starts: Sequence[int], of_parts: Sequence[Sequence[Episode]]) -> list[Episode]:
     """Return the episodes of parts of a vector, with indices in the vector. starts: the first row of each part."""
     return [
@@ -102,31 +95,18 @@ class Vector:
     space (float64 for MuJoCo) and are not normalised.
 
     Args:
-        makes: Functions that return one environment each.
-
-    Raises:
-        ValueError: There are no environments, or the observation space is not Box or Discrete.
-        EnvironmentFault: The spaces of the environments differ.
+        makes: Functions that return one environment each, at least one. Their observation space is a Box or Discrete.
     """
 
     def __init__(self, makes: Sequence[Callable[[], gym.Env]]) -> None:
-        if not makes:
-            raise ValueError("a vector needs at least one environment, got none")
         self.envs = [make() for make in makes]
         num_envs = self.num_envs = len(self.envs)
-        self.metadata: dict[str, Any] = {"autoreset_mode": AutoresetMode.SAME_STEP}
         self.single_observation_space = self.envs[0].observation_space
         self.single_action_space = self.envs[0].action_space
-        if not isinstance(self.single_observation_space, gym.spaces.Box | gym.spaces.Discrete):
-            raise ValueError(f"observations must be a Box or Discrete, got {text_of(self.single_observation_space)}")
-        spaces = (self.single_observation_space, self.single_action_space)
-        for env in self.envs:
-            if (env.observation_space, env.action_space) != spaces:
-                raise EnvironmentFault(name_of(env), "its copies have different spaces, but all must be equal")
         self._shape = (num_envs, *(self.single_observation_space.shape or ()))
         self._dtype = self.single_observation_space.dtype
         self._frozen = Frozen()
-        self._shown: np.ndarray | None = None  # the last observations
+        self._shown: Any = None  # the last observations
         self._returns = np.zeros(num_envs)
         self._lengths = np.zeros(num_envs, np.int64)
         repeats = [next((w for w in wrappers_of(env) if isinstance(w, Repeat)), None) for env in self.envs]
@@ -137,10 +117,8 @@ class Vector:
     def reset(self, seeds: Sequence[int]) -> np.ndarray:
         """Reset all environments with one seed each, and return their observations, (n, *shape).
 
-        Unfinished episodes are not reported, and no environment is frozen any more. Raises ValueError unless there are
-        `num_envs` seeds.
+        Unfinished episodes are not reported, and no environment is frozen any more.
         """
-        require_one_each(self.num_envs, seeds, "seeds")
         obs = np.empty(self._shape, self._dtype)
         for index, (env, seed) in enumerate(zip(self.envs, seeds, strict=True)):
             obs[index] = env.reset(seed=int(seed))[0]
@@ -151,11 +129,7 @@ class Vector:
         return obs
 
     def step(self, actions: np.ndarray) -> StepResult:
-        """Step all environments with `actions`, (n, *action shape).
-
-        Raises ValueError unless there are `num_envs` actions.
-        """
-        require_one_each(self.num_envs, actions, "actions")
+        """Step all environments with `actions`, (n, *action shape)."""
         actions = np.array(actions)  # an environment may change its action in place
         obs = np.empty(self._shape, self._dtype)
         reward = np.empty(self.num_envs)
@@ -188,10 +162,7 @@ class Vector:
     def restart(self) -> tuple[np.ndarray, list[Episode]]:
         """Interrupt all episodes and begin new ones with the environments' own generators, except in frozen ones.
 
-        Returns the observations, (n, *shape), and the interrupted episodes that had at least one step.
-        Raises ValueError before the first `reset`."""
-        if self._shown is None:
-            raise ValueError("episodes can only be interrupted after a reset")
+        Returns the observations, (n, *shape), and the interrupted episodes that had at least one step."""
         rows = [i for i in range(self.num_envs) if i not in self._frozen.rows]
         begun = [i for i in rows if self._lengths[i]]
         episodes = [Episode(i, float(self._returns[i]), int(self._lengths[i]), broken_off=True) for i in begun]
@@ -214,10 +185,9 @@ class Vector:
     def freeze(self, rows: Sequence[int]) -> None:
         """Do not step these environments any more until the next `reset`, which has to be followed by `freeze` again.
 
-        Their rows keep the last observations, have a reward of 0, and end no episodes. Raises ValueError before the
-        first `reset` and for rows that do not exist.
+        Their rows keep the last observations, have a reward of 0, and end no episodes.
         """
-        self._frozen.add(rows, self._shown, self.num_envs)
+        self._frozen.add(rows, self._shown)
 
     def close(self) -> None:
         """Close all environments, even if one of them raises. The vector cannot be used afterwards."""

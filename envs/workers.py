@@ -4,7 +4,6 @@ Commands and replies are sent through pipes, observations and rewards through sh
 commands, because they are small and keep their type.
 """
 
-import sys
 import threading
 import warnings
 from collections.abc import Callable, Sequence
@@ -23,8 +22,7 @@ import numpy as np
 from supple.registry import signals
 
 from .fault import EnvironmentFault
-from .frozen import require_rows
-from .vector import Envs, Episode, StepResult, join_episodes, require_one_each
+from .vector import Envs, Episode, StepResult, join_episodes
 
 Make = Callable[[range], Envs]  # rows → their copies; it is sent to the workers, so it cannot be a lambda
 PATIENCE = 1.0  # seconds to wait for a worker to end
@@ -133,10 +131,9 @@ class WorkerVector:
         except Exception as error:
             what = f"it cannot be sent to a worker process ({error}): use --env-workers 0"
             raise EnvironmentFault(env, what) from error
-        spaces_of_workers = self._ask("make", *((spec, make, rows) for rows in self._rows))
-        if any(spaces != spaces_of_workers[0] for spaces in spaces_of_workers):
-            raise EnvironmentFault(env, "its copies have different spaces, but all must be equal")
-        self.single_observation_space, self.single_action_space = spaces_of_workers[0]
+        (self.single_observation_space, self.single_action_space), *_ = self._ask(
+            "make", *((spec, make, rows) for rows in self._rows)
+        )
         layout = _layout(self.single_observation_space)
         self._memory = SharedMemory(create=True, size=copies * layout.itemsize)
         try:
@@ -151,13 +148,11 @@ class WorkerVector:
 
     def reset(self, seeds: Sequence[int]) -> np.ndarray:
         """Reset all environments with one seed each, and return their observations, (n, *shape)."""
-        require_one_each(self.num_envs, seeds, "seeds")
         self._ask("reset", *((seeds[rows.start : rows.stop],) for rows in self._rows))
         return self._shared["obs"].copy()
 
     def step(self, actions: np.ndarray) -> StepResult:
         """Step all environments with `actions`, (n, *action shape)."""
-        require_one_each(self.num_envs, actions, "actions")
         episodes = self._episodes(self._ask("step", *((actions[rows.start : rows.stop],) for rows in self._rows)))
         shared = self._shared
         final_obs = obs = shared["obs"].copy()
@@ -182,20 +177,14 @@ class WorkerVector:
 
     def freeze(self, rows: Sequence[int]) -> None:
         """Do not step these environments any more until the next `reset`, as `Vector` does."""
-        require_rows(self.num_envs, rows)
         self._ask("freeze", *(([row - own.start for row in rows if row in own],) for own in self._rows))
 
     def close(self) -> None:
         """Close all environments. The workers keep running."""
         del self._shared
         self._memory.close()
-        under_way = sys.exception()  # takes precedence over errors of close()
         if not self._workers.closed:
-            try:
-                self._ask("close")
-            except EnvironmentFault:
-                if under_way is None:
-                    raise
+            self._ask("close")
 
 
 class _Share:
@@ -209,9 +198,8 @@ class _Share:
 
     def share(self, name: str, copies: int, rows: range) -> None:
         self.memory = SharedMemory(name)
-        self.rows = np.ndarray(copies, _layout(self.envs.single_observation_space), self.memory.buf)[
-            rows.start : rows.stop
-        ]
+        all_rows = np.ndarray(copies, _layout(self.envs.single_observation_space), self.memory.buf)
+        self.rows = all_rows[rows.start : rows.stop]
 
     def reset(self, seeds: Sequence[int]) -> None:
         self.rows["obs"] = self.envs.reset(seeds)
@@ -220,13 +208,11 @@ class _Share:
         result = self.envs.step(actions)
         for name in ("obs", "reward", "terminated", "truncated", *(["final_obs"] if result.episodes else [])):
             self.rows[name] = getattr(result, name)
-        episodes: list[Episode] = result.episodes
-        return episodes
+        return list(result.episodes)
 
     def restart(self) -> list[Episode]:
-        episodes: list[Episode]
         self.rows["obs"], episodes = self.envs.restart()
-        return episodes
+        return list(episodes)
 
     def progress(self, steps: int) -> None:
         self.envs.progress(steps)

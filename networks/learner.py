@@ -12,7 +12,6 @@ from torch.distributions import Distribution
 from supple.registry import did_you_mean
 
 from .activation_calls import parse_call_name
-from .entanglement import find_entangled_units
 from .forward import Forward, runner
 from .layers import Layer, Scope, find_stack
 from .linear_pairs import Joint, LinearPair, find_declared_pairs, find_joints, pair_at

@@ -24,7 +24,7 @@ from supple.agents.offpolicy.agent import ReplayAgent
 from supple.agents.offpolicy.experience import Experience
 from supple.agents.offpolicy.gradients import differentiate
 from supple.agents.offpolicy.graph import UpdateGraph
-from supple.agents.offpolicy.layout import Sample
+from supple.agents.offpolicy.replay import Sample
 from supple.agents.rates import initial_rate
 from supple.agents.spaces import only_space
 from supple.agents.stacks import by_member

@@ -4,7 +4,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from supple.agents.offpolicy.layout import Sample
+from supple.agents.offpolicy.replay import Sample
 from supple.networks import evaluating
 
 from .network import ValueNetwork

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from torch import Tensor
 
-from supple.agents.offpolicy.layout import ReplayLayout
+from supple.agents.offpolicy.replay import ReplayLayout
 from supple.envs import Picture
 
 

@@ -10,12 +10,13 @@ import math
 import tempfile
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 from torch import Tensor
 
 from supple.agents.draws import Draws, sources_of
@@ -23,11 +24,88 @@ from supple.engine.storage.checkpoint import Rows
 from supple.engine.storage.restoring import require_like
 from supple.envs import StepResult
 
-from .layout import ReplayLayout, Sample
-from .sampling import Integers, Recency, Uniform
-
-UNIFORM = Uniform()
+Integers = NDArray[np.int64]
 CHUNK = 16_384  # rows read at once from a checkpoint: 116 MB of 84×84 images
+
+
+class Sample(NamedTuple):
+    """Transitions (s, a, r, s′).
+
+    For images that are stacked, s = frames[:, :-1] and s′ = frames[:, 1:], both (size, stack, *frame). For observations
+    of one frame, s = frames[:, 0] and s′ = frames[:, 1], both (size, *frame). In samples of several members, each
+    tensor has the members as its first axis: (members, size, …)."""
+
+    frames: Tensor  # (size, stack + 1, *frame) as kept
+    actions: Tensor  # (size,) int64, or (size, *action) float32
+    rewards: Tensor  # (size,) float32
+    terminated: Tensor  # (size,) bool: s′ is worth nothing, and its newest frame is zero
+
+
+@dataclass(frozen=True)
+class ReplayLayout:
+    """The contents of one step in a replay memory.
+
+    Attributes:
+        frame: The shape of a frame, an image (H, W) or a vector (d,).
+        dtype: The type of a stored frame.
+        stack: The number of frames in an observation, oldest first, (stack, *frame). None: an observation is one
+            frame, (*frame,).
+        action: The shape of a continuous action, stored as float32. (): actions are discrete, stored as int16, or as a
+            larger integer type if there are more than 32,768.
+        actions: The number of discrete actions.
+
+    """
+
+    frame: tuple[int, ...]
+    dtype: DTypeLike
+    stack: int | None = None
+    action: tuple[int, ...] = ()
+    actions: int = 2**15
+
+    @property
+    def depth(self) -> int:
+        """The number of frames in an observation."""
+        return 1 if self.stack is None else self.stack
+
+    @property
+    def observation(self) -> tuple[int, ...]:
+        """The shape of an observation."""
+        return self.frame if self.stack is None else (self.stack, *self.frame)
+
+    def rows(self, capacity: int, num_envs: int) -> int:
+        """Return the rows of one ring: its share of the transitions, depth − 1 frames before them, and one after."""
+        return math.ceil(capacity / num_envs) + self.depth
+
+    @property
+    def row(self) -> np.dtype[np.void]:
+        """The columns of a row: a frame, the action that followed, and its result."""
+        number = np.promote_types(np.int16, np.min_scalar_type(-self.actions))
+        return np.dtype(
+            [
+                ("frame", self.dtype, self.frame),
+                ("action", np.float32 if self.action else number, self.action),
+                ("reward", np.float32),
+                ("age", np.uint8),
+                ("terminated", np.bool_),
+                ("acted", np.bool_),
+            ]
+        )
+
+
+@dataclass(frozen=True)
+class Uniform:
+    """Draw from all transitions alike."""
+
+    def draw(self, count: int, source: torch.Generator, start: int, bounds: Integers) -> Tensor:
+        """Return numbers of rows of a member, (count,) int64, independent of one another.
+
+        Args:
+            count: How many.
+            source: The member's generator.
+            start: The number of the first row of its first ring. Those of a ring ascend with time.
+            bounds: For each of its rings, the number after the one of its last row, (num_envs,).
+        """
+        return torch.randint(start, int(bounds[-1]), (count,), generator=source)
 
 
 class ReplayMemory:
@@ -59,21 +137,14 @@ class ReplayMemory:
     Attributes:
         rings: Number of environments of all members.
         start: The row of each ring from which on transitions are kept, (rings,); those before are forgotten.
-
-    Raises:
-        ValueError: capacity or num_envs is below 1.
     """
 
     def __init__(
         self, capacity: int, num_envs: int, layout: ReplayLayout, folder: Path | None = None, members: int = 0,
-        sampling: Uniform | Recency = UNIFORM,
+        sampling: Uniform | None = None,
     ) -> None:  # fmt: skip
-        if min(capacity, num_envs) < 1:
-            raise ValueError(
-                f"capacity and num_envs of a replay memory must be at least 1, got {capacity} and {num_envs}"
-            )
         self.num_envs, self.layout, self.stack, self.members = num_envs, layout, layout.depth, members
-        self.sampling = sampling
+        self.sampling = sampling or Uniform()
         self.rings = max(members, 1) * num_envs
         self.window = math.ceil(capacity / num_envs)  # rows of each ring that can be sampled
         self.rows = layout.rows(capacity, num_envs)
@@ -89,10 +160,6 @@ class ReplayMemory:
         self.start = np.zeros(self.rings, np.int64)
         self.running = False  # whether the newest rows wait for an action
         self._ready = False  # whether it is known that every member has a transition
-
-    def __len__(self) -> int:
-        """Return the number of transitions that can be sampled, of all members."""
-        return int(self.sizes().sum())
 
     @property
     def ready(self) -> bool:
@@ -231,18 +298,12 @@ class ReplayMemory:
             out: Receives the frames, a `buffer` or the first rows of one. By default, new memory is allocated.
 
         Raises:
-            ValueError: The memory is empty, or `out` has the wrong shape, type or device.
+            ValueError: The memory is empty.
         """
         if not self.ready:
             raise ValueError("the replay memory is empty: add transitions before sampling")
         sources = sources_of(draws)
-        shape = (len(sources) * size, self.stack + 1, *self.layout.frame)
-        if out is None:
-            out = self.buffer(size)
-        elif out.shape != shape or out.dtype != self.dtype or not out.is_contiguous() or out.device.type != "cpu":
-            raise ValueError(
-                f"out must be a contiguous {self.dtype} CPU tensor of {shape}, got {out.dtype} {(*out.shape,)}"
-            )
+        out = self.buffer(size) if out is None else out
         ring, row = self._draw(size, sources)
         first = ring * self.rows
         at = first + row % self.rows

@@ -28,7 +28,7 @@ from supple.agents.encoders import Convolutions
 from supple.agents.offpolicy.agent import ReplayAgent
 from supple.agents.offpolicy.experience import Experience
 from supple.agents.offpolicy.graph import UpdateGraph
-from supple.agents.offpolicy.layout import Sample
+from supple.agents.offpolicy.replay import Sample
 from supple.agents.rates import initial_rate
 from supple.engine.hooks.driver import HookDriver
 from supple.engine.storage.learner_state import learner_state, load_learner_state

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from supple.agents.normalize import Centre, RunningMeanStd
-from supple.agents.offpolicy.layout import ReplayLayout
+from supple.agents.offpolicy.replay import ReplayLayout
 from supple.agents.spaces import only_space
 from supple.agents.stacks import by_member
 from supple.envs import Picture, StepResult

@@ -11,8 +11,7 @@ from floors import step_adam
 from stepped import ENDLESS, SteppedAgent
 
 from supple.agents.dqn import DQNSettings
-from supple.agents.offpolicy.layout import ReplayLayout
-from supple.agents.offpolicy.replay import ReplayMemory
+from supple.agents.offpolicy.replay import ReplayLayout, ReplayMemory
 from supple.envs import StepResult, make_env
 
 Side = tuple[Callable[[], object], int]

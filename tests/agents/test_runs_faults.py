@@ -4,7 +4,6 @@ go on when the environment does better."""
 import json
 import os
 from collections.abc import Callable, Iterator
-from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -100,59 +99,26 @@ def giving(**parts: Any) -> Callable[..., Any]:
     return wrong
 
 
-STEP = "not (observation, reward, terminated, truncated, info)"
 FAULTS: dict[str, tuple[str, Callable[..., Any], str]] = {
     "step raises": ("step", raising(ValueError("a\nb")), "step() raised ValueError: a"),
-    "step raises without words": ("step", raising(ZeroDivisionError()), "step() raised ZeroDivisionError"),
     "step has no disk": (
         "step", raising(OSError(28, "No space left on device", "/x")),
         "step() raised OSError: [Errno 28] No space left on device: '/x'",
     ),
     "reset raises": ("reset", raising(RuntimeError("no")), "reset() raised RuntimeError: no"),
-    "reset has no disk": ("reset", raising(OSError("gone")), "reset() raised OSError: gone"),
     "close raises": ("close", raising(RuntimeError("stuck")), "close() raised RuntimeError: stuck"),
     "smaller observation": (
-        "step", giving(observation=np.zeros(1, np.float32)), "step() returned an observation of shape (1,), not (3,)",
+        "step", giving(observation=np.zeros(1, np.float32)), "as observation, not one of Box(-1.0, 1.0, (3,), float32)",
     ),
-    "larger observation": ("step", giving(observation=np.zeros((3, 1))), "an observation of shape (3, 1), not (3,)"),
-    "no observation": ("step", giving(observation=None), "step() returned None as observation, not 3 numbers"),
-    "text as observation": ("step", giving(observation="abc"), "step() returned 'abc' as observation, not 3 numbers"),
-    "objects as observation": ("step", giving(observation=np.array([None] * 3)), "as observation, not 3 numbers"),
-    "texts as observation": ("step", giving(observation=np.array(["1"] * 3)), "as observation, not 3 numbers"),
-    "smaller first observation": (
-        "reset", giving(observation=np.zeros(1, np.float32)), "reset() returned an observation of shape (1,), not (3,)",
-    ),
-    "no first observation": ("reset", giving(observation=None), "reset() returned None as observation, not 3 numbers"),
     "first observation NaN": (
         "reset", giving(observation=np.full(3, np.nan, np.float32)),
         "reset() returned an observation that is not finite",
     ),
-    "reset gives no pair": (
-        "reset", lambda observation, info: observation,
-        "reset() returned a ndarray of float32 with the shape (3,), not (observation, info)",
+    "four values": (
+        "step", lambda o, r, t, u, i: (o, r, t, i),
+        "step() raised ValueError: not enough values to unpack (expected 5, got 4)",
     ),
-    "reset gives None": ("reset", lambda *right: None, "reset() returned None, not (observation, info)"),
-    "no reward": ("step", giving(reward=None), "step() returned None as reward, not a number"),
-    "text as reward": ("step", giving(reward="1.0"), "step() returned '1.0' as reward, not a number"),
-    "rewards": ("step", giving(reward=np.ones(3)), "(3,) as reward, not a number"),
-    "a reward in an array": ("step", giving(reward=np.ones(1)), "(1,) as reward, not a number"),
-    "terminated is None": ("step", giving(terminated=None), "step() returned None as terminated, not True or False"),
-    "terminated is an array": ("step", giving(terminated=np.zeros(2, bool)), "as terminated, not True or False"),
-    "truncated is None": ("step", giving(truncated=None), "step() returned None as truncated, not True or False"),
-    "truncated is an array": ("step", giving(truncated=np.zeros(2, bool)), "as truncated, not True or False"),
-    "four values": ("step", lambda o, r, t, u, i: (o, r, t, i), f"step() returned 4 values, {STEP}"),
-    "nothing": ("step", lambda *right: None, f"step() returned None, {STEP}"),
-    "info is None": ("step", giving(info=None), "step() returned None as info, not a dictionary"),
-    "first info is None": ("reset", giving(info=None), "reset() returned None as info, not a dictionary"),
 }  # fmt: skip
-
-EVERYWHERE = [
-    "step raises",
-    "reset raises",
-    "close raises",
-    "smaller observation",
-    "nothing",
-]  # one guard for all agents
 
 
 def begin(folder: Path, agent: str, **own: Any) -> Path:
@@ -169,7 +135,9 @@ def steps_of(run: Path) -> list[int]:
     return [json.loads(line)["step"] for line in (run / "episodes.jsonl").read_text().splitlines()]
 
 
-@pytest.mark.parametrize(("agent", "name"), [*(("ppo", name) for name in FAULTS), *product(["sac", "dqn"], EVERYWHERE)])
+@pytest.mark.parametrize(
+    ("agent", "name"), [*(("ppo", name) for name in FAULTS), ("sac", "step raises"), ("dqn", "step raises")]
+)
 def test_a_fault_ends_the_run_in_one_line_and_the_run_can_go_on(
     tmp_path: Path, wrong: type[Wrong], agent: str, name: str
 ) -> None:

@@ -72,7 +72,7 @@ def made(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
             assert agent.normalizers.rewards["CartPole-v1"].statistics.count < 1
             assert agent.recent.last is None
         else:
-            assert agent.experience.decisions == len(agent.experience.memory) == 0
+            assert agent.experience.decisions == agent.experience.memory.sizes().sum() == 0
         if arguments is SAC:
             assert agent.inputs.statistics["all"].count < 1
 

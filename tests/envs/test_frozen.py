@@ -102,20 +102,3 @@ def test_frozen_rows_are_not_restarted(together: bool) -> None:
     assert not (obs[[0, 1, 3]] == last[[0, 1, 3]]).any()
     assert [episode.index for episode in episodes] == [0, 1, 3]
     np.testing.assert_array_equal(envs.step(np.zeros(4, np.int64)).obs[2], last[2])
-
-
-@pytest.mark.parametrize("row", [-1, 5])
-@pytest.mark.parametrize("kind", ["one by one", "arrays", "joined"])
-def test_rows_that_do_not_exist_are_refused(kind: str, row: int) -> None:
-    envs = VECTORS[kind]()
-    envs.reset(range(5))
-    with pytest.raises(ValueError, match=rf"^rows of 5 environments are from 0 to 4, got {row}$"):
-        envs.freeze([0, row])
-
-
-def test_rows_cannot_be_frozen_before_they_show_anything() -> None:
-    envs = Vector([CARTPOLE])
-    with pytest.raises(ValueError, match="environments can only be frozen after a reset"):
-        envs.freeze([0])
-    with pytest.raises(ValueError, match="episodes can only be interrupted after a reset"):
-        envs.restart()

@@ -1,6 +1,5 @@
 """Explosions of physics end the episode, are reported, and do not affect the next one."""
 
-import contextlib
 import math
 import warnings
 from types import SimpleNamespace
@@ -9,9 +8,8 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import pytest
-import torch
 
-from supple.envs import ClipActions, EnvironmentFault, ExplosionInfo, Guard, Vector, make_env
+from supple.envs import EnvironmentFault, ExplosionInfo, Guard, make_env
 from supple.envs.shifts.physics import model_of
 
 
@@ -131,21 +129,6 @@ def test_an_action_that_is_no_number_is_an_explosion():
     assert isinstance(info, ExplosionInfo)
 
 
-def test_sound_episodes_pass_unchanged():
-    guarded, plain = Guard(gym.make("Ant-v5")), gym.make("Ant-v5")
-    guarded.reset(seed=2)
-    plain.reset(seed=2)
-    for action in np.random.default_rng(2).uniform(-1, 1, (30, 8)):
-        ours, theirs = guarded.step(action), plain.step(action)
-        np.testing.assert_array_equal(ours[0], theirs[0])
-        assert ours[1:4] == theirs[1:4]
-
-
-def test_clipping_needs_a_box():
-    with pytest.raises(ValueError, match=r"only be clipped in a Box action space, got Discrete\(2\)"):
-        ClipActions(gym.make("CartPole-v1"))
-
-
 class Rooms(gym.Env):
     """An environment that returns the given results."""
 
@@ -161,11 +144,8 @@ class Rooms(gym.Env):
     def step(self, action: Any) -> Any:
         return self.result
 
-    def close(self) -> None:
-        raise RuntimeError("stuck")
 
-
-@pytest.mark.parametrize("observation", [0, 5, 1.0, None, "1", np.array([1]), np.float64(1.0)])
+@pytest.mark.parametrize("observation", [0, 5, None])
 def test_whole_numbers_outside_their_space_are_refused(observation: Any) -> None:
     message = r" returned .* as observation, not one of Discrete\(4, start=1\)$"
     with pytest.raises(EnvironmentFault, match=r"^Rooms: step\(\)" + message):
@@ -174,27 +154,10 @@ def test_whole_numbers_outside_their_space_are_refused(observation: Any) -> None
         Guard(Rooms(first=observation)).reset()
 
 
-@pytest.mark.parametrize("observation", [4, np.int64(4), np.array(4, np.int32)])
-@pytest.mark.parametrize("reward", [1, 1.0, np.float32(1), np.array(1.0), np.int8(1)])
-@pytest.mark.parametrize("flag", [False, np.False_, 0])
-def test_numbers_of_any_type_pass_unchanged(observation: Any, reward: Any, flag: Any) -> None:
-    given = (observation, reward, flag, flag, {"a": 1})
-    assert all(one is other for one, other in zip(Guard(Rooms(*given)).step(0), given, strict=True))
-
-
-def test_a_space_that_is_no_gymnasium_space_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Rooms, "observation_space", None)
-    with pytest.raises(EnvironmentFault, match=r"^Rooms: observation_space is None, not a gymnasium\.Space$"):
-        Guard(Rooms())
-
-
-def test_an_error_of_close_does_not_hide_an_earlier_error() -> None:
-    vector = Vector([lambda: Guard(Rooms(9, 1.0, False, False, {}))] * 2)
-    with pytest.raises(EnvironmentFault, match=r"close\(\) raised RuntimeError: stuck"):
-        vector.close()
-    with pytest.raises(EnvironmentFault, match=r"step\(\) returned 9"):  # noqa: SIM117
-        with contextlib.closing(vector):
-            vector.step(np.zeros(2, int))
+@pytest.mark.parametrize("result", [(1, 1.0, False, {}), (1, None, False, False, {})])
+def test_results_of_another_form_are_a_fault(result: Any) -> None:
+    with pytest.raises(EnvironmentFault, match=r"^Rooms: step\(\) raised (TypeError|ValueError)"):
+        Guard(Rooms(*result)).step(0)
 
 
 class Shows(gym.Env):
@@ -216,19 +179,10 @@ BYTES = gym.spaces.Box(0, 255, (2,), np.uint8)
 
 
 @pytest.mark.parametrize(
-    ("space", "value", "message"),
-    [
-        (BYTES, np.array([0.5, 1.0]), "0.5 as a number of observation, which uint8 cannot hold"),
-        (BYTES, [300, 0], "300 as a number of observation, which uint8"),
-        (BYTES, np.array([1, -1]), "-1 as a number of observation, which uint8"),
-        (gym.spaces.Box(-9, 9, (2,), np.int64), np.array([0.0, np.nan]), "nan as a number of observation, which int64"),
-        (gym.spaces.Box(0, 1, (1,), np.bool_), np.array([2]), "2 as a number of observation, which bool"),
-        (gym.spaces.Dict({"a": BYTES}), {"a": np.array([0.5, 1.0])}, r"0.5 as a number of observation\['a'\]"),
-        (gym.spaces.Box(-1, 1, (1,)), torch.zeros(1, requires_grad=True), "as observation, not 1 numbers"),
-    ],
+    ("space", "value"), [(BYTES, np.zeros((2, 1))), (gym.spaces.Dict({"a": BYTES}), {"a": 0}), (BYTES, None)]
 )
-def test_numbers_that_their_space_cannot_hold_are_a_fault(space: gym.Space, value: Any, message: str):
-    with pytest.raises(EnvironmentFault, match=f"reset\\(\\) returned .*{message}"):
+def test_observations_of_another_shape_are_a_fault(space: gym.Space, value: Any):
+    with pytest.raises(EnvironmentFault, match=r"reset\(\) returned .* as observation.*, not one of Box"):
         Guard(Shows(space, value)).reset()
 
 
@@ -237,13 +191,6 @@ def test_whole_numbers_of_another_type_become_those_of_the_space():
     for observation in (env.reset()[0], env.step(0)[0]):
         assert observation.dtype == np.uint8
         np.testing.assert_array_equal(observation, [7, 255])
-
-
-def test_a_reward_that_requires_a_gradient_is_a_fault():
-    env = Guard(Shows(BYTES, np.zeros(2, np.uint8), torch.ones((), requires_grad=True)))
-    env.reset()
-    with pytest.raises(EnvironmentFault, match="as reward, not a number"):
-        env.step(0)
 
 
 class Named(Shows):

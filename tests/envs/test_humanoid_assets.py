@@ -58,18 +58,6 @@ def test_the_package_comes_before_the_variable_and_that_before_the_cache(
     assert "humanoid_bench" not in sys.modules
 
 
-def test_a_missing_file_is_named(nowhere: Path, monkeypatch: pytest.MonkeyPatch):
-    folder = fill(nowhere / "cache" / "humanoid-bench")
-    (folder / "robots/h1_pos.xml").unlink()
-    lacks = r"cache/humanoid-bench lacks HumanoidBench's robots/h1_pos\.xml: "
-    with pytest.raises(FileNotFoundError, match=lacks + "run `supple fetch humanoid-bench`"):
-        assets_folder()
-    monkeypatch.setenv("SUPPLE_HUMANOID_ASSETS", str(folder))
-    monkeypatch.setenv("SUPPLE_CACHE", "/elsewhere")
-    with pytest.raises(FileNotFoundError, match=lacks + r"is the folder complete\?"):
-        assets_folder()
-
-
 def test_a_relative_path_is_from_the_working_folder(nowhere: Path, monkeypatch: pytest.MonkeyPatch):
     fill(nowhere / "here" / "assets")
     monkeypatch.chdir(nowhere / "here")

@@ -1,12 +1,13 @@
 """Copies of an environment that have state in common are found."""
 
+import json
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
 import pytest
 
-from supple.envs.independent import share_state
+from supple.envs.independent import copies_interfere
 
 
 class Walk(gym.Env):
@@ -39,10 +40,10 @@ def registered(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_copies_with_a_generator_and_variables_of_their_own_are_independent() -> None:
-    assert not share_state("Walk-v0")
-    assert not share_state("CartPole-v1")
+    assert not copies_interfere("Walk-v0")
+    assert not copies_interfere("CartPole-v1")
 
 
 @pytest.mark.parametrize("kind", ["global", "together"])
 def test_copies_with_a_common_variable_or_generator_are_not(kind: str) -> None:
-    assert share_state("Walk-v0", {"kind": kind})
+    assert copies_interfere("Walk-v0", json.dumps({"kind": kind}))

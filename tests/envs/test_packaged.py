@@ -12,7 +12,7 @@ import pytest
 
 from supple.agents.spaces import describe_rows
 from supple.envs import PACKAGED, EnvironmentFault, Picture, flatten, make_env, packaged_names, resolve_env
-from supple.envs.independent import share_state
+from supple.envs.independent import copies_interfere
 from supple.envs.minatar import GAMES, LONGEST
 
 MISSING = [name for name in PACKAGED if importlib.util.find_spec(name) is None]
@@ -164,7 +164,7 @@ def test_seeds_and_copies_repeat(name: str) -> None:
 @pytest.mark.parametrize("name", ["minatar:breakout", "minigrid:DoorKey-5x5", "minigrid:BabyAI-GoToRedBall"])
 def test_copies_are_independent(name: str) -> None:
     pytest.importorskip(name.partition(":")[0])
-    assert not share_state(resolve_env(name))
+    assert not copies_interfere(resolve_env(name))
 
 
 @needs_minatar
@@ -183,11 +183,8 @@ def test_arguments_of_the_games_are_those_of_the_package() -> None:
     for action in (1, 2, 1, 2):  # left and right, whose numbers in the package are 1 and 3
         places.append(int(np.argmax(env.step(action)[0][9, :, 0])))
     assert places == [3, 4, 3, 4]
-    for wrong in (2, "often"):
-        with pytest.raises(EnvironmentFault, match=rf"sticky_action_prob must be a number in \[0, 1\], got '?{wrong}"):
-            make_env("minatar:breakout", kwargs={"sticky_action_prob": wrong})
-    with pytest.raises(EnvironmentFault, match="difficulty_ramping must be true or false, got 'yes'"):
-        make_env("minatar:breakout", kwargs={"difficulty_ramping": "yes"})
+    with pytest.raises(EnvironmentFault, match=r"sticky_action_prob must be a number in \[0, 1\], got 2"):
+        make_env("minatar:breakout", kwargs={"sticky_action_prob": 2})
     with pytest.raises(EnvironmentFault, match=r"game must be one of asterix, .*, got 'pong'"):
         make_env("minatar:breakout", kwargs={"game": "pong"})
 

@@ -72,8 +72,6 @@ def test_failing_physics_is_reported_as_a_fault_of_the_environment() -> None:
     _, together = pair("swimmer", 2, clip_actions=False)
     with pytest.raises(EnvironmentFault, match=r"Swimmer-v5: step\(\) raised ValueError"):
         together.step(np.zeros((COPIES, 3)))
-    with pytest.raises(ValueError, match="4 environments need as many actions, got 3"):
-        together.step(np.zeros((COPIES - 1, 2)))
 
 
 @pytest.mark.parametrize(

@@ -5,11 +5,10 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import pytest
-from gymnasium.vector import AutoresetMode
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from supple.envs import EnvironmentFault, Episode, Vector, make_env
+from supple.envs import Episode, Vector, make_env
 
 
 class Counter(gym.Env):
@@ -163,26 +162,6 @@ def test_discrete_observations_and_actions_work():
     vector = Vector([lambda: make_env("FrozenLake-v1")] * 2)
     assert vector.reset([0, 1]).shape == (2,)
     assert vector.step(np.array([0, 1])).obs.dtype == np.int64
-
-
-def test_the_autoreset_convention_is_declared():
-    assert Vector([lambda: Counter([1])]).metadata["autoreset_mode"] is AutoresetMode.SAME_STEP
-
-
-def test_misuse_is_refused_in_one_line():
-    with pytest.raises(ValueError, match="a vector needs at least one environment, got none"):
-        Vector([lambda: Counter([1])] * 0)
-    names = iter(["hopper", "walker2d"])
-    with pytest.raises(EnvironmentFault, match=r"Walker2d-v5: its copies have different spaces, but all must be equal"):
-        Vector([lambda: make_env(next(names))] * 2)
-    vector = Vector([lambda: Counter([1])] * 2)
-    with pytest.raises(ValueError, match="2 environments need as many seeds, got 3"):
-        vector.reset([1, 2, 3])
-    vector.reset([1, 2])
-    with pytest.raises(ValueError, match="2 environments need as many actions, got 1"):
-        vector.step(np.zeros((1, 1)))
-    with pytest.raises(ValueError, match="must be a Box or Discrete"):
-        Vector([lambda: make_env("Blackjack-v1")])
 
 
 class Takes(gym.Env):

@@ -15,7 +15,7 @@ from supple.agents.dqn import DQNSettings
 from supple.agents.dqn.agent import DQN
 from supple.agents.dqn.network import ValueNetwork
 from supple.agents.dqn.sizes import RowSizes
-from supple.agents.offpolicy.layout import Sample
+from supple.agents.offpolicy.replay import Sample
 from supple.engine.hooks.driver import HookDriver
 from supple.engine.runs import prepare
 from supple.engine.spec import RunSpec

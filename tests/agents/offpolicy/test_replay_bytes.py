@@ -7,8 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from supple.agents.offpolicy.layout import ReplayLayout
-from supple.agents.offpolicy.replay import ReplayMemory
+from supple.agents.offpolicy.replay import ReplayLayout, ReplayMemory
 
 ATARI = ReplayLayout((84, 84), np.uint8, stack=4)
 HUMANOID = ReplayLayout((51,), np.float32, action=(19,))
@@ -23,7 +22,7 @@ def test_a_million_transitions_fit_into_few_gigabytes(layout: ReplayLayout, most
 GROWTH = """
 import numpy as np, os
 from pathlib import Path
-from supple.agents.offpolicy.layout import ReplayLayout
+from supple.agents.offpolicy.replay import ReplayLayout
 from supple.agents.offpolicy.replay import ReplayMemory
 from supple.envs import StepResult
 def rss():
@@ -34,7 +33,7 @@ obs, no = np.ones((8, 4, 84, 84), np.uint8), np.zeros(8, bool)
 memory.begin(obs)
 for _ in range(125):
     memory.add(np.zeros(8, int), np.zeros(8), StepResult(obs, no, no, no, obs, []))
-print(len(memory), rss() - before)
+print(memory.sizes().sum(), rss() - before)
 """
 
 

@@ -9,9 +9,7 @@ from torch import Tensor
 
 from supple.agents.dqn import DQNSettings
 from supple.agents.offpolicy.experience import Draws, Experience
-from supple.agents.offpolicy.layout import ReplayLayout, Sample
-from supple.agents.offpolicy.replay import ReplayMemory
-from supple.agents.offpolicy.replay_feed import ReplayFeed
+from supple.agents.offpolicy.replay import ReplayLayout, ReplayMemory, Sample
 from supple.envs import StepResult
 from supple.registry.errors import Diverged
 
@@ -77,8 +75,7 @@ def of(sample: Sample, member: int) -> list[Tensor]:
 @pytest.mark.parametrize("steps", [1, 5, 60])
 def test_a_members_sample_is_that_of_its_memory_alone(layout: ReplayLayout, steps: int) -> None:
     stack, alone = fill(layout, steps)
-    assert stack.sizes().tolist() == [len(memory) for memory in alone]
-    assert len(stack) == sum(map(len, alone))
+    assert stack.sizes().tolist() == [memory.sizes().sum() for memory in alone]
     together, separate = draws(4, 5, 6), draws(4, 5, 6)
     for size in (7, 40, 1):
         sample = stack.sample(size, together)
@@ -87,16 +84,6 @@ def test_a_members_sample_is_that_of_its_memory_alone(layout: ReplayLayout, step
                 assert ours.dtype == theirs.dtype
                 assert torch.equal(ours, theirs)
     assert all(torch.equal(a.get_state(), b.get_state()) for a, b in zip(together, separate, strict=True))
-
-
-@both
-def test_the_feed_of_a_stack_gives_samples_of_any_size(layout: ReplayLayout) -> None:
-    stack, _ = fill(layout, 30)
-    feed, ours, theirs = ReplayFeed(stack, torch.device("cpu")), draws(1, 2, 3), draws(1, 2, 3)
-    for size in (8, 3, 16):
-        for found, wanted in zip(feed(size, ours), stack.sample(size, theirs), strict=True):
-            assert found.shape[:2] == (MEMBERS, size)
-            assert torch.equal(found, wanted)
 
 
 @both
@@ -179,13 +166,18 @@ def test_numbers_of_a_stack_are_lists_and_tell_which_member_diverged() -> None:
     stack.sums += torch.tensor([[2.0, 4.0], [float("nan"), 1.0], [6.0, 8.0]])
     assert stack.sound().tolist() == [True, False, True]
     numbers = stack.numbers()
-    assert numbers["replay/size"] == [float(len(one.memory)) for one in alone]
+    assert numbers["replay/size"] == [float(one.memory.sizes().sum()) for one in alone]
     assert (numbers["loss"][0], numbers["loss"][2], numbers["value"]) == (1.0, 3.0, [2.0, 0.5, 4.0])
     assert numbers["updates"] == [2.0, 2.0, 2.0]
     assert stack.sound().all()
     alone[0].sums += torch.tensor([2.0, 4.0])
     assert bool(alone[0].sound())
-    assert alone[0].numbers() == {"replay/size": float(len(alone[0].memory)), "loss": 1.0, "value": 2.0, "updates": 2.0}
+    assert alone[0].numbers() == {
+        "replay/size": float(alone[0].memory.sizes().sum()),
+        "loss": 1.0,
+        "value": 2.0,
+        "updates": 2.0,
+    }
     alone[1].sums += float("inf")
     assert not bool(alone[1].sound())
     with pytest.raises(Diverged, match="the loss is not finite"):

@@ -138,7 +138,7 @@ REFUSALS = {
     "integer, but is [8.5]",
     "--sequence Column-v0,ColumnWide-v0": "Column-v0 shows images of 6 × 6 pixels and 2 channels (channels last), ",
     "--sequence Column-v0,CartPole-v1": "Column-v0 shows images of 6 × 6 pixels and 2 channels (channels last), ",
-    """--env CartPole-v1 --env-kwargs '{"colour": 3}'""": "--env-kwargs: CartPole-v1 has no argument 'colour' (it",
+    """--env CartPole-v1 --env-kwargs '{"colour": 3}'""": """--env-kwargs {"colour": 3}: CartPole-v1: making it""",
     "--env Column-v0 --adapter 8": "--adapter 8 is for vectors, and Column-v0 shows images of 6 × 6",
     "--env CartPole-v1 --observations image": "CartPole-v1: --observations image needs images, but observations are",
     "--env CartPole-v1 --encoder impala": "--encoder impala reads images, but CartPole-v1 is read as vectors",

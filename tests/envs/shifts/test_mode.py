@@ -136,11 +136,6 @@ def test_shifts_that_are_not_for_games_are_refused_by_name(name: str) -> None:
         make_pixels("breakout", 1, shifts=parse_shifts(name))
 
 
-def test_settings_are_checked_with_shifts_too() -> None:
-    with pytest.raises(ValueError, match=r"sticky .* got 2"):
-        make_pixels("breakout", 1, sticky=2, shifts="none")
-
-
 def test_missing_opencv_is_one_line_that_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "cv2", None)
     with pytest.raises(

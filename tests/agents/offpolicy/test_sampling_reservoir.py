@@ -7,25 +7,25 @@ import pytest
 import torch
 from scipy.stats import chisquare
 
-from supple.agents.offpolicy.layout import ReplayLayout
-from supple.agents.offpolicy.reservoir import ReservoirMemory
+from supple.agents.offpolicy.replay import ReplayLayout
+from supple.agents.offpolicy.sampling import ReservoirMemory
 from supple.engine.storage import checkpoint
 from supple.envs import StepResult
 from tests.agents.offpolicy.test_replay import World, both, draws, part, same, stream
 
 
 def rewards_of(memory: ReservoirMemory) -> set[float]:
-    return set(memory.sample(50 * len(memory), draws()).rewards.tolist()) if len(memory) else set()
+    return set(memory.sample(50 * memory.sizes().sum(), draws()).rewards.tolist()) if memory.sizes().sum() else set()
 
 
 @both
 def test_transitions_are_stored_whole(layout: ReplayLayout) -> None:
     memory, world = ReservoirMemory(10, 3, layout, draws(1)), World(2, 3, layout)
     stream(memory, world, 3, cuts=0.2)
-    assert len(memory) == 9
+    assert memory.sizes().sum() == 9
     stream(memory, world, 40, cuts=0.1)
     seen = {row.reward: row for kept in world.kept for row in kept if row is not None}
-    assert len(memory) == len(rewards_of(memory)) == 10
+    assert memory.sizes().sum() == len(rewards_of(memory)) == 10
     assert min(rewards_of(memory)) < 43 * 3 - 10  # older than the newest ten
     for frames, taken, reward, terminated in zip(*memory.sample(100, draws()), strict=True):
         transition = seen[float(reward)]
