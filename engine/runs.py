@@ -1,10 +1,9 @@
 """Runs: checked and written to a folder by `prepare`, or opened by `open_run`, and trained, for every kind of run."""
 
-import os
 import shutil
 import traceback
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import ExitStack, suppress
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -116,12 +115,10 @@ def prepare(
             settings, step, source = kind.forks().choose_start(settings, parent, start.step)
             start = Start(step)
         notes: list[str] = []
-        with keep_working_directory():
-            work = build(kind, settings, notes.append)
+        work = build(kind, settings, notes.append)
         try:
             torchrun.require_whole()
-            with keep_working_directory():
-                hooks = attach_hooks(work, spec.hooks, start.step)
+            hooks = attach_hooks(work, spec.hooks, start.step)
             for line in notes:  # not before, as in `build`
                 warn(line)
             spec = replace(spec, settings=work.settings, start=start)
@@ -149,21 +146,6 @@ def open_run(path: Path, warn: Warn = print) -> "Run":
 def _train_briefly(path: Path, kind: str, settings: RunSettings, progress: Progress) -> None:
     """Make a run and train it, without a word."""
     prepare(RunSpec(kind, settings), path, lambda line: None).train(progress)
-
-
-@contextmanager
-def keep_working_directory() -> Iterator[None]:
-    """Return to the working directory after this block, in which code of users, such as environments, may change it."""
-    try:
-        here = os.getcwd()
-    except OSError:  # it was removed
-        yield
-        return
-    try:
-        yield
-    finally:
-        with suppress(OSError):
-            os.chdir(here)
 
 
 class Run:
@@ -201,7 +183,6 @@ class Run:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    @keep_working_directory()
     def train(self, progress: Progress = lambda step: None, held: Lock | None = None) -> None:
         """Train to the end, from the newest checkpoint or from the beginning.
 

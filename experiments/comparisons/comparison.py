@@ -10,7 +10,6 @@ from supple.engine.loop import Warn
 from supple.engine.machine.denormals import flushing_denormals
 from supple.engine.machine.resources import sharing
 from supple.engine.machine.torchrun import require_alone
-from supple.engine.runs import keep_working_directory
 from supple.engine.settings import RunSettings, Seeds
 from supple.engine.spec import Labels, RunSpec, Start, settings_to_json
 from supple.experiments.queue.queue import Queue, QueuedRun
@@ -121,7 +120,6 @@ class Comparison:
 
     # -- its checks -------------------------------------------------------------------------------------------------
 
-    @keep_working_directory()
     def resolve(self, jobs: int = 1, warn: Warn = print, begun: "Comparison | None" = None) -> "Comparison":
         """Return the comparison, checked, with its fork and with definite values in place of "auto".
 

@@ -6,7 +6,6 @@ from typing import Any, NotRequired, TypedDict
 from supple.engine.forks import Variant
 from supple.engine.loop import Warn
 from supple.engine.machine.denormals import flushing_denormals
-from supple.engine.runs import keep_working_directory
 from supple.engine.settings import RunSettings, Seeds
 from supple.engine.spec import read_settings, settings_to_json
 from supple.engine.storage.signed_json import read_json, require_outside, start_folder, write_json
@@ -103,7 +102,6 @@ def open_runs(path: Path, warn: Warn, study: str = "") -> Queue:
     return queue
 
 
-@keep_working_directory()
 def require_continuable(path: Path, comparison: Comparison, warn: Warn) -> None:
     """Raise RunError if the fork is impossible."""
     kind, settings = comparison.kind_row, comparison.settings

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 FOLDER = "tables"
 FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠")  # the wide forms are read as the others in Japanese, for example
-LONE = re.compile("[\ud800-\udfff]")
 LATEX = {
     "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "#": r"\#", "%": r"\%", "_": r"\_",
     "^": r"\textasciicircum{}", "~": r"\textasciitilde{}", "<": r"$<$", ">": r"$>$", "|": r"$|$",
@@ -46,9 +45,8 @@ def put(file: Path, text: str) -> None:
 
 
 def put_json(file: Path, value: Any) -> None:
-    r"""Write strict JSON with the same names as elsewhere: what UTF-8 lacks is escaped, such as `\udcff`."""
-    body = json.dumps(strict_json(value), indent=2, allow_nan=False, ensure_ascii=False)
-    file.write_text(LONE.sub(lambda found: f"\\u{ord(found[0]):04x}", body) + "\n", encoding="utf-8", newline="\n")
+    """Write strict JSON with the same names as elsewhere."""
+    put(file, json.dumps(strict_json(value), indent=2, allow_nan=False, ensure_ascii=False) + "\n")
 
 
 def with_file_names(tables: Sequence[Table]) -> list[tuple[str, Table]]:
