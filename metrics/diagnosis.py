@@ -6,7 +6,7 @@ but do not decide it: networks with many dormant units may learn well (Lyle et a
 without any may not.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from math import isfinite
@@ -177,14 +177,12 @@ def diagnose(
         raise ValueError(f"'{learner.name}' has seen no data yet, so there are no inputs to diagnose it with")
     loss, new_loss = float(fit.loss.mean()), float(fit.initial_loss.mean())
     if not isfinite(new_loss):
-        if any(not output.isfinite().all() for output in _outputs_at(view, learner.initial)):
-            raise ValueError(f"'{learner.name}' cannot be fitted: its outputs at step 0 contain NaN or infinity")
         if is_constant_on(view, learner.initial):
             raise ValueError(
                 f"'{learner.name}' at step 0 has equal outputs for all recent inputs, so there is nothing to fit: give "
                 f"several different inputs"
             )
-        raise ValueError(f"'{learner.name}' at step 0 cannot be fitted: its outputs are too large to be squared")
+        raise ValueError(f"'{learner.name}' at step 0 cannot be fitted: its outputs are not finite, or too large")
     if not isfinite(loss):
         raise ValueError(f"'{learner.name}' cannot be fitted: its outputs contain NaN or infinity")
     with measuring(learner.module):
@@ -204,16 +202,11 @@ def _check_finite(view: View) -> None:
     if view.probe is None:
         return
     for values, when in (({}, ""), (learner.initial, " at step 0")):
-        for output in _outputs_at(view, values):
+        with torch.no_grad(), measuring(learner.module):
+            outputs = list_tensors(learner.outputs(values, view.probe))
+        for output in outputs:
             if output.isnan().any() or (output.numel() and not output.isfinite().any()):
                 raise ValueError(f"'{learner.name}' cannot be fitted: its outputs{when} contain NaN or infinity")
-
-
-@torch.no_grad()
-def _outputs_at(view: View, values: Mapping[str, Tensor]) -> list[Tensor]:
-    """Return the outputs on the probe with other values for these tensors."""
-    with measuring(view.learner.module):
-        return list_tensors(view.learner.outputs(values, view.probe or ()))
 
 
 @contextmanager
@@ -244,7 +237,7 @@ def _describe(view: View) -> Condition:
                 learner.origins.get(name, name),
                 dormant.numel(),
                 float(dormant.double().mean()),
-                None if slopes is None else _share_saturated(slopes),
+                None if slopes is None else float((slopes < SATURATED).double().mean()),
                 float(ranks.mean()),
             )
         )
@@ -254,10 +247,6 @@ def _describe(view: View) -> Condition:
         own = kernel if view.members is None else view.select(kernel)
         norms[layer.name] = float(torch.linalg.vector_norm(own.abs().double()))
     return Condition(measure(view), tuple(units), norms, _entropy(view))
-
-
-def _share_saturated(slopes: Tensor) -> float:
-    return float((slopes < SATURATED).double().mean())
 
 
 def _entropy(view: View) -> float | None:

@@ -93,10 +93,6 @@ class Metric:
                 raise ValueError(f"Metric {self.about!r}: {name} must be one of {', '.join(known)}, got {value!r}")
 
 
-def _sum_dfi(view: View) -> Tensor:
-    return torch.stack([view.by_network(dfi).sum(1) for dfi, _, _ in view.isometry]).sum(0)
-
-
 def _mean_per_dimension(view: View, deviations: list[Tensor]) -> Tensor:
     """Return the deviations of each layer, (members,), over the number of all singular values."""
     count = sum(size * len(of) for of, (_, _, size) in zip(deviations, view.isometry, strict=True)) / view.networks
@@ -183,7 +179,8 @@ def _make_rank(rank: Callable[[Tensor, torch.Size, torch.dtype], Tensor]) -> Cal
 
 metrics: Registry[Metric] = Registry("metric", {
     "dfi": Metric(
-        "deviation from isometry (FIRE eq. 2), summed over all weight matrices", "matrices", _sum_dfi, "sum"
+        "deviation from isometry (FIRE eq. 2), summed over all weight matrices", "matrices",
+        lambda v: torch.stack([v.by_network(dfi).sum(1) for dfi, _, _ in v.isometry]).sum(0), "sum",
     ),
     "dfi_per_dim": Metric(
         "deviation from isometry per dimension: mean of (σ² − 1)² over all singular values of all matrices",

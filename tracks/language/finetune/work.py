@@ -59,12 +59,12 @@ class FinetuneWork(SupervisedWork):
             language_model.model,
             make_adamw(language_model.model, s.learning_rate, s.weight_decay, betas=(0.9, 0.999)),
             probe=self._probe,
-            loss=self._recent_loss,
+            loss=lambda: self._mean_loss(self._recent_rows()),
             generator=generator(s.seed, "interventions"),
             batches=self._batches,
         )
         if retain:
-            self.learner.offer(RetainLoss(self._retain_loss))
+            self.learner.offer(RetainLoss(lambda: self._mean_loss(self.retained)))
         self._epochs: dict[int, list[int]] = {}  # the order of the examples in the epochs of the last batch
 
     def loss(self, task: Task, update: int, part: int) -> Tensor:
@@ -145,12 +145,6 @@ class FinetuneWork(SupervisedWork):
         rows = self._recent_rows()
         shortest = min(len(example.ids) for example in rows)
         return (torch.tensor([example.ids[:shortest] for example in rows], device=self.device),)
-
-    def _recent_loss(self) -> Tensor:
-        return self._mean_loss(self._recent_rows())
-
-    def _retain_loss(self) -> Tensor:
-        return self._mean_loss(self.retained)
 
     def _mean_loss(self, rows: Sequence[Encoded]) -> Tensor:
         return self._nll(rows).sum() / sum(len(example.answer) for example in rows)

@@ -1,6 +1,6 @@
 """Warm-started pretraining (FIRE, Section 4.2): a GPT on one corpus, and from one of its states on others."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from math import fsum
 from typing import Any
@@ -63,8 +63,8 @@ class PretrainWork(SupervisedWork):
         self.learner: Learner = gpt_learner(
             model,
             make_adamw(model, s.learning_rate, s.weight_decay),
-            probe=self._probe,
-            loss=self._recent_loss,
+            probe=lambda: self._recent_batch()[:1],
+            loss=lambda: self.model.loss(*self._recent_batch()),
             batches=self._batches,
             generator=generator(s.seed, "interventions"),
         )
@@ -146,12 +146,6 @@ class PretrainWork(SupervisedWork):
             return inputs[:size], targets[:size]
         inputs, targets = self._windows(task, place)
         return self._to_device((inputs[:size], targets[:size]))
-
-    def _probe(self) -> Sequence[Tensor]:
-        return (self._recent_batch()[0],)
-
-    def _recent_loss(self) -> Tensor:
-        return self.model.loss(*self._recent_batch())
 
     def _batches(self, count: int | None) -> Iterator[Tensor]:
         task, now = self.place

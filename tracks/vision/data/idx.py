@@ -42,8 +42,7 @@ def read_idx(content: bytes, axes: int, file: Path) -> Tensor:
     """Return the uint8 array of an uncompressed IDX file. Raises UsageError, which names the file."""
     magic = bytes([0, 0, 8, axes])
     if content[:4] != magic:
-        start = content[:4].hex() or "nothing"
-        raise UsageError(f"{file} is no IDX file of uint8 with {axes} axes: starts with {start}, not {magic.hex()}")
+        raise UsageError(f"{file} is no IDX file of uint8 with {axes} axes: it does not start with {magic.hex()}")
     header = 4 + 4 * axes
     lengths = [int.from_bytes(content[at : at + 4], "big") for at in range(4, header, 4)]
     if len(content) != (expected := header + math.prod(lengths)):

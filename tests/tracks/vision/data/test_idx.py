@@ -83,9 +83,9 @@ def test_a_missing_file_is_named_with_what_helps(folder: Path):
 def test_a_wrong_magic_number_is_shown(folder: Path):
     file = folder / "train-images-idx3-ubyte"
     file.write_bytes(idx_file(LABELS))
-    assert refusal(folder) == (f"{file} is no IDX file of uint8 with 3 axes: starts with 00000801, not 00000803")
+    assert refusal(folder) == (f"{file} is no IDX file of uint8 with 3 axes: it does not start with 00000803")
     file.write_bytes(b"")
-    assert "starts with nothing" in refusal(folder)
+    assert "does not start with" in refusal(folder)
 
 
 @pytest.mark.parametrize("change", [-1, 1, -(5 * 28 * 28 + 5)])
