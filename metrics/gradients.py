@@ -78,7 +78,7 @@ def small_gradient_fraction(*gradients: Tensor, tau: float = 0.01) -> Tensor:
     It is NaN for a network with gradients that are not finite.
 
     Args:
-        gradients: Of each layer's weight, (…, units, incoming weights); see `networks.units.small_gradients`.
+        gradients: Of each layer's weight, (…, units, incoming weights); see `networks.hidden_units.small_gradients`.
         tau: The threshold, ≥ 0, as a share of the layer's mean. Its default is our choice.
     """
     small = [small_gradients(g, tau) + 0 * g.sum(-1, dtype=torch.float64) for g in gradients]  # NaN where that is NaN

@@ -169,8 +169,8 @@ def score(run: RunData, measure: str) -> float:
     Args:
         run: The logs of the run.
         measure: `return` for the area under the curve of training returns (`metrics.learning_curve_area`),
-            `rollout_return` for their mean by rollout (`history.parts.mean_by_rollout`), or a name in tasks.jsonl or
-            metrics.jsonl, whose last value in each task is used. With `-` in front, lower values are better. With
+            `rollout_return` for their mean by rollout (`history.task_parts.mean_by_rollout`), or a name in tasks.jsonl
+            or metrics.jsonl, whose last value in each task is used. With `-` in front, lower values are better. With
             `@last` behind it, only the last task counts.
 
     Returns:

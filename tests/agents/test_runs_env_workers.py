@@ -1,5 +1,6 @@
 """`--env-workers`: a run is the same to the last byte in however many processes its environments run, killed or not."""
 
+import re
 import shlex
 from collections.abc import Callable
 from pathlib import Path
@@ -77,8 +78,8 @@ def test_a_fault_in_a_worker_is_reported_as_without_workers(tmp_path: Path) -> N
             told.append(str(error.value))
     finally:
         del gym.registry["Failing-v0"]
-    line = "Failing-v0: step() returned an observation of shape (1,), not (3,)"
-    assert told == [line, line]
+    assert told[0] == told[1]
+    assert re.match(r"Failing-v0: step\(\) returned .* shape \(1,\) as observation, not one of Box", told[0])
 
 
 @pytest.mark.parametrize(

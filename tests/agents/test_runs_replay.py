@@ -125,7 +125,7 @@ def test_a_fork_that_forgets_equals_the_whole_run_with_the_hook(here: Any, same:
     [
         ("ppo", {"hook": ("replay@task",)}, "replay@task: 'agent' has no replay memory that can forget (supple's"),
         ("sac", {"hook": ("actor/replay@task",)}, "actor/replay@task: 'actor' has no replay memory"),
-        ("dqn", {"hook": ("replay(keep=2)@task",)}, "replay: keep is a share of the transitions, in [0, 1], got 2"),
+        ("dqn", {"hook": ("replay(keep=2)@task",)}, "replay: keep must lie in [0, 1], got 2"),
         (
             "dqn", {"hook": ("replay(keep=0.01)@task",)},
             "keep=0.01 of --replay-size 300 is less than one batch (8 transitions): raise it, or use keep=0",

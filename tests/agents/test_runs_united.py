@@ -6,7 +6,6 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import pytest
-from tests.envs.test_united import Tiles
 
 from supple.agents.dqn import DQNSettings
 from supple.agents.ppo import PPOSettings
@@ -14,6 +13,7 @@ from supple.agents.trained import Trained
 from supple.engine.runs import prepare
 from supple.engine.spec import RunSpec
 from supple.envs import United
+from tests.envs.test_padding import Tiles
 
 pytestmark = pytest.mark.slow
 
