@@ -59,8 +59,9 @@ class Guard(gym.Wrapper):
     and an info of class `ExplosionInfo`. Otherwise it returns what the environment returned.
 
     Raises EnvironmentFault if the environment raises an exception, returns observations with the wrong shape or outside
-    a discrete space, or first observations that are not finite. The parts of Dict and Tuple observations are checked in
-    the same way. Whole numbers of another type become those of the Box.
+    a discrete space, numbers that a Box of whole numbers cannot hold, or first observations that are not finite. The
+    parts of Dict and Tuple observations are checked in the same way. Whole numbers of another type become those of the
+    Box.
 
     Attributes:
         last_observation: The last sound observation of the environment, which an explosion repeats.
@@ -164,13 +165,16 @@ class Guard(gym.Wrapper):
         return np.asarray(observation).astype(self._dtype, copy=False) if self._whole else observation
 
 
+@np.errstate(invalid="ignore")  # of NaN that a Box of whole numbers cannot hold
 def find_fault(space: gym.Space, observation: Any) -> str | None:
     """Return in words what an observation is instead of one of its space, or None if it is one.
 
-    Of a Box, only the shape is looked at."""
+    Of a Box, only the shape is looked at, and whether it can hold the numbers if they are whole."""
     for part, value, name in _parts(space, observation):
         if isinstance(part, gym.spaces.Box):
-            fits = np.shape(value) == part.shape
+            fits = np.shape(value) == part.shape and (
+                _is_real(part) or np.array_equal(np.asarray(value).astype(part.dtype), value)
+            )
         else:
             fits = value in part if isinstance(part, WHOLE_NUMBERS) else not isinstance(part, COMPOSITE)
         if not fits:

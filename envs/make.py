@@ -13,6 +13,7 @@ import copy
 import logging
 import math
 import sys
+import warnings
 from collections.abc import Mapping
 from types import ModuleType
 from typing import Any
@@ -214,20 +215,26 @@ def _make_registered(
 ) -> gym.Env:
     if render_mode is not None:  # an environment may have no such argument
         kwargs["render_mode"] = render_mode
+    newer = successor(env_id, gym.registry, {}) if "mujoco" in str(gym.spec(env_id).entry_point) else None
     try:
-        env = gym.make(env_id, max_episode_steps=max_episode_steps, disable_env_checker=True, **kwargs)
+        with warnings.catch_warnings():
+            if newer:  # of old MuJoCo tasks, Gymnasium makes some and says of others where they have gone
+                warnings.simplefilter("ignore")
+            env = gym.make(env_id, max_episode_steps=max_episode_steps, disable_env_checker=True, **kwargs)
     except gym.error.DependencyNotInstalled as error:
         if "box2d" in str(gym.spec(env_id).entry_point):
             raise ImportError("Box2D is not installed: pip install 'supple[box2d]'") from error
         raise ImportError(f"{env_id}: {error}") from error
     except ImportError as error:
-        if "mujoco" in str(gym.spec(env_id).entry_point) and (newer := successor(env_id, gym.registry, {})):
+        if newer:
             raise ValueError(f"{env_id} can no longer be made: its successor is {newer!r}") from error
         raise  # its message already says what to install
     except Exception as error:
         original = error.__cause__ if CREATOR in str(error) else None  # without the text that Gymnasium appends
         cause = original if isinstance(original, Exception) else error
         raise fault_of(env_id, "making it", cause) from cause
+    if newer:
+        warnings.warn(f"{env_id} is out of date: its successor is {newer}", stacklevel=2)
     return WithoutMission(env) if shows_mission(env) else env
 
 

@@ -218,14 +218,13 @@ def _naming_arguments() -> Iterator[None]:
         yield
     except UsageError as error:
         parts = str(error).split("`")
-        parts[::2] = [OPTION.sub(_name_argument, part) for part in parts[::2]]
+        parts[::2] = [
+            OPTION.sub(lambda option: ARGUMENTS.get(option[1], option[1].replace("-", "_")), part)
+            for part in parts[::2]
+        ]
         if (text := "`".join(parts)) == str(error):
             raise
         raise UsageError(text) from error
-
-
-def _name_argument(option: re.Match[str]) -> str:
-    return ARGUMENTS.get(option[1], option[1].replace("-", "_"))
 
 
 def _train_queue(path: Path, queue: Queue, processes: int, warn: Warn) -> None:

@@ -17,7 +17,7 @@ def one_line(error: BaseException) -> str:
 def summary(value: object) -> str:
     """Return a short description of a value in one line."""
     if (shape := getattr(value, "shape", None)) is not None and getattr(value, "dtype", None) is not None:
-        return f"a {type(value).__name__} of {value.dtype} with the shape {tuple(shape)}"  # type: ignore[attr-defined]
+        return f"an array of {value.dtype} with the shape {tuple(shape)}"  # type: ignore[attr-defined]
     if value is None or isinstance(value, Mapping | str | bytes | list | tuple | set | int | float | complex):
         return " ".join(reprlib.repr(value).split())
     return f"the class {value.__name__}" if isinstance(value, type) else f"a value of type {type(value).__name__}"

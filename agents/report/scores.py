@@ -254,7 +254,9 @@ def _score_arm(runs: Sequence[RunData], shape: tuple[int, int, int], fork: int) 
         gaps=np.stack([gap.gap for gap in gaps]),
         gap_change=iqm(changes) if changes.size else float("nan"),
         exploded=exploded,
-        explosions=sum(_explosions(run) for run in runs),
+        explosions=sum(  # logged as events and on episodes, in some logs only as one of them
+            max(len(run.of_kind("explosion")), int(run.episodes.exploded.sum())) for run in runs
+        ),
         interventions=len(events),
         at_events=means_at_events(events, IN_TABLES),
         mean_returns=np.stack([mean_return(run, fork, shape[2]) for run in runs]),
@@ -351,8 +353,3 @@ def _where_finished(returns: Array, finished: NDArray[np.bool_]) -> Array:
 def interval(score: Score | None) -> tuple[float, float] | None:
     """Return the 95 % interval (low, high), or None for a single run and for equal ones."""
     return (score.low, score.high) if score is not None and score.low < score.high else None
-
-
-def _explosions(run: RunData) -> int:
-    """Return the number of explosions. They are logged as events and on episodes, in old logs only as one of them."""
-    return max(len(run.of_kind("explosion")), int(run.episodes.exploded.sum()))

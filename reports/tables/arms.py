@@ -67,7 +67,9 @@ def arms_table(
         "seeds": [spread.known.size for spread in spreads],
         _with_level("mean"): [Interval.of(spread, first.form) for spread in spreads],
         _with_level("IQM"): [_iqm(measure, spread.known) for (measure, _), spread in zip(cells, spreads, strict=True)],
-        _with_level(f"P(better than {first.baselines[0]})"): [_over_baseline(*cell) for cell in cells],
+        _with_level(f"P(better than {first.baselines[0]})"): [
+            _improvement([m], arm, m.baselines[0]) for m, arm in cells
+        ],
         "share of a fresh agent": [(shares or {}).get((measure.variant, arm)) for measure, arm in cells],
         "published": [None if published is None else published.rows.get(Point(*point).key) for point in points],
     }
@@ -159,11 +161,6 @@ def pad_columns(columns: Sequence[Array]) -> Array:
     for i, column in enumerate(columns):
         whole[: len(column), i] = column
     return whole
-
-
-def _over_baseline(measure: Measure, arm: str) -> Interval | None:
-    """Return the probability of improvement of an arm over the baseline of its variant."""
-    return _improvement([measure], arm, measure.baselines[0])
 
 
 def _iqm(measure: Measure, scores: Array) -> Interval | None:

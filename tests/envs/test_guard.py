@@ -186,6 +186,22 @@ def test_observations_of_another_shape_are_a_fault(space: gym.Space, value: Any)
         Guard(Shows(space, value)).reset()
 
 
+@pytest.mark.parametrize(
+    ("space", "value"),
+    [
+        (BYTES, np.array([0.5, 1.0])),
+        (BYTES, [300, 0]),
+        (BYTES, np.array([1, -1])),
+        (gym.spaces.Box(-9, 9, (2,), np.int64), np.array([0.0, np.nan])),
+        (gym.spaces.Box(0, 1, (1,), np.bool_), np.array([2])),
+        (gym.spaces.Dict({"a": BYTES}), {"a": np.array([0.5, 1.0])}),
+    ],
+)
+def test_numbers_that_their_space_cannot_hold_are_a_fault(space: gym.Space, value: Any):
+    with pytest.raises(EnvironmentFault, match=r"reset\(\) returned .* as observation.*, not one of Box"):
+        Guard(Shows(space, value)).reset()
+
+
 def test_whole_numbers_of_another_type_become_those_of_the_space():
     env = Guard(Shows(BYTES, np.array([7.0, 255.0])))
     for observation in (env.reset()[0], env.step(0)[0]):

@@ -74,6 +74,11 @@ def test_an_old_id_is_answered_with_its_successor(name: str, newer: str):
     assert "\n" not in str(error.value)
 
 
+def test_an_old_id_that_still_works_is_made_with_a_warning():
+    with pytest.warns(UserWarning, match="Hopper-v4 is out of date: its successor is Hopper-v5"):
+        make_env("Hopper-v4").close()
+
+
 @pytest.mark.parametrize(
     ("name", "newer"), [("HalfCheetah-v3", "HalfCheetah-v5"), ("Ant-v2", "Ant-v5"), ("Pusher-v4", "Pusher-v5")]
 )

@@ -17,7 +17,9 @@ from supple.interventions import (
     StackedLinear,
     learner_for,
     make,
+    parse_call,
     redraw,
+    restructure,
     snapshot,
 )
 from supple.metrics import measure
@@ -257,3 +259,18 @@ def test_a_fresh_reset_gives_online_and_target_critics_one_new_draw_for_each_mem
     assert same(snapshot(learner.module), draws[0])
     assert same(snapshot(learner.followers[0]), draws[0])
     assert not torch.equal(draws[0]["net.head.weight"][0], draws[0]["net.head.weight"][1])
+
+
+@pytest.mark.slow
+def test_a_checkpoint_of_injected_critics_continues_bit_for_bit():
+    learner, rebuilt = critic(), build()["critic"]
+    texts = ["injection", "injection(toward=fresh)"]
+    for text in texts:
+        make(parse_call(text).name, **parse_call(text).params).apply(learner)
+        train(learner)
+    restructure(rebuilt, texts)
+    rebuilt.module.load_state_dict(learner.module.state_dict())
+    rebuilt.optimizer.load_state_dict(copy.deepcopy(learner.optimizer.state_dict()))
+    for one in (learner, rebuilt):
+        train(one)
+    assert torch.equal(outputs(learner)[0], outputs(rebuilt)[0])

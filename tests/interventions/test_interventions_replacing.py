@@ -9,6 +9,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from supple.engine.storage import checkpoint
+from supple.engine.storage.learner_state import learner_state, load_learner_state
 from supple.interventions import Injectable, Intervention, Learner, OtherMinibatch, Units, learner_for, make
 from supple.networks.activations import RandomActivation
 
@@ -192,3 +194,23 @@ def test_random_activations_of_an_added_head_use_the_generators_of_the_others() 
     parts = [part for part in world.net.modules() if isinstance(part, RandomActivation)]
     assert len(parts) == 4
     assert all(part.generators is world.learner.activation_draws for part in parts)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", REMEMBER)
+def test_a_run_with_two_injections_resumes_from_a_checkpoint(name: str, tmp_path: Any) -> None:
+    world, again = World(name, **REMEMBER[name]), World(name, **REMEMBER[name])
+    for _ in range(2):
+        world.train(3)
+        world.change("injection")
+    world.train(2)
+    folder = checkpoint.save(
+        tmp_path, 1, {"learner": learner_state(world.learner), "kept": world.kept.state_dict()}, "one"
+    )
+    state = checkpoint.load(folder, "one")
+    load_learner_state(again.learner, state["learner"])
+    again.kept.load_state_dict(state["kept"])
+    for run in (world, again):
+        run.train(6)
+    for parameter, value in world.values().items():
+        assert torch.equal(again.values()[parameter], value), parameter

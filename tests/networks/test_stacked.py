@@ -237,3 +237,33 @@ def test_stacked_layers_learn_under_autocast_as_linear_layers_do() -> None:
     (ours,) = torch.autograd.grad(outputs.float().square().sum(), stack.weight)
     (theirs,) = torch.autograd.grad(alone.float().square().sum(), stack.weight)
     torch.testing.assert_close(ours, theirs, rtol=0.02, atol=0.02)
+
+
+def member_of(stack: Learner, i: int) -> Learner:
+    """One member as a network of its own: the same values, optimizer slots, target network and draws."""
+
+    def part(values: dict[str, Tensor]) -> dict[str, Tensor]:
+        return {name: value[i].clone() for name, value in values.items()}
+
+    module, target, fresh = network(), network().requires_grad_(False), part(dict(stack.redraw()))
+    module.load_state_dict(part(stack.module.state_dict()))
+    target.load_state_dict(part(stack.followers[0].state_dict()))
+    optimizer = torch.optim.AdamW(module.parameters(), lr=1e-2)
+    for mine, theirs in zip(module.parameters(), stack.module.parameters(), strict=True):
+        slots = stack.optimizer.state[theirs]
+        optimizer.state[mine] = {key: v.clone() if key == "step" else v[i].clone() for key, v in slots.items()}
+    learner = learner_for(module, optimizer, probe=stack.probe, loss=lambda: module(X).sum(), followers=(target,))
+    return replace(learner, initial=part(stack.initial), redraw=lambda: fresh, capabilities=stack.capabilities)
+
+
+@pytest.mark.slow
+@settings(max_examples=15)
+@given(st.integers(0, 1000), st.sampled_from([0.0, 0.1, 0.6]), st.floats(0.1, 1.0))
+def test_redo_on_a_stack_equals_redo_on_each_member_whoever_has_dormant_units(seed, tau, share):
+    stack = build(seed, share)
+    members = [member_of(stack, i) for i in range(MEMBERS)]
+    written = set(make("redo", tau=tau).apply(stack))
+    assert written == {name for member in members for name in make("redo", tau=tau).apply(member)}
+    for i, member in enumerate(members):
+        for parameter, value in snapshot(member.module).items():
+            assert torch.equal(stack.module.get_parameter(parameter)[i], value), parameter

@@ -63,7 +63,7 @@ class Model:
             self.network.layers(),
             self.network.units(),
             probe=self._probe,
-            last_inputs=self._last_inputs,
+            last_inputs=lambda: None if self.feed is None else self._inputs(self.feed.last()[0]),
             loss=self._loss,
             generator=generator(s.members[0], "interventions"),
             generators=tuple(generator(seed, "interventions") for seed in s.members) if self.stacked else (),
@@ -119,9 +119,6 @@ class Model:
 
     def _probe(self) -> Sequence[Tensor] | None:
         return None if self.feed is None else self._inputs(self.feed.probe()[0])
-
-    def _last_inputs(self) -> Sequence[Tensor] | None:
-        return None if self.feed is None else self._inputs(self.feed.last()[0])
 
     def _loss(self) -> Tensor:
         if self.feed is None:

@@ -1,6 +1,7 @@
 """`supple train linear`: the loop's gradient descent, tasks that change, hooks, the same bytes after a kill."""
 
 import json
+import shutil
 import signal
 from functools import partial
 from pathlib import Path
@@ -212,3 +213,19 @@ def test_weights_are_those_of_algorithm_one_at_every_seed() -> None:
     ours = [p.detach().numpy() for p in made(lam=0.5, seed=7).network.parameters()]
     assert all(np.array_equal(a, b) for a, b in zip(ours, drawn, strict=True))
     assert random_regression(4, 5, 32, rng=derive(7, "task", 0)).y.tolist() == made(seed=7).data[0].y.tolist()
+
+
+def test_the_best_state_and_those_that_were_asked_for_are_kept_and_change_nothing(whole: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    dispatch(words(run, *HOOKS, "--keep-best", "True", "--keep-at", "6", "13"))
+    losses = [(line["loss"], line["step"]) for line in read_log(run, "metrics") if "loss" in line and line["step"]]
+    assert [int(folder.name) for folder in (run / "best").iterdir()] == [min(losses)[1]]
+    assert sorted(int(folder.name) for folder in (run / "kept").iterdir()) == [6, 13]
+    assert state(run, 36) == state(whole, 36)
+    assert read_log(run, "metrics") == read_log(whole, "metrics")
+    shutil.rmtree(again := shutil.copytree(run, tmp_path / "again") / "checkpoints/000000000036")
+    dispatch(["resume", str(again.parent.parent)])
+    files = [
+        {f.relative_to(each): f.read_bytes() for f in each.rglob("*.safetensors")} for each in (run, tmp_path / "again")
+    ]
+    assert files[0] == files[1]

@@ -47,17 +47,16 @@ def render(studies: Studies, scores: Results, plots: "Sequence[Plot]", place: Pa
         facts=_facts(studies, together.runs),
         limits=limits_text(min(studies.values(), key=lambda data: data.seeds)),
         opening=make_opening(
-            together, f"vision on {join_words(list(studies))}", _measures(scores), more=_conclusions(scores)
+            together,
+            f"vision on {join_words(list(studies))}",
+            _measures(scores),
+            more=name_benchmarks({name: old_tasks.sentences(own.old_tasks, sure=True) for name, own in scores.items()}),
         ),
         verdict=sentences(scores),
         settings=_settings(arms),
         command="\n".join(dict.fromkeys(run.command for run in together.runs)),
         place=place,
     )
-
-
-def _conclusions(scores: Results) -> list[str]:
-    return name_benchmarks({name: old_tasks.sentences(own.old_tasks, sure=True) for name, own in scores.items()})
 
 
 def _measures(scores: Results) -> list[Measure]:

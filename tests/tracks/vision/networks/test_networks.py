@@ -221,3 +221,13 @@ def test_metrics_can_be_taken_and_leave_the_network_as_it_was(build: Build) -> N
 def test_images_whose_sides_do_not_divide_are_refused(build: Build) -> None:
     with pytest.raises(ValueError, match=r"images of 28 × 32 do not fit, their sides must be multiples of"):
         build((3, 28, 32))
+
+
+@pytest.mark.slow
+@every_network
+def test_interventions_write_in_place_and_keep_the_layout_in_memory(build: Build) -> None:
+    learner = train_few_steps(build)
+    places = {name: (p.data_ptr(), p.stride()) for name, p in learner.module.named_parameters()}
+    for name in ("fire", "snp", "reset"):
+        make(name).apply(learner)
+    assert {name: (p.data_ptr(), p.stride()) for name, p in learner.module.named_parameters()} == places
