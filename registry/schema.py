@@ -164,7 +164,7 @@ def convert(value: Any, wanted: Any, where: str, finite: bool = True) -> Any:
     elif wanted is str and isinstance(value, str):
         return str(value)
     elif isinstance(value, Text) and not isinstance(denoted := scalar_of(value), str):
-        return convert(denoted, wanted, where, finite)
+        return convert(float(value) if wanted is float and type(denoted) is int else denoted, wanted, where, finite)
     elif isinstance(value, bool):
         if wanted is bool:
             return value

@@ -103,7 +103,7 @@ def parse(
         UsageError: An option has another name here, or a number is not possible.
     """
     for word in args:
-        if answer := name_here(kind, word):
+        if word.startswith("--") and (answer := name_here(kind, word)):
             raise UsageError(f"{answer} (`{prog} --help` lists all)")
     options = tyro.cli(
         options_class,

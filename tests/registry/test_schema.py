@@ -77,7 +77,7 @@ def test_a_value_of_the_wrong_type_is_named(value: Any, wanted: Any, words: str)
     [
         ("1_000", int, 1000),
         ("2.5e6", int, 2_500_000),
-        ("3", float, 3),
+        ("3", float, 3.0),
         ("3", str, "3"),
         ("true", bool, True),
         ("none", str | None, "none"),
