@@ -242,7 +242,8 @@ class AgentSettings(RunSettings):
         if steps is None:
             wanted = "--steps-per-task" if self.sequence or self.cycles != 1 else "--steps"
             raise UsageError(f"{wanted} is missing: give the number of environment steps")
-        require_range(self)
+        if min(steps, self.cycles) < 1:
+            require_range(self)
         return self.env or self.sequence or "", steps
 
     # The next three import Gymnasium, which help lines do without.

@@ -47,10 +47,10 @@ class Text(str):
 
 
 class Limit(NamedTuple):
-    """Which numbers of a type are possible, and in words what they must be."""
+    """Which values of a type are possible, and in words what they must be."""
 
     words: str
-    holds: Callable[[float], bool]
+    holds: Callable[[Any], bool]
 
 
 Positive = Annotated[T, Limit("must be a positive number", lambda x: x > 0)]
@@ -58,6 +58,7 @@ NotNegative = Annotated[T, Limit("must be 0 or more", lambda x: x >= 0)]
 Share = Annotated[float, Limit("must lie in [0, 1]", lambda x: 0 <= x <= 1)]
 BelowOne = Annotated[float, Limit("must lie in [0, 1)", lambda x: 0 <= x < 1)]
 PositiveShare = Annotated[float, Limit("must lie in (0, 1]", lambda x: 0 < x <= 1)]
+Widths = Annotated[tuple[Positive[int], ...], Limit("must be one width or more", bool)]
 
 
 def most(largest: int) -> Limit:
@@ -68,21 +69,20 @@ def most(largest: int) -> Limit:
 def beyond(value: Any, wanted: Any) -> Iterator[str]:
     """Yield what a value of the type `wanted`, or an item of it, must be and is not: "must lie in [0, 1], got 2"."""
     origin, of = get_origin(wanted), get_args(wanted)
-    if isinstance(value, tuple):
-        kinds = next((get_args(option) for option in (wanted, *of) if get_origin(option) is tuple), ())
-        for item, kind in zip(value, kinds[:1] * len(value) if ... in kinds else kinds, strict=False):
-            yield from beyond(item, kind)
-    elif not isinstance(value, int | float):
-        return
-    elif not isfinite(value):
-        yield f"must be a finite number, got {value}"
-    elif abs(value) > LARGEST and isinstance(value, int):
-        yield f"must be {LARGEST:,} at most, got {value}"
+    is_number = isinstance(value, int | float)
+    if origin is Annotated:
+        applies = is_number or (isinstance(value, tuple) and get_origin(of[0]) is tuple)
+        own = (mark for mark in of if isinstance(mark, Limit) and applies and not mark.holds(value))
+        yield from list(beyond(value, of[0])) or (f"{mark.words}, got {value}" for mark in own)
     elif origin in UNIONS:
-        yield from (problem for option in of for problem in beyond(value, option))
-    elif origin is Annotated:
-        yield from beyond(value, of[0])
-        yield from (f"{mark.words}, got {value}" for mark in of if isinstance(mark, Limit) and not mark.holds(value))
+        yield from dict.fromkeys(problem for option in of for problem in beyond(value, option))
+    elif origin is tuple and isinstance(value, tuple):
+        for item, kind in zip(value, of[:1] * len(value) if ... in of else of, strict=False):
+            yield from beyond(item, kind)
+    elif is_number and not isfinite(value):
+        yield f"must be a finite number, got {value}"
+    elif is_number and abs(value) > LARGEST and isinstance(value, int):
+        yield f"must be {LARGEST:,} at most, got {value}"
 
 
 def read(text: str | Sequence[str], wanted: Any, where: str) -> Any:
@@ -96,7 +96,7 @@ def read(text: str | Sequence[str], wanted: Any, where: str) -> Any:
     """
     words = [text] if isinstance(text, str) else text
     joined = " ".join(words)
-    if takes_several(wanted) and joined.lower() != "none":
+    if takes_several(wanted) and not (joined.lower() == "none" and NoneType in get_args(wanted)):
         if joined.startswith("["):
             parser = Parser(joined)
             return convert(parser.to_the_end(parser.value()), wanted, where)

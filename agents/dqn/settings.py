@@ -11,7 +11,7 @@ from supple.agents.offpolicy.settings import ReplaySettings, Start
 from supple.agents.settings import Copies
 from supple.engine.settings import Groups, Interval
 from supple.registry.errors import UsageError
-from supple.registry.schema import BelowOne, NotNegative, Positive, Share
+from supple.registry.schema import BelowOne, NotNegative, Positive, Share, Widths
 
 RMSPROP = ("rmsprop_decay", "rmsprop_epsilon", "rmsprop_momentum")
 MUCH = 0.5  # ε with which most actions are random
@@ -75,7 +75,7 @@ class DQNSettings(ReplaySettings, GameSettings):
     hidden: Positive[int] | None = None
     """For images: width of the linear layer after the convolutions (default: 512 for nature, 256 for impala, 128 for
     minatar)."""
-    widths: tuple[Positive[int], ...] = (256, 256)
+    widths: Widths = (256, 256)
     """For vectors: widths of the hidden layers."""
     activation: str = "relu"
     """Activation of the network, with optional parameters: leaky_relu(negative_slope=0.1)."""

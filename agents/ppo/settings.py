@@ -10,7 +10,7 @@ from supple.agents.games import GameSettings
 from supple.agents.limits import compile_problem, in_one_line
 from supple.engine.settings import Device, Groups, device_here
 from supple.registry.errors import UsageError
-from supple.registry.schema import BelowOne, NotNegative, Positive, Share
+from supple.registry.schema import BelowOne, NotNegative, Positive, Share, Widths
 
 if TYPE_CHECKING:
     from supple.envs import Picture
@@ -54,10 +54,10 @@ class PPOSettings(GameSettings):
     """Weight of the entropy bonus."""
     max_grad_norm: NotNegative[float] = 0.5
     """Clip the global gradient norm to this value; 0: no clipping."""
-    hidden: tuple[Positive[int], ...] | None = None
+    hidden: Widths | None = None
     """Widths of the linear hidden layers (default: 64 64; after convolutions 512 for nature, 256 for impala, 128 for
     minatar)."""
-    value_hidden: tuple[Positive[int], ...] | None = None
+    value_hidden: Widths | None = None
     """Widths of the value function's hidden layers, if share_value is off (default: hidden)."""
     normalization: Literal["none", "layer", "spectral"] = "none"
     """Normalisation of linear hidden layers: layer normalisation before activations, or spectral norm of weights."""

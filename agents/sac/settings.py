@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 from supple.agents.offpolicy.settings import ReplaySettings, Start
 from supple.agents.settings import Copies
 from supple.engine.settings import Groups
-from supple.registry.schema import BelowOne, NotNegative, Positive, Share
+from supple.registry.schema import BelowOne, NotNegative, Positive, Share, Widths
 
 HeadsSetting = Literal["one", "environment", "one-hot"]
 WIDEST = 128  # networks that gain on a CPU from a stack: products of wider ones take nearly all the time
@@ -35,7 +35,7 @@ class SACSettings(ReplaySettings):
     """Width of each SimBa critic."""
     critic_blocks: Positive[int] = 2
     """Residual blocks of each SimBa critic."""
-    hidden: tuple[Positive[int], ...] = (256, 256)
+    hidden: Widths = (256, 256)
     """With --network mlp: widths of the hidden layers of actor and critics."""
     normalization: Literal["none", "layer", "spectral"] = "none"
     """With --network mlp: layer or spectral normalisation of the hidden layers, before their activation."""

@@ -112,4 +112,5 @@ def _with_one_default(field: StructFieldSpec) -> StructFieldSpec:
         joined = found and " ".join(found.split())
         return joined if nothing or not joined else SAYS_DEFAULT.sub("", joined)
 
-    return replace(field, type=silent if nothing and tyro.conf.UseAppendAction not in get_args(field.type) else of, helptext=shown)
+    repeatable = tyro.conf.UseAppendAction in get_args(field.type)
+    return replace(field, type=silent if nothing and not repeatable else of, helptext=shown)

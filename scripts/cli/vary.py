@@ -8,9 +8,7 @@ from supple.engine.kinds import Kind, value_of
 from supple.registry import did_you_mean, schema
 from supple.registry.errors import UsageError
 
-VALUE = re.compile(
-    r"""(?:"[^"]*"|'[^']*'|\([^()]*\)|\[[^]]*\]|[^,])+"""
-)  # of commas only these separate
+VALUE = re.compile(r"""(?:"[^"]*"|'[^']*'|\([^()]*\)|\[[^]]*\]|[^,])+""")  # of commas only these separate
 
 
 def read_vary(texts: Sequence[str], kind: Kind) -> dict[str, tuple[Any, ...]]:
