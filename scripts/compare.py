@@ -28,6 +28,7 @@ import tyro
 from supple.engine.kinds import Kind
 from supple.engine.settings import SeedsOption
 from supple.registry.errors import UsageError
+from supple.registry.schema import NotNegative
 from supple.scripts.cli import training
 from supple.scripts.cli.console import join_command, parse, run, warn
 from supple.scripts.cli.options import Options, Request, request_or_help
@@ -43,19 +44,19 @@ S = TypeVar("S")
 class CompareOptions(Options[S]):
     arm: Annotated[tuple[str, ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="HOOKS")] = ()
     """An arm: none, a hook, or hooks joined by " + ". Give the option once for each arm."""
-    reference: Annotated[Literal["preset", "fresh", "none"], tyro.conf.arg(metavar="preset|fresh|none")] = "preset"
+    reference: Literal["preset", "fresh", "none"] = "preset"
     """Additional arm as a reference. fresh is a new agent in every task; preset is the preset's reference, if any."""
-    fork_at: Annotated[float | None, tyro.conf.arg(metavar="FLOAT")] = None
+    fork_at: float | None = None
     """Fork point as a fraction of the planned steps. 0: no trunk (default: the preset's, or where the hook
     that acts earliest can act first)."""
-    fork_at_task: Annotated[int | None, tyro.conf.arg(metavar="INT")] = None
+    fork_at_task: int | None = None
     """Fork point as the index of the task that begins there, counted from 0. Replaces --fork-at."""
     leads: Annotated[str | None, tyro.conf.arg(metavar="MEASURE")] = None
     """Measure that leads the report, such as "final return" (default: the preset's, or that of the kind)."""
     vary: Annotated[tuple[str, ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="SETTING=VALUES")] = ()
     """Setting and its values, such as learning_rate=1e-5,1e-4. Every arm runs with each value; several options make a
     grid. Quote a value that contains a comma or a space: 'order="0,1","1,0"'."""
-    jobs: int = 0
+    jobs: NotNegative[int] = 0
     """Number of runs at a time. 0 means one per core."""
 
 
@@ -105,7 +106,7 @@ def plan_comparison(request: Request, options: Any, command: str) -> "Comparison
     stacks = hasattr(settings, "seeds")
     if settings.seed and not (stacks and settings.seeds):
         raise UsageError(f"--seed {settings.seed} is for a single run: a comparison takes --seeds {settings.seed}")
-    vary = read_vary(options.vary, kind.settings_class(), request.prog) or vary_of(preset, settings)
+    vary = read_vary(options.vary, kind) or vary_of(preset, settings)
     arms = options.arm or (preset.arms if preset and preset.arms else kind.arms)
     seeds = choose_seeds(settings, None if stacks else options.seeds, preset)
     reference = None if options.reference == "preset" else options.reference

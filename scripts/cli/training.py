@@ -40,8 +40,6 @@ def identify_folder(path: Path) -> str:
 
 def count_processes(jobs: int) -> int:
     """Return the number of processes that `--jobs` asks for."""
-    if jobs < 0:
-        raise UsageError(f"--jobs must be 0 (one per core) or more, got {jobs}")
     if jobs:
         return jobs
     from supple.engine.machine.resources import cpus  # imports PyTorch, which help does not need

@@ -155,7 +155,7 @@ def test_another_process_at_work_is_not_disturbed(tmp_path: Path) -> None:
         ({"settings": {"stps": 3}}, "ppo has no setting 'stps': did you mean 'steps'?"),
         (
             {"settings": {"hidden": 3}},
-            "settings of ppo: hidden should be null or a list, each item an integer, but is 3",
+            "settings of ppo: hidden should be none or a list, each item an integer, but is 3",
         ),
         ({"settings": {"steps": "many"}}, "settings of ppo: steps should be"),
         ({"preset": "gym-contrl"}, "did you mean 'gym-control'?"),
