@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from supple.engine.spec import read_spec
 from supple.engine.storage.names import slug
 from supple.experiments.sweeps.study import Study
 from supple.experiments.sweeps.sweep import Sweep
@@ -53,13 +54,13 @@ def test_arms_start_from_the_state_of_the_trunk(whole: Path) -> None:
 
 
 def test_configurations_of_trunk_and_arms_have_their_hooks_and_steps(whole: Path) -> None:
-    trunk = json.loads((whole / "trunk/config.json").read_text())
-    assert (trunk["arm"], trunk["hooks"], trunk["start_step"], trunk["stop_step"]) == (None, [], 0, 12)
+    trunk = read_spec(whole / "trunk")
+    assert (trunk.labels.arm, trunk.resolved.hooks, trunk.start.step, trunk.stop) == (None, (), 0, 12)
     assert trunk["settings"]["seeds"] == [3, 5]
     for arm in ARMS:
-        config, hooks = json.loads((whole / slug(arm) / "config.json").read_text()), arm.split(" + ")
-        assert config["settings"] == {**trunk["settings"], "hook": hooks}
-        assert (config["arm"], config["hooks"], config["start_step"], config["stop_step"]) == (arm, hooks, 12, None)
+        spec, hooks = read_spec(whole / slug(arm)), tuple(arm.split(" + "))
+        assert spec.settings == replace(trunk.settings, hook=hooks)
+        assert (spec.labels.arm, spec.resolved.hooks, spec.start.step, spec.stop) == (arm, hooks, 12, None)
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,5 @@
 """Classifiers: seeds by either name, tests within tasks by updates or epochs, and states that are kept."""
 
-import json
 import shlex
 import shutil
 from pathlib import Path
@@ -8,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from supple.engine.spec import read_spec
 from supple.registry.errors import UsageError
 from supple.scripts.main import dispatch
 
@@ -38,7 +38,7 @@ def test_one_seed_is_the_same_run_by_either_name(lab: Any, tmp_path: Path) -> No
     named, numbered = train_run(lab, tmp_path / "a", "--seeds", "3"), train_run(lab, tmp_path / "b", "--seed", "3")
     assert_same(lab, named, numbered)
     assert {line["seed"] for line in lab.log(numbered, "tasks")} == {3}
-    assert json.loads((numbered / "config.json").read_text())["seed"] == 3
+    assert read_spec(numbered).seeds == (3,)
 
 
 @pytest.mark.slow
@@ -47,7 +47,7 @@ def test_a_range_of_seeds_has_both_its_ends(lab: Any, tmp_path: Path) -> None:
         train_run(lab, tmp_path / str(len(words)), "--seeds", *words) for words in (["0-2"], ["0", "1", "2"])
     )
     assert_same(lab, ranged, listed)
-    assert json.loads((ranged / "config.json").read_text())["settings"]["seeds"] == [0, 1, 2]
+    assert read_spec(ranged).seeds == (0, 1, 2)
 
 
 # -- tests within tasks --------------------------------------------------------------------------------------------
