@@ -25,6 +25,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, TypedDict
 
+import msgspec
+
 from supple.engine.kinds import as_json, find_kind, value_of
 from supple.engine.settings import SeedsOption
 from supple.registry import did_you_mean, schema
@@ -181,7 +183,11 @@ def _drawn(
         if key not in types:
             if not isinstance(value, dict) or not ({"low", "high"} <= value.keys() or "choice" in value):
                 raise UsageError(f"{where}.{key} must be {{ low = 1, high = 2 }} or {{ choice = [1, 2] }}")
-            values[key] = schema.convert(value, Choice if "choice" in value else Range, f"{where}.{key}")
+            drawn: type[Range | Choice] = Choice if "choice" in value else Range
+            try:
+                values[key] = msgspec.convert(value, drawn)
+            except ValueError as error:
+                raise UsageError(f"{where}.{key}: {error}") from error
     if not values:
         raise UsageError(f"{where} has nothing to draw: add e.g. learning_rate = {{ low = 1e-4, high = 1e-2 }}")
     return own, values

@@ -1,12 +1,12 @@
 """Studies: the entries of a sweep, and the runs that each asks for."""
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from supple.engine.kinds import Kind, as_json, find_kind, preset_of, presets_of, settings_with, value_of
+from supple.engine.kinds import Kind, find_kind, preset_of, presets_of, settings_with, value_of
 from supple.engine.settings import Seeds
+from supple.engine.spec import to_json
 from supple.engine.storage import names
 from supple.experiments.comparisons.asked import choose_seeds, make_comparison
 from supple.experiments.comparisons.comparison import Comparison
@@ -20,6 +20,7 @@ from .templates import fill, holes
 from .tuning import Score, Tuning, tune
 
 PRESET = "preset"  # the name in a point that is not a setting
+EXTENDED = ("name", "arms", "seeds", "leads", "space", "published")  # the parts that may change once runs have started
 
 
 @dataclass(frozen=True)
@@ -69,13 +70,10 @@ class Study:
     @property
     def base(self) -> dict[str, Any]:
         """The part that must not change once runs have started, as JSON values. The rest can be extended."""
-        settings = {name: as_json(value) for name, value in self.settings.items()}
-        search = json.loads(json.dumps(asdict(self.search))) if self.search else {}
-        return {
-            "kind": self.kind, "preset": self.preset, "settings": settings, "reference": self.reference,
-            "fork_at": self.fork_at, "fork_at_task": self.fork_at_task,
-            "search": {name: value for name, value in search.items() if name != "points"} or None,
-        }  # fmt: skip
+        own = {name: value for name, value in to_json(self).items() if name not in EXTENDED}
+        if search := own["search"]:
+            own["search"] = {name: value for name, value in search.items() if name != "points"}
+        return own
 
     def comparisons(self, score: Score) -> dict[str, tuple[Comparison, Tuning | None]]:
         """Return the comparisons that the study asks for by folder, each with the tuning that it serves, if any.

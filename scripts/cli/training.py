@@ -57,13 +57,12 @@ def finish_run(path: Path, run: "Run") -> None:
     from supple.engine.machine import distributed, torchrun
     from supple.engine.runs import other_versions
     from supple.engine.storage.checkpoint import newest_step
-    from supple.engine.storage.run_directory import CHECKPOINTS, RunDirectory
+    from supple.engine.storage.run_directory import CHECKPOINTS
 
     if not distributed.is_first():
         run.warn = lambda line: None
         run.train()
         return
-    folder = RunDirectory.open(path)
     for remark in filter(None, (torchrun.remark(), other_versions(path))):
         warn(remark)
     announced = False
@@ -76,9 +75,9 @@ def finish_run(path: Path, run: "Run") -> None:
     def watch(step: int) -> None:
         nonlocal announced
         if not announced:  # by now config.json has been checked
-            say(*plan_of_run(folder, step))
+            say(*plan_of_run(path, run.spec, step))
             announced = True
-        progress.update(str(path), run.path, step, folder.end)
+        progress.update(str(path), run.path, step, run.spec.end)
 
     began = time.monotonic()
     with display(screen) as progress, at_interruption(explain_continuing):
@@ -91,7 +90,7 @@ def finish_run(path: Path, run: "Run") -> None:
     print_results(path)
     for seed, how in run.diverged.items():
         warn(f"seed {seed} {how}; its numbers end there, and resuming does not train it again")
-    say(f"done: {path} in {timedelta(seconds=round(time.monotonic() - began))}", *next_of_run(folder))
+    say(f"done: {path} in {timedelta(seconds=round(time.monotonic() - began))}", *next_of_run(path, run.spec))
 
 
 def print_results(path: Path) -> None:
@@ -101,7 +100,7 @@ def print_results(path: Path) -> None:
     try:
         with warnings.catch_warnings(action="ignore"):  # `supple report` shows warnings and errors
             table = reports.compose(path).tables[0]
-    except ValueError:
+    except (ValueError, RunError):
         return
     screen.print(replace(table, title="results"))
     if table.words:

@@ -127,7 +127,7 @@ def test_a_tracker_gets_the_rows_of_tensorboard_and_does_not_change_the_run(
     assert tracker.ended == "finished"
     assert (tracker.run.name, tracker.run.group) == ("run", None)
     assert tracker.run.config["settings"]["updates_per_task"] == 60
-    assert tracker.run.config["hooks"] == HOOKS
+    assert tracker.run.config["resolved"]["hooks"] == HOOKS
 
 
 @pytest.mark.slow

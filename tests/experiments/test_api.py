@@ -12,6 +12,7 @@ import torch
 from supple.agents.ppo import PPOSettings
 from supple.agents.presets import LATER
 from supple.engine.kinds import find_kind
+from supple.engine.spec import read_spec
 from supple.engine.storage.lock import Lock
 from supple.experiments import Space, Study, Sweep, compare, load, resume, train
 from supple.experiments.comparisons.folder import read_comparison
@@ -78,7 +79,7 @@ def test_the_measure_that_was_declared_leads_and_every_run_knows_it(tmp_path: Pa
     measures = [measure.name for measure in compose(tmp_path / "c").measures]
     assert measures[0] == "final forgetting"
     assert set(measures) == set(find_kind("linear").measures)
-    assert json.loads((tmp_path / "c/seed-0/none/config.json").read_text())["leads"] == "final forgetting"
+    assert read_spec(tmp_path / "c/seed-0/none").labels.leads == "final forgetting"
     assert read_comparison(tmp_path / "c").leads == "final forgetting"
 
 
@@ -88,7 +89,7 @@ def test_what_a_preset_says_holds_where_the_call_says_nothing(tmp_path: Path) ->
     small |= {"cycles": 2, "steps_per_task": 40, "eval_episodes": 0}
     results = compare("ppo", small, ["none"], preset="gym-control-small", seeds=[5], fork_at=0, out=tmp_path / "c")
     assert set(results.episodes["arm"]) == {"none", "fresh"}  # the reference is the preset's
-    assert results.studies[""].first.config["settings"]["env"] == "CartPole-v1"
+    assert results.studies[""].first.settings.env == "CartPole-v1"
     assert read_comparison(tmp_path / "c").leads == results.studies[""].first.leads == LATER
     assert results.scores["leads"] == results.scores["differences"][0]["measure"] == LATER
 

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 import torch
 
+from supple.engine.spec import read_spec
 from supple.tracks.language.pretrain import work
 
 Ask = Callable[[str, Path], tuple[int, str]]
@@ -302,4 +303,4 @@ def test_dqn_accepts_the_contract_as_released(
 ) -> None:
     monkeypatch.setattr("supple.scripts.cli.training.finish_run", lambda *_: None)
     assert ask(f"{ATARI} --hook '{hook}'", tmp_path / "out") == (0, "")
-    assert json.loads((tmp_path / "out/config.json").read_text())["hooks"] == [hook]
+    assert read_spec(tmp_path / "out").resolved.hooks == (hook,)

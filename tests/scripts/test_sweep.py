@@ -221,7 +221,8 @@ def test_the_report_of_a_sweep_counts_its_runs_and_links_each_study(
     file_of_sweep = tmp_path / "out/sweep.json"
     beside = {"source": "<b>Table 2</b>", "measure": "final excess loss", "rows": {"learning_rate=0.01/none": 0.125}}
     sweep = read_json(file_of_sweep, "")
-    write_json(file_of_sweep, sweep | {"published": {"lin": beside}})
+    sweep["studies"][0]["published"] = beside
+    write_json(file_of_sweep, sweep)
     dispatch(["report", str(tmp_path / "out")])
     said = capsys.readouterr()
     assert "not-begun: no run has started yet" in said.err

@@ -12,7 +12,7 @@ from supple.engine.work import Task
 from supple.experiments.comparisons.asked import make_comparison
 from supple.experiments.comparisons.comparison import Comparison
 from supple.experiments.comparisons.default_fork import find_default_fork
-from supple.experiments.comparisons.folder import read_comparison
+from supple.experiments.comparisons.folder import open_comparison
 from supple.experiments.comparisons.grid import make_points
 from supple.experiments.sweeps.space import Space
 from supple.experiments.sweeps.study import Study
@@ -180,10 +180,10 @@ def study(*arms: str, **changes: Any) -> Study:
 def test_an_extended_study_keeps_its_fork(tmp_path: Path) -> None:
     lines: list[str] = []
     Sweep([study("none", "snp@task:2")]).begin(tmp_path, warn=lines.append)
-    assert read_comparison(tmp_path / "s").fork_step == 40
+    assert open_comparison(tmp_path / "s").fork_step == 40
     Sweep([study("none", "snp@task:2", "snp@0.9")]).begin(tmp_path, warn=lines.append)
     Sweep([study("none", "snp@task:2", "snp@0.9", "snp@task")]).begin(tmp_path, warn=lines.append)
-    found = read_comparison(tmp_path / "s")
+    found = open_comparison(tmp_path / "s")
     assert found.arms == ("none", "snp@task:2", "snp@0.9", "snp@task")
     assert found.fork_step == 40
     assert [line.partition(";")[0] for line in lines[1:]] == [

@@ -8,7 +8,7 @@ import torch
 
 from supple.engine.kinds import find_kind
 from supple.engine.runs import build
-from supple.experiments.comparisons.folder import create, read_comparison
+from supple.experiments.comparisons.folder import create, open_comparison
 from supple.registry.errors import UsageError
 from supple.scripts import compare
 from supple.scripts.cli.options import parse_request
@@ -152,7 +152,7 @@ def test_variants_survive_writing_and_reading(bench: Any, tmp_path: Path) -> Non
     second = ",".join(str(path) for path in bench.texts.values())
     comparison = plan_comparison(bench, "--vary", f"second={second}", "--vary", "clip=None,1", "--vary", "start=best,6")
     create(tmp_path / "out", comparison, 1)
-    again = read_comparison(tmp_path / "out")
+    again = open_comparison(tmp_path / "out")
     assert again.variants == comparison.variants
     assert isinstance(again.variants[0]["second"], tuple)
 

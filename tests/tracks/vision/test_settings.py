@@ -1,6 +1,5 @@
 """Settings of classifiers: impossible ones are refused, all presets work, and every option has an effect."""
 
-import json
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -8,8 +7,8 @@ from typing import Any
 import pytest
 
 from supple.engine.kinds import find_kind, presets_of
-from supple.engine.runs import build
-from supple.engine.spec import RunSpec, read_settings, write_config
+from supple.engine.runs import build, resolved
+from supple.engine.spec import RunSpec, read_spec, start_run
 from supple.registry.errors import UsageError
 from supple.tracks.vision.data import DataSet
 from supple.tracks.vision.settings import VisionSettings
@@ -139,9 +138,8 @@ def test_a_saved_configuration_has_absolute_paths_and_reads_back_unchanged(
     monkeypatch.chdir(folder.parent)
     settings = lab.settings(data=Path(folder.name), seeds=(0, 4), hook=("fire@task",), shares=(0.5, 1.0))
     kind = find_kind("vision")
-    work = build(kind, settings)
-    config = json.loads(json.dumps(write_config(RunSpec(kind.name, settings), work)))  # tuples become lists in a file
-    assert read_settings(config, Path("config.json")) == (kind, replace(settings, data=folder))
+    start_run(folder.parent / "run", spec := resolved(RunSpec(kind.name, settings), build(kind, settings)))
+    assert read_spec(folder.parent / "run") == replace(spec, settings=replace(spec.settings, data=folder))
 
 
 def test_compilation_is_for_long_runs_of_small_networks(lab: Any) -> None:
