@@ -56,7 +56,7 @@ class Start:
 
 @dataclass(frozen=True)
 class Resolved:
-    """What a specification resulted in on the machine that began the run. Everything is empty before.
+    """The outcome of a specification on the machine that began the run. Everything is empty before.
 
     Attributes:
         hooks: The texts of all hooks, those of the kind of run first.
