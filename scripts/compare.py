@@ -35,7 +35,7 @@ from supple.scripts.cli.options import Options, Request, request_or_help
 from supple.scripts.cli.vary import read_vary
 
 if TYPE_CHECKING:
-    from supple.experiments.comparisons.comparison import Comparison
+    from supple.experiments.sweeps.study import Study
 
 S = TypeVar("S")
 
@@ -77,7 +77,7 @@ def main(args: Sequence[str]) -> None:
     from supple.experiments.comparisons.folder import create  # imports PyTorch, which help does not need
 
     processes = training.count_processes(options.jobs)
-    comparison = plan_comparison(request, options, join_command("supple compare", args))
+    comparison = ask(request, options).comparison(join_command("supple compare", args))
     training.finish_queue(options.out, create(options.out, comparison, processes, warn).queue(options.out), processes)
 
 
@@ -97,21 +97,28 @@ def parse_options(request: Request) -> Any:
     return parse(options, request.options, request.prog, about, options(**start), kind=kind)
 
 
-def plan_comparison(request: Request, options: Any, command: str) -> "Comparison":
-    """Return the comparison that the command line asks for."""
-    from supple.experiments.comparisons.asked import choose_seeds, make_comparison
-    from supple.experiments.comparisons.grid import make_points, vary_of
+def ask(request: Request, options: Any) -> "Study":
+    """Return the study that the command line asks for."""
+    from supple.experiments.sweeps.space import Space
+    from supple.experiments.sweeps.study import Study
 
-    kind, preset, settings = request.kind, request.preset, options.settings
+    kind, settings = request.kind, options.settings
     stacks = hasattr(settings, "seeds")
     if settings.seed and not (stacks and settings.seeds):
         raise UsageError(f"--seed {settings.seed} is for a single run: a comparison takes --seeds {settings.seed}")
-    vary = read_vary(options.vary, kind) or vary_of(preset, settings)
-    arms = options.arm or (preset.arms if preset and preset.arms else kind.arms)
-    seeds = choose_seeds(settings, None if stacks else options.seeds, preset)
-    reference = None if options.reference == "preset" else options.reference
-    asked = reference, options.fork_at, options.fork_at_task, options.leads
-    return make_comparison(kind, preset, settings, seeds, make_points(arms, vary), *asked, command)
+    return Study(
+        "",
+        kind.name,
+        options.preset,
+        vars(settings),
+        options.arm,
+        None if stacks else options.seeds,
+        None if options.reference == "preset" else options.reference,
+        options.fork_at,
+        options.fork_at_task,
+        options.leads,
+        Space(read_vary(options.vary, kind)),
+    )
 
 
 if __name__ == "__main__":

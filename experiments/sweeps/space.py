@@ -92,9 +92,9 @@ class Space:
         """
         for name, values in self.grid.items():
             if not values:
-                raise UsageError(f"grid.{name} is empty: give at least one value")
+                raise UsageError(f"{name} is empty: give at least one value")
             if any(value in values[:i] for i, value in enumerate(values)):
-                raise UsageError(f"grid.{name} contains a value twice")
+                raise UsageError(f"{name}: a value is given twice")
         for name, each in self.random.values.items() if self.random else ():
             if problem := each.problem():
                 raise UsageError(f"random.{name}: {problem}")

@@ -9,7 +9,7 @@ A study is a table of a sweep file. Its points become ordinary comparisons, each
 """
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 from pathlib import Path
@@ -188,6 +188,24 @@ def open_queue(path: Path, jobs: int = 1, warn: Warn = print) -> Queue:
         with files.lock_folder(path):
             _write_changes(path, changes, scores, jobs, warn)
     return open_sweep(path, warn)
+
+
+def finish(path: Path, queue: Queue, train: Callable[[Queue], None], jobs: int = 1, warn: Warn = print) -> Queue:
+    """Train the runs of the sweep or comparison in a folder, and those that its search then adds. Return all runs.
+
+    Args:
+        path: The folder.
+        queue: Its runs so far.
+        train: Trains the remaining runs of a queue. If it leaves some, because workers elsewhere have stopped, it is
+            not called again.
+        jobs, warn: As in `open_queue`.
+    """
+    while queue.left:
+        train(queue)
+        if queue.left:
+            break
+        queue = open_queue(path, jobs, warn)
+    return queue
 
 
 def retry_failed(path: Path) -> None:

@@ -2,7 +2,8 @@
 
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -119,44 +120,41 @@ def finish_queue(path: Path, queue: "Queue", processes: int, train_elsewhere: "E
     Raises:
         RunError: Runs failed. It is raised when all others have ended.
     """
-    from supple.experiments.sweeps.sweep import open_queue
-
-    train_queue(path, queue, processes, train_elsewhere)
-    # if arms are tuned, the next runs depend on the results so far; runs are left if workers elsewhere have stopped
-    while not queue.left and (queue := open_queue(path, processes, warn)).left:
-        train_queue(path, queue, processes, train_elsewhere)
-    report_queue(path, queue)
-
-
-def train_queue(path: Path, queue: "Queue", processes: int, train_elsewhere: "Elsewhere | None" = None) -> None:
-    """Train the remaining runs of a comparison or a sweep, with a bar for each. Arguments as for `finish_queue`."""
     from supple.experiments.queue import workers
+    from supple.experiments.sweeps.sweep import finish
 
-    warn_of_other_versions(path, queue)
-    if failed := queue.failed:
-        warn(f"{len(failed)} runs that failed before are skipped; --retry-failed trains them again")
+    def train(queue: "Queue") -> None:
+        if failed := queue.failed:
+            warn(f"{len(failed)} runs that failed before are skipped; --retry-failed trains them again")
+        with watching(path, queue, processes, "resume", "the others from their last checkpoints") as watch:
+            if train_elsewhere:
+                train_elsewhere(queue, watch)
+            else:
+                workers.train_queue(queue, processes, watch, warn)
+        screen.print()
+
+    report_queue(path, finish(path, queue, train, processes, warn))
+
+
+@contextmanager
+def watching(path: Path, queue: "Queue", processes: int, command: str, what: str = "") -> "Iterator[Watch]":
+    """Say what will be trained, and yield a function that shows how far a run has come, in a bar for each run.
+
+    If the block is interrupted, one line says that `command` continues `what`.
+    """
 
     def explain_continuing() -> str:
-        again = f"`supple resume {quoted(path)}{plugins.options()}` continues the others from their last checkpoints"
+        again = f"`supple {command} {quoted(path)}{plugins.options()}` continues {what}".strip()
         return f"{queue.ended} of {len(queue)} runs ended; {again}"
 
-    say(*plan_of_queue(path, queue, processes))
-    with display(screen, len(queue), queue.ended) as progress, at_interruption(explain_continuing):
+    def watch(run: "QueuedRun", step: int, end: int) -> None:
+        progress.update(run.label, run.folder, step, end)
 
-        def watch(run: "QueuedRun", step: int, end: int) -> None:
-            progress.update(run.label, run.folder, step, end)
-
-        if train_elsewhere:
-            train_elsewhere(queue, watch)
-        else:
-            workers.train_queue(queue, processes, watch, warn)
-    screen.print()
-
-
-def warn_of_other_versions(path: Path, queue: "Queue") -> None:
-    """Say if runs were begun under other versions than those with which the remaining ones will be trained."""
     if line := queue.other_versions(path):
         warn(line)
+    say(*plan_of_queue(path, queue, processes))
+    with display(screen, len(queue), queue.ended) as progress, at_interruption(explain_continuing):
+        yield watch
 
 
 def report_queue(path: Path, queue: "Queue") -> None:

@@ -7,13 +7,11 @@ from typing import Any
 
 import pytest
 
-from supple.engine.kinds import all_kinds, find_kind, preset_of, settings_with
+from supple.engine.kinds import all_kinds, find_kind
 from supple.engine.work import Task
-from supple.experiments.comparisons.asked import make_comparison
 from supple.experiments.comparisons.comparison import Comparison
 from supple.experiments.comparisons.default_fork import find_default_fork
 from supple.experiments.comparisons.folder import open_comparison
-from supple.experiments.comparisons.grid import make_points
 from supple.experiments.sweeps.space import Space
 from supple.experiments.sweeps.study import Study
 from supple.experiments.sweeps.sweep import Sweep
@@ -94,12 +92,10 @@ def test_a_setting_of_one_arm_acts_from_the_start() -> None:
 
 
 def planned(kind: str, settings: dict[str, Any], arms: Sequence[str], lines: list[str], **more: Any) -> Comparison:
-    row = find_kind(kind)
-    preset = preset_of(row, more.pop("preset", None))
-    points = make_points(arms, more.pop("vary", {}))
-    made = settings_with(row, preset, settings)
-    comparison = make_comparison(row, preset, made, (0,), points, **{"reference": "none", **more})
-    comparison = comparison.resolve(1, lines.append)
+    space = Space(more.pop("vary", {}))
+    more = {"preset": None, "reference": "none", **more}
+    study = Study("", kind, settings=settings, arms=tuple(arms), seeds=(0,), space=space, **more)
+    comparison = study.comparison("").resolve(1, lines.append)
     lines += [comparison.note] if comparison.note else []
     return comparison
 

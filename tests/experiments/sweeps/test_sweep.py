@@ -133,7 +133,7 @@ def test_a_point_takes_the_place_of_what_a_preset_varies() -> None:
         ),
         ({"space": Space({"learning_rat": [1]})}, "and no arm or setting has {learning_rat} in its text"),
         ({"space": Space({"learning_rate": ["fast"]})}, "learning_rate should be a finite number"),
-        ({"space": Space({"seed": [1]})}, "seed: linear has no setting with this name"),
+        ({"space": Space({"seed": [1]})}, "seed cannot differ between the runs"),
         ({"arms": ("snp(lam={lam})@task",)}, "snp(lam={lam})@task: no point has a value for {lam}"),
         ({"arms": ("snpp@task",)}, "did you mean 'snp'?"),
         (

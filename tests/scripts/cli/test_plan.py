@@ -58,7 +58,7 @@ def test_the_suggested_comparison_parses(line: str, tmp_path: Path, monkeypatch:
     spec = read_spec(tmp_path / "run")
     words = shlex.split(comparison_command(tmp_path / "run", spec))
     what = parse_request("compare", words[2:])
-    found = compare.plan_comparison(what, compare.parse_options(what), "")
+    found = compare.ask(what, compare.parse_options(what)).comparison("")
     assert found.arms == ("none", " + ".join(spec.resolved.hooks))
     assert (found.seeds, found.fork_at) == ((0, 1, 2, 3, 4), 0)
 

@@ -82,10 +82,10 @@ def test_settings_make_a_grid_without_a_trunk(bench: Any, tmp_path: Path, here: 
 WRONG = {
     "--vary start=best,13": "a second phase can start at update 1 to 12 of the first, not 13",
     "--vary start=soon": "--start must be an update of the first phase or best, got 'soon'",
-    "--vary strt=best": "unknown setting 'strt': did you mean 'start'?",
+    "--vary strt=best": "no setting 'strt': did you mean 'start'?",
     "--vary width=": "as NAME=VALUE,VALUE",
     "--vary batch_size=2,2": "a value is given twice",
-    "--vary batch_size=wide": "--batch-size: 'wide' is not an integer",
+    "--vary batch_size=wide": 'batch_size should be an integer, but is "wide"',
     "--vary start=best,6 --arm fire@5": "--arm",
 }
 

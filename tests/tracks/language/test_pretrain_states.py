@@ -130,7 +130,7 @@ def test_the_vocabulary_is_filled_up_to_a_multiple_of_64(bench: Any) -> None:
 def plan_comparison(bench: Any, *more: str, kind: str = "") -> Any:
     words = bench.command(Path("out"), *more)
     what = parse_request("compare", [kind, *more, "--out", "out"] if kind else words[1:])
-    return compare.plan_comparison(what, compare.parse_options(what), "test")
+    return compare.ask(what, compare.parse_options(what)).comparison("test")
 
 
 def test_commas_in_quotes_and_brackets_do_not_separate_values(bench: Any) -> None:
