@@ -19,7 +19,7 @@ from .hooks.event import ExtraMeasurements
 from .hooks.parsing import read_hooks
 from .kinds import Kind
 from .loop import Loop, Progress, Warn
-from .machine import distributed, torchrun
+from .machine import distributed
 from .machine.allocator import keep_freed_memory
 from .machine.denormals import flushing_denormals
 from .settings import RunSettings
@@ -116,7 +116,6 @@ def prepare(
         notes: list[str] = []
         work = build(kind, settings, notes.append)
         try:
-            torchrun.require_whole()
             hooks = attach_hooks(work, work.settings.hook, start.step)
             for line in notes:  # not before, as in `build`
                 warn(line)
