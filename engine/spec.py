@@ -14,7 +14,7 @@ import msgspec
 
 from supple.registry.errors import RunError
 
-from .kinds import Kind, as_json, find_kind, require_setting
+from .kinds import Kind, all_kinds, as_json, find_kind, require_setting
 from .settings import RunSettings, Seeds
 from .storage import signed_json, versions
 from .user_code import plugins
@@ -182,7 +182,14 @@ def _plain(value: Any) -> Any:
 
 
 def from_json(record: Callable[..., T], value: Mapping[str, Any], file: Path) -> T:
-    """Return a record with a `kind` and its `settings` from JSON values. Raises RunError if they do not fit."""
+    """Return a record with a `kind` and its `settings` from JSON values.
+
+    Raises:
+        UsageError: The kind is that of a plug-in that has not been loaded.
+        RunError: The entries do not fit.
+    """
+    if value.get("kind") not in all_kinds():
+        plugins.require(value.get("resolved", value).get("plugins", {}), file.parent)
     try:
         kind, given = find_kind(value["kind"]), value["settings"]
         for name in given:

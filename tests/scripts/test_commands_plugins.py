@@ -191,8 +191,7 @@ def test_workers_and_reports_of_a_comparison_load_its_plug_ins(ask: Ask) -> None
     assert "both was started with a plug-in that must be named again: add --plugin parts.py --plugin dice.py" in said
     code, said = ask("report both")
     assert (code, said.count("\n")) == (2, 1)
-    assert "unknown kind of run 'dice'" in said
-    assert "--plugin FILE" in said
+    assert "add --plugin parts.py --plugin dice.py" in said
     assert "halve" in Path("both/report/scores.json").read_text()
 
 
@@ -270,7 +269,6 @@ def test_a_plug_in_that_cannot_be_imported_is_named_before_its_traceback(code: s
         "--plugin my-method.py": "'my-method' cannot be imported",
         "--plugin random.py": "a module 'random' already exists",
         "--plugin parts.py --plugin parts.py": "a plug-in with this name is given twice",
-        "--plugin parts.py --plugin": "--plugin needs a value",
         "--env there_is_none:Mine-v0": "--env there_is_none: there is no package with this name here",
     }.items(),
 )

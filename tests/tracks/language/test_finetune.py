@@ -160,7 +160,7 @@ def test_a_resumed_run_is_bit_for_bit_the_uninterrupted_one(folder: Path, tmp_pa
         ({"epochs": 0.1}, "less than one batch of 4"),
         ({"max_length": 1}, "--max-length must be 2 or more"),
         ({"max_length": 2048}, "more than the context"),
-        ({"min_rate": 1.5}, "--min-rate is a share"),
+        ({"min_rate": 1.5}, "--min-rate must lie in"),
         ({"retain": "nowhere.jsonl"}, "no such task"),
     ],
 )
