@@ -142,7 +142,7 @@ class AgentSettings(RunSettings):
     def unshifted(self) -> "tuple[EnvTask, ...]":
         """Return the run's tasks without shifts, or () if they cannot be planned: other checks say why."""
         try:
-            return replace(self, shift=None).plan_tasks()
+            return self.plan_tasks()
         except (UsageError, RunError, ZeroDivisionError):  # of a stride of 0
             return ()
 
@@ -225,7 +225,7 @@ class AgentSettings(RunSettings):
         return self.max_episode_steps or gymnasium.spec(env).max_episode_steps
 
     def least_unsaved(self) -> int:
-        envs = {task.env for task in replace(self, shift=None).plan_tasks()}
+        envs = {task.env for task in self.plan_tasks()}
         return EPISODES * self.num_envs * max(self.episode_limit(env) or UNLIMITED for env in envs)
 
     def stream(self) -> tuple[str, int]:
@@ -249,7 +249,7 @@ class AgentSettings(RunSettings):
     # The next three import Gymnasium, which help lines do without.
 
     def plan_tasks(self) -> "tuple[EnvTask, ...]":
-        """Return the tasks that these settings describe.
+        """Return the tasks that these settings describe, without the values of shifts.
 
         Raises:
             UsageError: The settings contradict each other or do not fit the environments.
@@ -257,7 +257,7 @@ class AgentSettings(RunSettings):
         """
         from supple.envs import parse_sequence
 
-        from .tasks import make_tasks, shift_tasks
+        from .tasks import make_tasks
 
         text, steps = self.stream()
         if spare := steps % (stride := self.stride):
@@ -268,9 +268,7 @@ class AgentSettings(RunSettings):
             name = "--steps-per-task" if self.steps is None else "--steps"
             raise UsageError(f"{name} is {steps}, which is not a multiple of {together}: use {near}")
         try:
-            tasks = make_tasks(parse_sequence(text), self.cycles, steps)
-            shifts = self.parse_shifts()
-            return shift_tasks(tasks, shifts, self.members, self.kwargs) if shifts else tasks
+            return make_tasks(parse_sequence(text), self.cycles, steps)
         except ValueError as error:
             raise UsageError(str(error)) from error
         except ImportError as error:
@@ -297,7 +295,7 @@ class AgentSettings(RunSettings):
             return False
         copies = self.num_envs * len(self.members)
         shifts = self.parse_shifts()
-        names = dict.fromkeys(task.env for task in replace(self, shift=None).plan_tasks())
+        names = dict.fromkeys(task.env for task in self.plan_tasks())
         try:
             return any(is_batched(name, copies, shifts, self.kwargs) for name in names)
         except ImportError as error:
@@ -309,7 +307,7 @@ class AgentSettings(RunSettings):
         It adds evaluations on past tasks and, once, random actions on all tasks. These count as one more evaluation:
         they take more steps, but no network. Each episode counts with its limit, without which they are not cheap.
         Without shifts, all tasks in an environment are the same."""
-        tasks = replace(self, shift=None).plan_tasks()
+        tasks = self.plan_tasks()
         limits = {env: self.episode_limit(env) for env in {task.env for task in tasks}}
         known: set[object] = set()
         steps = of_known = 0  # of one episode in each of them

@@ -16,7 +16,7 @@ from supple.registry.errors import DiskError, Diverged, RunError, UsageError, is
 from .divergence import Divergence, first_not_finite, in_words
 from .hooks.driver import HookDriver
 from .hooks.event import ExtraMeasurements
-from .hooks.parsing import read_hooks
+from .hooks.parsing import parse_hooks, read_hooks
 from .kinds import Kind
 from .loop import Loop, Progress, Warn
 from .machine import distributed
@@ -113,6 +113,9 @@ def prepare(
         if trunk:
             settings, step, source = kind.forks().choose_start(settings, trunk, start.step)
             start = Start(step)
+        settings.check()
+        if tasks := settings.plan_tasks():  # what is wrong with a hook is said before an environment is made
+            parse_hooks(settings.hook, tasks, start.step)
         notes: list[str] = []
         work = build(kind, settings, notes.append)
         try:

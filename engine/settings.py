@@ -1,15 +1,18 @@
 """The settings that all runs share. Each kind of run extends them. The string below a field is its help line."""
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cache
 from importlib.util import find_spec
-from typing import Annotated, Any, ClassVar, Literal, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, get_type_hints
 
 import tyro
 
 from supple.registry.errors import UsageError
 from supple.registry.schema import NotNegative, Positive, beyond, most
+
+if TYPE_CHECKING:
+    from .hooks.parsing import Span
 
 MOST_THREADS, MOST_SEEDS, MOST_TASKS = 1024, 10_000, 100_000
 Device = Literal["auto", "cpu", "cuda"]
@@ -164,6 +167,10 @@ class RunSettings:
         for tracker in self.log_to:
             if not find_spec(tracker):
                 yield f"--log-to {tracker}: its package is not installed (pip install 'supple[{tracker}]')"
+
+    def plan_tasks(self) -> "Sequence[Span]":
+        """Return the tasks, as far as they are known from the settings alone; () if they are not."""
+        return ()
 
     def check_single(self) -> None:
         """Raise UsageError for settings that only runs of a comparison can have."""

@@ -14,7 +14,7 @@ def world() -> int:
 
 def rank() -> int:
     """Return the index of this process among them, from 0."""
-    return int(os.environ[RANK]) if world() > 1 else 0
+    return int(os.environ.get(RANK) or 0) if world() > 1 else 0
 
 
 def is_first() -> bool:
