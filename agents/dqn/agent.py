@@ -84,12 +84,10 @@ class DQN(ReplayAgent):
     def _new_network(self) -> ValueNetwork:
         """Return a new network. The members of a stack draw their weights as if alone."""
         s, space = self.settings, self.space
-        behind = (s.hidden,) if s.hidden else None
-        widths = s.widths if space.picture is None else behind
 
         def make(draws: torch.Generator | None, members: int = 0) -> ValueNetwork:
             return ValueNetwork(
-                space.size, space.actions, widths, s.activation, draws, s.normalization, s.initialization,
+                space.size, space.actions, s.hidden, s.activation, draws, s.normalization, s.initialization,
                 s.softmax_values, members, space.picture, s.encoder,
             )  # fmt: skip
 

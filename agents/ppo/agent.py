@@ -78,7 +78,7 @@ class PPO(StackedAgent):
         self.shuffle = generators(s, "minibatches")
         self.normalizers = Normalizers(s, spaces, self.stack)
         by_minibatch = s.normalize_advantage and s.advantage_scope == "minibatch"
-        loss = LossSettings(s.clip, s.clip_value, s.value_coefficient, s.entropy_coefficient, by_minibatch)
+        loss = LossSettings(s.clip_range, s.clip_value, s.value_coefficient, s.entropy_coefficient, by_minibatch)
         self._loss_settings = loss
         self.gradient_step = GradientStep(s.max_grad_norm, s.compile == "on", bool(self.stack))
         self.key = next(iter(spaces))

@@ -28,7 +28,7 @@ STATISTICS = ("loss/policy", "loss/value", "policy/entropy", "policy/approx_kl",
 class LossSettings:
     """The settings of PPO's loss (see `PPOSettings`)."""
 
-    clip: float
+    clip_range: float
     clip_value: bool
     value_coefficient: float
     entropy_coefficient: float
@@ -65,10 +65,10 @@ def _ppo_terms(network: MultiHead, key: str, batch: tuple[Tensor, ...], s: LossS
     ratio = log_ratio.exp()
     if s.normalize_advantage:
         advantages = normalize(advantages)
-    gain = torch.min(advantages * ratio, advantages * ratio.clamp(1 - s.clip, 1 + s.clip))
+    gain = torch.min(advantages * ratio, advantages * ratio.clamp(1 - s.clip_range, 1 + s.clip_range))
     error = (values - returns).square()
     if s.clip_value:
-        clipped = old_values + (values - old_values).clamp(-s.clip, s.clip)
+        clipped = old_values + (values - old_values).clamp(-s.clip_range, s.clip_range)
         error = torch.max(error, (clipped - returns).square())
     return Terms(gain, error, ratio, log_ratio, policy.entropy(outputs, log_std))
 
@@ -98,7 +98,7 @@ def ppo_loss(network: MultiHead, key: str, batch: tuple[Tensor, ...], s: LossSet
     loss = policy + s.value_coefficient * value - s.entropy_coefficient * entropy
     with torch.no_grad():
         kl = (ratio - 1 - log_ratio).mean(-1)
-        clip_fraction = ((ratio - 1).abs() > s.clip).float().mean(-1)
+        clip_fraction = ((ratio - 1).abs() > s.clip_range).float().mean(-1)
         statistics = torch.stack([policy, value, entropy.expand_as(policy), kl, clip_fraction], -1)
     return loss, statistics
 

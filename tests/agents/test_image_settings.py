@@ -64,7 +64,7 @@ def test_a_refused_comparison_does_not_say_how_images_are_read(
 ) -> None:
     (tmp_path / "other").touch()
     said: list[str] = []
-    settings = DQNSettings(env=seen, steps=80, hidden=4, replay_size=40, learning_starts=40, encoder="minatar")
+    settings = DQNSettings(env=seen, steps=80, hidden=(4,), replay_size=40, learning_starts=40, encoder="minatar")
     with pytest.raises(UsageError, match=refusal):
         create(tmp_path, Comparison("dqn", settings, make_points((arm,), vary), (0,), 0.0), 1, said.append)
     assert said == []

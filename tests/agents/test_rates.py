@@ -27,7 +27,7 @@ RUNS = {
     ),
     "dqn": shlex.split(
         f"dqn --env CartPole-v1 {STREAM} --num-envs 2 --learning-starts 20 --batch-size 4 --replay-size 100 "
-        "--replay-ratio 0.25 --widths 8 8 --device cpu"
+        "--replay-ratio 0.25 --hidden 8 8 --device cpu"
     ),
     "sac": shlex.split(
         f"sac --env Pendulum-v1 {STREAM} --learning-starts 20 --batch-size 4 --replay-size 100 --network mlp "

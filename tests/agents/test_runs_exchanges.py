@@ -37,7 +37,7 @@ def settings(name: str) -> RunSettings:
     if name == "dqn":
         pytest.importorskip("ale_py", reason="ale-py is an extra")
         return DQNSettings(
-            env="asterix", learning_starts=20, replay_size=400, batch_size=4, hidden=8, replay_ratio=0.25,
+            env="asterix", learning_starts=20, replay_size=400, batch_size=4, hidden=(8,), replay_ratio=0.25,
             encoder="nature(channels=[4,4,4])", target_period=40, device="cpu", **COMMON,
         )  # fmt: skip
     return SACSettings(

@@ -38,7 +38,7 @@ AGENTS: dict[str, Callable[..., AgentSettings]] = {
     "sac": lambda **own: SACSettings(
         **COMMON | REPLAY | own, actor_width=8, critic_width=8, critic_blocks=1, action_repeat=1, compile="off"
     ),
-    "dqn": lambda **own: DQNSettings(**COMMON | REPLAY | own, widths=(8,)),
+    "dqn": lambda **own: DQNSettings(**COMMON | REPLAY | own, hidden=(8,)),
 }
 
 

@@ -24,7 +24,7 @@ SAC = shlex.split(
 )
 DQN = shlex.split(
     "dqn --sequence CartPole-v1,CartPole-v1 --steps-per-task 80 --num-envs 2 --learning-starts 40 --replay-size 400 "
-    "--batch-size 4 --widths 8 8 --exploration-steps 60 --target-period 40 --replay-ratio 0.25 "
+    "--batch-size 4 --hidden 8 8 --exploration-steps 60 --target-period 40 --replay-ratio 0.25 "
     "--eval-episodes 1 --checkpoint-every 40 --measure-every 80 --activation rand_smooth_leaky --device cpu"
 )
 

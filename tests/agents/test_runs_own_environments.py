@@ -40,7 +40,7 @@ def ppo(**own: Any) -> PPOSettings:
 
 
 def dqn(**own: Any) -> DQNSettings:
-    return DQNSettings(**COMMON | REPLAY | {"widths": (8,)} | own)
+    return DQNSettings(**COMMON | REPLAY | {"hidden": (8,)} | own)
 
 
 def sac(**own: Any) -> SACSettings:

@@ -107,7 +107,7 @@ def test_a_member_forgets_as_its_run_alone(name: str, tmp_path: Path) -> None:
 def test_a_fork_that_forgets_equals_the_whole_run_with_the_hook(here: Any, same: Any, tmp_path: Path) -> None:
     words = shlex.split(
         "dqn --env CartPole-v1 --cycles 2 --steps-per-task 120 --num-envs 2 --learning-starts 40 --replay-size 200 "
-        "--batch-size 8 --widths 16 --checkpoint-every 60 --measure-every 60 --eval-episodes 0 --device cpu"
+        "--batch-size 8 --hidden 16 --checkpoint-every 60 --measure-every 60 --eval-episodes 0 --device cpu"
     )
     script.main([*words, "--hook", "replay(keep=.2)@task", "--out", str(tmp_path / "whole")])
     with here():

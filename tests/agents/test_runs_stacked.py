@@ -31,7 +31,7 @@ def settings(name: str, **own: Any) -> AgentSettings:
         )
     if name == "dqn":
         small = {
-            "env": "CartPole-v1", "learning_starts": 40, "replay_size": 300, "batch_size": 8, "widths": (16, 16),
+            "env": "CartPole-v1", "learning_starts": 40, "replay_size": 300, "batch_size": 8, "hidden": (16, 16),
             "target_period": 60, "exploration_steps": 100, "learning_rate": 1e-3,
         }  # fmt: skip
         return DQNSettings(**{"shift": "offset(scale=2)", "device": "cpu", **small, **made})

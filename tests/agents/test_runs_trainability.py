@@ -37,7 +37,7 @@ def settings(name: str, **more: Any) -> RunSettings:
         )  # fmt: skip
     off_policy: dict[str, Any] = {"learning_starts": 20, "replay_size": 400, "batch_size": 8, "device": "cpu"}
     if name == "dqn":
-        return DQNSettings(env="CartPole-v1", widths=(8,), replay_ratio=0.5, **off_policy, **common, **more)
+        return DQNSettings(env="CartPole-v1", hidden=(8,), replay_ratio=0.5, **off_policy, **common, **more)
     return SACSettings(
         env="Pendulum-v1", action_repeat=1, actor_width=8, critic_width=8, critic_blocks=1, replay_ratio=0.5,
         compile="off", **off_policy, **common, **more,

@@ -21,7 +21,7 @@ COMMON = {"seeds": SEEDS, "steps": 192, "measure_every": 32, "checkpoint_every":
 KINDS: dict[str, dict[str, Any]] = {
     "ppo": {"env": "CartPole-v1", "num_envs": 2, "rollout_steps": 16, "minibatch_size": 16, "hidden": (8, 8),
             "epochs": 1, "compile": "off"},
-    "dqn": {"env": "CartPole-v1", "num_envs": 1, "widths": (8, 8), "batch_size": 8, "replay_size": 200,
+    "dqn": {"env": "CartPole-v1", "num_envs": 1, "hidden": (8, 8), "batch_size": 8, "replay_size": 200,
             "learning_starts": 32},
     "sac": {"env": "Pendulum-v1", "num_envs": 1, "actor_width": 8, "critic_width": 8, "max_episode_steps": 20,
             "batch_size": 8, "replay_size": 200, "learning_starts": 32, "compile": "off"},

@@ -31,7 +31,7 @@ PPO = shlex.split(
     "--epochs 2 --adapter 6 --hidden 8 --activation rand_smooth_leaky"
 )
 DQN = shlex.split(
-    f"dqn --env CartPole-v1 --steps-per-task 160 --checkpoint-every 60 {TASKS} --widths 8 --learning-starts 40 "
+    f"dqn --env CartPole-v1 --steps-per-task 160 --checkpoint-every 60 {TASKS} --hidden 8 --learning-starts 40 "
     "--replay-size 200 --batch-size 4 --exploration-steps 60 --target-period 40 --replay-ratio 0.25 --device cpu "
     "--max-episode-steps 20"
 )

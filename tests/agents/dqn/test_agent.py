@@ -26,7 +26,7 @@ NO_HOOKS = HookDriver([], {}, lambda **_: None, 1)
 
 def agent_with(**changes: Any) -> DQN:
     values: dict[str, Any] = {
-        "env": "a", "steps": 1_000, "num_envs": 2, "hidden": 16, "batch_size": 8, "replay_size": 400,
+        "env": "a", "steps": 1_000, "num_envs": 2, "hidden": (16,), "batch_size": 8, "replay_size": 400,
         "encoder": "nature(channels=[8,8,8])",
         "learning_starts": 0, "exploration_steps": 100, "target_period": 1_000, "device": "cpu", **changes,
     }  # fmt: skip
@@ -192,7 +192,7 @@ def test_a_gradient_step_is_that_of_stable_baselines3(monkeypatch: pytest.Monkey
         observation_space = gym.spaces.Box(0, 255, (4, 36, 36), np.uint8)
         action_space = gym.spaces.Discrete(3)
 
-    agent = agent_with(encoder="nature", hidden=512, batch_size=32, replay_size=400, learning_rate=1e-3)
+    agent = agent_with(encoder="nature", hidden=(512,), batch_size=32, replay_size=400, learning_rate=1e-3)
     steps = begun(agent)
     live(agent, steps, 20)
     for p in agent.target.parameters():

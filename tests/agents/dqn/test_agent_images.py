@@ -62,7 +62,7 @@ def _planes() -> None:
 
 def settings(**changes: Any) -> DQNSettings:
     values: dict[str, Any] = {
-        "env": "Planes-v0", "steps": 60, "num_envs": 2, "hidden": 8, "batch_size": 8, "replay_size": 200,
+        "env": "Planes-v0", "steps": 60, "num_envs": 2, "hidden": (8,), "batch_size": 8, "replay_size": 200,
         "learning_starts": 10, "exploration_steps": 20, "target_period": 20, "learning_rate": 1e-3, "device": "cpu",
         "eval_episodes": 1, "optimizer": "rmsprop", **changes,
     }  # fmt: skip
@@ -172,7 +172,7 @@ WRONG = {
     "not discrete": ({"env_kwargs": '{"actions": null}'}, "Planes-v0: dqn needs Discrete actions, but they are Box"),
     "no image": ({"env": "CartPole-v1", "observations": "image"}, "--observations image needs images"),
     "a decay of 1": ({"rmsprop_decay": 1.0}, "--rmsprop-decay must lie in [0, 1), got 1.0"),
-    "no width": ({"hidden": 0}, "--hidden must be a positive number"),
+    "no width": ({"hidden": (0,)}, "--hidden must be a positive number"),
 }
 
 

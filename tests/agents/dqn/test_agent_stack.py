@@ -32,8 +32,11 @@ KINDS: dict[str, tuple[Any, dict[str, Any]]] = {
     "spectral": (VECTORS, {"normalization": "spectral", "max_grad_norm": 0.1, "initialization": "pytorch"}),
     "random": (VECTORS, {"activation": "rand_smooth_leaky", "double_q": True, "softmax_values": True}),
     "slopes": (VECTORS, {"activation": "prelu(granularity=global)", "target_period": 10, "replay_ratio": 1.5}),
-    "images": (IMAGES, {"hidden": 8, "encoder": "nature(channels=[8,8,8])", "normalization": "layer", "batch_size": 2}),
-    "minatar": (ROWS_OF_IMAGES, {"hidden": 8, "encoder": "minatar(channels=[4])", "normalization": "layer"}),
+    "images": (
+        IMAGES,
+        {"hidden": (8,), "encoder": "nature(channels=[8,8,8])", "normalization": "layer", "batch_size": 2},
+    ),
+    "minatar": (ROWS_OF_IMAGES, {"hidden": (8,), "encoder": "minatar(channels=[4])", "normalization": "layer"}),
     "rmsprop": (VECTORS, {"optimizer": "rmsprop", "weight_decay": 0.01, "max_grad_norm": 0.1, "double_q": True}),
 }
 kinds = pytest.mark.parametrize("kind", KINDS)
@@ -42,7 +45,7 @@ kinds = pytest.mark.parametrize("kind", KINDS)
 def agent(kind: str, *seeds: int, **changes: Any) -> DQN:
     space, own = KINDS[kind]
     values: dict[str, Any] = {
-        "env": "a", "steps": 1_000, "num_envs": ENVS, "widths": (12, 8), "batch_size": 6, "replay_size": 60,
+        "env": "a", "steps": 1_000, "num_envs": ENVS, "hidden": (12, 8), "batch_size": 6, "replay_size": 60,
         "learning_starts": 8, "exploration_steps": 40, "exploration": 0.2, "learning_rate": 1e-3, "device": "cpu",
         "priming_updates": 2, "target_period": 14, **own, **of_seeds(*seeds), **changes,
     }  # fmt: skip
@@ -235,8 +238,8 @@ def test_in_bfloat16_first_updates_are_nearly_those_alone() -> None:
     [
         ({}, [(0, 1, 2)]),
         ({"stack": "off"}, [(0,), (1,), (2,)]),
-        ({"widths": (1024, 1024)}, [(0,), (1,), (2,)]),  # a stack saves nothing
-        ({"widths": (1024, 1024), "stack": 3}, [(0, 1, 2)]),
+        ({"hidden": (1024, 1024)}, [(0,), (1,), (2,)]),  # a stack saves nothing
+        ({"hidden": (1024, 1024), "stack": 3}, [(0, 1, 2)]),
         ({"env": "ALE/Asterix-v5"}, [(0,), (1,), (2,)]),
     ],
 )

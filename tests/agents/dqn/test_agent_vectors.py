@@ -30,7 +30,7 @@ NO_HOOKS = HookDriver([], {}, lambda **_: None, 1)
 
 def agent_with(**changes: Any) -> DQN:
     values: dict[str, Any] = {
-        "env": "a", "steps": 1_000, "num_envs": 2, "widths": (16, 8), "batch_size": 8, "replay_size": 400,
+        "env": "a", "steps": 1_000, "num_envs": 2, "hidden": (16, 8), "batch_size": 8, "replay_size": 400,
         "learning_starts": 0, "exploration_steps": 100, "target_period": 1_000, "learning_rate": 1e-3,
         "clip_rewards": False, "device": "cpu", **changes,
     }  # fmt: skip
@@ -73,7 +73,7 @@ def differing(agent: DQN) -> DQN:
 
 
 def test_layers_and_units_are_in_forward_order_with_their_roles() -> None:
-    network = agent_with(widths=(16, 8, 4), normalization="layer").network
+    network = agent_with(hidden=(16, 8, 4), normalization="layer").network
     assert [tuple(layer.weight.shape) for layer in network.layers()] == [(16, D), (8, 16), (4, 8), (A, 4)]
     assert [layer.role for layer in network.layers()] == ["encoder", "hidden", "hidden", "head"]
     assert network.units() == ("encoder.2", "mlp.2", "mlp.5")
@@ -212,8 +212,8 @@ def test_exploration_may_begin_at_any_rate() -> None:
 
 WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "continuous actions": ({"env": "Pendulum-v1"}, "Pendulum-v1: dqn needs Discrete actions, but they are Box"),
-    "no layers": ({"widths": ()}, "--widths must be"),
-    "a layer of nothing": ({"widths": (8, 0)}, "--widths must be"),
+    "no layers": ({"hidden": ()}, "--hidden must be"),
+    "a layer of nothing": ({"hidden": (8, 0)}, "--hidden must be"),
     "β of 1": ({"adam_betas": (0.9, 1.0)}, "--adam-betas must lie in [0, 1), got 1.0"),
     "negative decay": ({"weight_decay": -1.0}, "--weight-decay must be 0 or more"),
     "a negative norm": ({"max_grad_norm": -1.0}, "--max-grad-norm must be 0 or more"),

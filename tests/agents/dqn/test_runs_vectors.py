@@ -15,7 +15,7 @@ from supple.engine.spec import RunSpec
 
 RUN = shlex.split(
     "train dqn --env CartPole-v1 --steps 400 --num-envs 2 --learning-starts 60 --replay-size 100 --batch-size 4 "
-    "--widths 16 8 --exploration-steps 60 --target-period 40 --replay-ratio 0.5 --eval-episodes 1 --measure-every 150 "
+    "--hidden 16 8 --exploration-steps 60 --target-period 40 --replay-ratio 0.5 --eval-episodes 1 --measure-every 150 "
     "--checkpoint-every 100 --double-q True --normalization spectral --device cpu --hook injection@0.4 --hook fire@0.7"
 )
 
@@ -46,7 +46,7 @@ def _echo() -> None:
 @pytest.mark.parametrize("normalization", ["none", "layer", "spectral"])
 def test_dqn_learns_from_one_hot_observations(normalization: str, tmp_path: Path) -> None:
     settings = DQNSettings(
-        env="Echo-v0", steps=1_000, num_envs=4, widths=(32, 32), learning_rate=5e-3, learning_starts=100,
+        env="Echo-v0", steps=1_000, num_envs=4, hidden=(32, 32), learning_rate=5e-3, learning_starts=100,
         replay_size=2_000, exploration_steps=400, target_period=100, gamma=0.5, double_q=True, replay_ratio=0.5,
         normalization=normalization, eval_every=0, eval_episodes=20, checkpoint_every=10_000, measure_every=2_000,
         device="cpu",

@@ -30,7 +30,7 @@ def sac(**changes: Any) -> SAC:
 
 
 def dqn(**changes: Any) -> DQN:
-    return DQN(DQNSettings(**{**COMMON, "widths": (8,), **changes}), {"a": RowSizes(3, 2)})
+    return DQN(DQNSettings(**{**COMMON, "hidden": (8,), **changes}), {"a": RowSizes(3, 2)})
 
 
 def taken(agent: SAC | DQN, decisions: int) -> list[int]:

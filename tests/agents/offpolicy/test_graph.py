@@ -158,7 +158,7 @@ COMMON: dict[str, Any] = {
     "learning_rate": 1e-3, "device": "cuda", "replay_ratio": 1.0,
 }  # fmt: skip
 AGENTS: dict[str, Callable[..., Any]] = {
-    "dqn": lambda **own: DQN(DQNSettings(**COMMON, widths=(32, 32), double_q=True, **own), {"a": RowSizes(7, 3)}),
+    "dqn": lambda **own: DQN(DQNSettings(**COMMON, hidden=(32, 32), double_q=True, **own), {"a": RowSizes(7, 3)}),
     "sac": lambda **own: SAC(
         SACSettings(**COMMON, actor_width=16, critic_width=16, action_repeat=1, **own),
         {"a": Control(7, (-1.0, -2.0), (1.0, 2.0))},

@@ -68,15 +68,15 @@ def test_settings_make_a_grid_without_a_trunk(bench: Any, tmp_path: Path, here: 
     words = [word for word in bench.command(out, command="compare") if word != "--second"]
     second = [str(path) for path in reversed(bench.texts.values())]
     words = [word for i, word in enumerate(words) if i < 4 or word not in second]
-    vary = ("--vary", "learning_rate=1e-2,1e-3", "--vary", "clip=None,1", "--seeds", "0", "3")
+    vary = ("--vary", "learning_rate=1e-2,1e-3", "--vary", "max_grad_norm=None,1", "--seeds", "0", "3")
     with here():
         dispatch([*words, *vary, "--arm", "none"])
     runs = sorted(str(path.parent.relative_to(out)) for path in out.rglob("config.json"))
     assert len(runs) == 8
-    assert "seed-3/learning_rate=0.001_clip=1.0-238555/none" in runs
-    spec = read_spec(out / "seed-3/learning_rate=0.001_clip=1.0-238555/none")
+    assert "seed-3/learning_rate=0.001_max_grad_norm=1.0-5fdac4/none" in runs
+    spec = read_spec(out / "seed-3/learning_rate=0.001_max_grad_norm=1.0-5fdac4/none")
     assert spec.seeds == (3,)
-    assert (spec.settings.learning_rate, spec.settings.clip) == (0.001, 1.0)
+    assert (spec.settings.learning_rate, spec.settings.max_grad_norm) == (0.001, 1.0)
 
 
 WRONG = {
@@ -102,4 +102,4 @@ def test_the_preset_has_the_settings_of_the_paper() -> None:
     s = PretrainSettings(first=("wikitext.txt",))
     assert (s.layers, s.width, s.heads, s.block_size, s.batch_size) == (12, 768, 12, 1024, 480)
     assert (s.learning_rate, s.min_rate * s.learning_rate, s.weight_decay) == (6e-4, pytest.approx(6e-5), 0.1)
-    assert (s.warmup, s.second_warmup, s.clip, s.dropout) == (2_000, 0.1, 1.0, 0.0)
+    assert (s.warmup, s.second_warmup, s.max_grad_norm, s.dropout) == (2_000, 0.1, 1.0, 0.0)

@@ -50,7 +50,7 @@ NETWORKS: dict[str, dict[str, Any]] = {
     "cnn": {"network": "cnn", "seeds": (0, 1), "width": 8, "images": 16},
     "resnet18": {"network": "resnet18", "width": 4, "images": 16},
 }
-SHORT: dict[str, Any] = {"epochs": 1.5, "fresh_optimizer": True, "clip": 0.5}
+SHORT: dict[str, Any] = {"epochs": 1.5, "fresh_optimizer": True, "max_grad_norm": 0.5}
 
 
 @pytest.fixture(scope="module", params=NETWORKS)
