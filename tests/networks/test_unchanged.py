@@ -168,12 +168,6 @@ def test_an_error_in_a_pass_leaves_the_network_as_it_was():
     assert everything(module) == before
 
 
-def test_a_scripted_module_is_refused_in_one_line():
-    scripted = torch.jit.script(nn.Sequential(nn.Linear(4, 2)))
-    with pytest.raises(ValueError, match=r"^a scripted module \(torch.jit\) cannot be run with other values"):
-        outputs_with(scripted, {}, (X,))
-
-
 def test_inputs_that_a_network_writes_into_are_kept():
     class Writes(nn.Module):
         def __init__(self) -> None:
