@@ -140,23 +140,6 @@ def test_layers_units_and_wiring_of_a_stack_are_found_as_those_of_a_member():
 # -- interventions -------------------------------------------------------------------------------------------
 
 
-def test_a_member_without_dormant_units_keeps_its_values_and_slots():
-    stack = build(share=0.0)
-    with torch.no_grad():
-        for place, bias in ((1, 10.0), (3, 100.0), (5, 1000.0)):  # every unit fires
-            stack.module[place].bias.fill_(bias)
-        stack.module[3].bias[1, :2] = -100.0  # and these do not
-    values = snapshot(stack.module)
-    slots = {p: stack.optimizer.state[p]["exp_avg"].clone() for p in stack.module.parameters()}
-    assert make("redo", tau=0.0).apply(stack) == ["3.weight", "3.bias", "5.weight"]
-    for name, parameter in stack.module.named_parameters():
-        for i in (0, 2):
-            assert torch.equal(parameter[i], values[name][i])
-            assert torch.equal(stack.optimizer.state[parameter]["exp_avg"][i], slots[parameter][i])
-    assert stack.optimizer.state[stack.module[3].weight]["exp_avg"][1, :2].eq(0).all()
-    assert stack.module[5].weight[1, :, :2].eq(0).all()
-
-
 def test_fire_orthogonalizes_stacked_and_single_layers_of_one_shape_together():
     torch.manual_seed(0)
     module = nn.ModuleDict({"stack": StackedLinear(2, 6, 5), "single": nn.Linear(6, 5), "tall": StackedLinear(3, 2, 9)})
@@ -237,33 +220,3 @@ def test_stacked_layers_learn_under_autocast_as_linear_layers_do() -> None:
     (ours,) = torch.autograd.grad(outputs.float().square().sum(), stack.weight)
     (theirs,) = torch.autograd.grad(alone.float().square().sum(), stack.weight)
     torch.testing.assert_close(ours, theirs, rtol=0.02, atol=0.02)
-
-
-def member_of(stack: Learner, i: int) -> Learner:
-    """One member as a network of its own: the same values, optimizer slots, target network and draws."""
-
-    def part(values: dict[str, Tensor]) -> dict[str, Tensor]:
-        return {name: value[i].clone() for name, value in values.items()}
-
-    module, target, fresh = network(), network().requires_grad_(False), part(dict(stack.redraw()))
-    module.load_state_dict(part(stack.module.state_dict()))
-    target.load_state_dict(part(stack.followers[0].state_dict()))
-    optimizer = torch.optim.AdamW(module.parameters(), lr=1e-2)
-    for mine, theirs in zip(module.parameters(), stack.module.parameters(), strict=True):
-        slots = stack.optimizer.state[theirs]
-        optimizer.state[mine] = {key: v.clone() if key == "step" else v[i].clone() for key, v in slots.items()}
-    learner = learner_for(module, optimizer, probe=stack.probe, loss=lambda: module(X).sum(), followers=(target,))
-    return replace(learner, initial=part(stack.initial), redraw=lambda: fresh, capabilities=stack.capabilities)
-
-
-@pytest.mark.slow
-@settings(max_examples=15)
-@given(st.integers(0, 1000), st.sampled_from([0.0, 0.1, 0.6]), st.floats(0.1, 1.0))
-def test_redo_on_a_stack_equals_redo_on_each_member_whoever_has_dormant_units(seed, tau, share):
-    stack = build(seed, share)
-    members = [member_of(stack, i) for i in range(MEMBERS)]
-    written = set(make("redo", tau=tau).apply(stack))
-    assert written == {name for member in members for name in make("redo", tau=tau).apply(member)}
-    for i, member in enumerate(members):
-        for parameter, value in snapshot(member.module).items():
-            assert torch.equal(stack.module.get_parameter(parameter)[i], value), parameter
