@@ -1,7 +1,5 @@
 """To an intervention, every member of a stack is a network of its own."""
 
-import copy
-from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -11,20 +9,15 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from supple.interventions import (
-    Learner,
     StackedConv2d,
     StackedLayerNorm,
     StackedLinear,
     Wiring,
-    chain,
-    fire_,
     learner_for,
     make,
     recycle_,
     redraw,
     snapshot,
-    trace_wiring,
-    unit_names,
 )
 
 MEMBERS = 3
@@ -38,26 +31,6 @@ def network(members: int = 0) -> nn.Sequential:
     return nn.Sequential(
         linear(4, 8), norm(8), nn.ReLU(), linear(8, 8), nn.ReLU(), linear(8, 6), nn.ReLU(), linear(6, 2)
     )
-
-
-def build(seed: int = 0, share: float = 0.4) -> Learner:
-    """A trained stack with a target network that lags behind; a share of the hidden units never fires."""
-    torch.manual_seed(seed)
-    module = network(MEMBERS)
-    fresh = redraw(module, torch.Generator().manual_seed(seed))
-    learner = learner_for(
-        module, torch.optim.AdamW(module.parameters(), lr=1e-2), probe=lambda: (X,),
-        loss=lambda: (module(X) - 1).square().mean((1, 2)).sum(),
-        followers=(copy.deepcopy(module).requires_grad_(False),),
-    )  # fmt: skip
-    for _ in range(2):
-        learner.optimizer.zero_grad()
-        learner.loss().backward()
-        learner.optimizer.step()
-    with torch.no_grad():
-        for layer in learner.layers[1:-1]:
-            layer.module.bias[torch.rand(layer.module.bias.shape) < share] = -100.0
-    return replace(learner, redraw=lambda: fresh)
 
 
 # -- the layers ----------------------------------------------------------------------------------------------
@@ -122,50 +95,7 @@ def test_a_redraw_draws_every_member_anew():
     assert drawn["1.bias"].eq(0).all()
 
 
-def test_layers_units_and_wiring_of_a_stack_are_found_as_those_of_a_member():
-    stack, plain = network(2), network()
-    assert [(x.name, x.role, x.depth) for x in chain(stack)] == [(x.name, x.role, x.depth) for x in chain(plain)]
-    assert unit_names(stack) == unit_names(plain) == ("2", "4", "6")
-    wired, plainly = trace_wiring(stack, unit_names(stack)), trace_wiring(plain, unit_names(plain))
-    assert wired == plainly
-    assert not plainly[1]
-    learner = learner_for(stack)
-    assert len(learner.select("linear")) == 4
-    assert all(learner.is_stacked(unit) for unit in learner.units)
-    assert not any(map(learner_for(plain).is_stacked, unit_names(plain)))
-    assert [tuple(w.shape) for w in learner.layers[0].weights] == [(8, 4)] * 2
-    assert [tuple(w.shape) for w in learner_for(plain).layers[0].weights] == [(8, 4)]
-
-
 # -- interventions -------------------------------------------------------------------------------------------
-
-
-def test_fire_orthogonalizes_stacked_and_single_layers_of_one_shape_together():
-    torch.manual_seed(0)
-    module = nn.ModuleDict({"stack": StackedLinear(2, 6, 5), "single": nn.Linear(6, 5), "tall": StackedLinear(3, 2, 9)})
-    singles = [nn.Linear(6, 5), nn.Linear(6, 5)]
-    for i, single in enumerate(singles):
-        single.weight.data.copy_(module["stack"].weight[i])
-        fire_(single)
-    single = copy.deepcopy(module["single"])
-    fire_(single)
-    assert fire_(module) == ["stack.weight", "single.weight", "tall.weight"]
-    expected = torch.stack([singles[0].weight, singles[1].weight])
-    torch.testing.assert_close(module["stack"].weight, expected, rtol=0, atol=1e-6)
-    torch.testing.assert_close(module["single"].weight, single.weight, rtol=0, atol=1e-6)
-
-
-@pytest.mark.parametrize(("value", "reason"), [(0.0, "is zero"), (torch.nan, "is not finite")])
-def test_a_member_that_cannot_be_orthogonalized_is_named_and_nothing_is_written(value, reason):
-    stack = build()
-    with torch.no_grad():
-        stack.module[3].weight[1] = value
-    before = snapshot(stack.module)
-    with pytest.raises(ValueError, match=rf"^3\.weight, member 1 {reason}$") as refusal:
-        make("fire").apply(stack)
-    assert "\n" not in str(refusal.value)
-    for name, parameter in snapshot(stack.module).items():
-        assert torch.equal(parameter.nan_to_num(), before[name].nan_to_num())
 
 
 # -- stacks beside single layers -----------------------------------------------------------------------------

@@ -59,6 +59,8 @@ def _value(path: Path, value: Any, depth: int = 0) -> Found:
         yield f"{path} (generator)", (id(value), value.get_state().numpy().tobytes()), value
     elif isinstance(value, np.ndarray):
         yield path, (id(value), value.dtype, value.shape, value.tobytes()), value
+    elif isinstance(value, np.random.Generator):
+        yield path, (id(value), repr(value.bit_generator.state)), value
     elif value is None or isinstance(value, (bool, int, float, complex, str, bytes, torch.dtype, torch.device)):
         yield path, (type(value), repr(value)), None
     elif isinstance(value, weakref.ref):

@@ -21,6 +21,7 @@ from stable_baselines3.common.logger import configure
 from supple.agents.sb3 import SuppleCallback, learners_of
 from supple.interventions import restructure
 from supple.metrics import cheap_metrics, dfi_unscaled
+from tests.integrations.sb3.twins import tensors
 
 pytestmark = pytest.mark.slow
 
@@ -35,14 +36,6 @@ def small(kind: Any, **settings: Any) -> Any:
     own = own | ({"max_grad_norm": 10.0} if kind is DQN else {})
     net = {"net_arch": [8, 8], **settings.pop("policy_kwargs", {})}
     return kind("MlpPolicy", ENV[kind], policy_kwargs=net, seed=0, device="cpu", **(own | settings))
-
-
-def tensors(tree: Any) -> list[Tensor]:
-    """Return copies of all tensors in a tree."""
-    if isinstance(tree, Tensor):
-        return [tree.detach().clone()]
-    branches = tree.values() if isinstance(tree, dict) else tree if isinstance(tree, (list, tuple)) else ()
-    return [tensor for branch in branches for tensor in tensors(branch)]
 
 
 def slots(learner: Any) -> dict[tuple[str, str], Tensor]:
