@@ -21,7 +21,7 @@ Cost: a normalisation at every layer, and one pass over the weights at every upd
 """
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 import torch.nn.functional as F
@@ -76,7 +76,7 @@ class NormalizeProject(Intervention):
             raise ValueError("nap: it does nothing with normalize=false and project=false; leave one of them true")
         self.normalize, self.norm, self.scope, self.project = normalize, norm, scope, project
         self._norms: dict[str, tuple[Mapping[str, Tensor], dict[str, Tensor]]] = {}  # step-0 values, norms by layer
-        self._active: set[str] = set()  # names of learners
+        self.saved = {"begun": []}  # names of learners
 
     def attach(self, learner: Learner) -> None:
         check_optimizer(learner.optimizer)
@@ -112,7 +112,7 @@ class NormalizeProject(Intervention):
     def apply(self, learner: Learner) -> list[str]:
         check_optimizer(learner.optimizer)
         self.restructure(learner)
-        self._active.add(learner.name)
+        self.saved["begun"] = sorted({*self.saved["begun"], learner.name})
         self.after_update(learner)
         written = [learner.weight_of(layer) for layer in self._layers(learner)]
         settle(learner, written, UNIFORM)
@@ -120,7 +120,7 @@ class NormalizeProject(Intervention):
 
     @torch.no_grad()
     def after_update(self, learner: Learner) -> None:
-        if not self.project or learner.name not in self._active:
+        if not self.project or learner.name not in self.saved["begun"]:
             return
         for layer in self._layers(learner):
             wanted = self._initial_norm(learner, layer)
@@ -144,9 +144,3 @@ class NormalizeProject(Intervention):
     def _layers(self, learner: Learner) -> list[Layer]:
         """Return the layers in the scope that are trained."""
         return [layer for layer in learner.select(self.scope) if layer.weight.requires_grad]
-
-    def state_dict(self) -> dict[str, Any]:
-        return {"begun": sorted(self._active)}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        self._active = set(state["begun"])

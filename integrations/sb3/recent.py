@@ -20,6 +20,8 @@ from stable_baselines3.common.off_policy_algorithm import OffPolicyAlgorithm
 from stable_baselines3.common.type_aliases import ReplayBufferSamples, RolloutBufferSamples
 from torch import Tensor
 
+from supple.networks.unchanged import evaluating, keep_generators
+
 ROWS = 256  # in the probe of metrics and ReDo
 
 
@@ -29,20 +31,14 @@ def preserve(model: BaseAlgorithm) -> Iterator[None]:
 
     This includes the global generators, from which SB3's buffers (NumPy) and policies (PyTorch) draw, the mode of every
     module and the noise of gSDE."""
-    modes = {module: module.training for module in model.policy.modules()}
-    distributions = [part.action_dist for part in modes if hasattr(part, "action_dist")]
+    distributions = [part.action_dist for part in model.policy.modules() if hasattr(part, "action_dist")]
     noise = [dict(vars(distribution)) for distribution in distributions]
-    numpy_state = np.random.get_state()  # noqa: NPY002
-    model.policy.eval()
     try:
-        with torch.random.fork_rng([model.device] if model.device.type == "cuda" else []):
+        with evaluating(model.policy), keep_generators(model.policy):
             yield
     finally:
-        np.random.set_state(numpy_state)  # noqa: NPY002
         for distribution, values in zip(distributions, noise, strict=True):
             vars(distribution).update(values)
-        for module, training in modes.items():
-            module.training = training
 
 
 class Replay:

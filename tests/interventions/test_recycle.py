@@ -15,7 +15,6 @@ from supple.interventions import (
     snapshot,
     trace_wiring,
     unit_names,
-    zero_slots_,
 )
 
 
@@ -76,23 +75,6 @@ def test_recycling_a_unit_that_is_always_0_changes_no_output(training):
 def test_a_slope_that_a_whole_layer_shares_is_kept():
     module = nn.Sequential(nn.Linear(3, 4), Units("prelu")(4), nn.Linear(4, 2))
     assert list(recycle(module, {"1": [True] * 4})) == ["0.weight", "0.bias", "2.weight"]
-
-
-def test_counters_of_members_are_zeroed_where_entries_of_the_member_were_rewritten():
-    weight, other = nn.Parameter(torch.zeros(3, 4, 2)), nn.Parameter(torch.zeros(4))
-    optimizer = torch.optim.Adam([weight, other])
-    optimizer.state[weight] = {"step": torch.tensor([5.0, 6.0, 7.0]), "exp_avg": torch.ones(3, 4, 2)}
-    optimizer.state[other] = {"step": torch.tensor(5.0), "exp_avg": torch.ones(4)}
-    mask = torch.zeros(3, 4, 1, dtype=torch.bool)
-    mask[1, 2] = True
-    zero_slots_(optimizer, [weight, other], [mask, mask[1, :, 0]])
-    assert optimizer.state[weight]["step"].tolist() == [5.0, 0.0, 7.0]
-    assert optimizer.state[weight]["exp_avg"].sum(-1).tolist() == [[2.0] * 4, [2.0, 2.0, 0.0, 2.0], [2.0] * 4]
-    assert optimizer.state[other]["step"] == 0
-    zero_slots_(optimizer, [weight], [mask.new_ones(3, 1, 1)], counters=False)
-    assert optimizer.state[weight]["step"].tolist() == [5.0, 0.0, 7.0]
-    zero_slots_(optimizer, [weight])
-    assert optimizer.state[weight]["step"].tolist() == [0.0] * 3
 
 
 # -- which units ---------------------------------------------------------------------------------------------

@@ -88,22 +88,6 @@ def fire(it: Subject) -> str:
 # -- resets ----------------------------------------------------------------------------------------------------------
 
 
-def to_step_0(text: str) -> Callable[[Subject], str]:
-    """Return a check that an intervention gives all trained parameters the values of step 0."""
-
-    def check(it: Subject) -> str:
-        initial = {name: value.clone() for name, value in it.learner.initial.items()}
-        intervention = make("reset") if text == "reset" else make("snp", lam=1.0)
-        intervention.attach(it.learner)
-        intervention.apply(it.learner)
-        for name, parameter in it.learner.trained().items():
-            if name in initial and not torch.equal(parameter.detach(), initial[name]):
-                raise Broken(f"{text}: {name} is not as at step 0")
-        return ""
-
-    return check
-
-
 def fresh(it: Subject) -> str:
     """`reset(toward=fresh)` never passes trained values, or those of step 0, off as fresh ones."""
     kind = it.kind
@@ -197,8 +181,6 @@ def recycled(it: Subject) -> str:
 
 def checks(kind: Kind) -> Iterator[tuple[str, Callable[[Subject], str]]]:
     yield "fire_ is an isometry", fire
-    yield "reset gives step 0", to_step_0("reset")
-    yield "snp(lam=1) gives step 0", to_step_0("snp")
     yield "reset(toward=fresh) draws", fresh
     if kind.hidden is not None:
         yield "dormant_fraction by hand", dormant
