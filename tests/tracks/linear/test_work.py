@@ -120,7 +120,9 @@ def test_no_loss_is_below_zero_where_all_is_learned() -> None:
         assert numbers["loss"] == data.least_loss >= 0.0
         work.finish(task, numbers)
     assert work.data[0].least_loss < 1e-28
-    assert work.data[2].least_loss == pytest.approx((np.trace(data.sigma_yy) - np.square(data.sigma_yx).sum()) / 2)
+    assert work.data[2].least_loss == pytest.approx(
+        (np.square(data.y).sum() / data.samples - np.square(data.sigma_yx).sum()) / 2
+    )
 
 
 def test_units_are_replaced_in_float64(tmp_path: Path) -> None:
