@@ -2,10 +2,8 @@
 
 import os
 import shutil
-import signal
 import subprocess
 import sys
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +20,7 @@ from supple.scripts.main import dispatch
 from supple.tracks.language.gpt import GPT
 from supple.tracks.language.pretrain.settings import PretrainSettings
 from supple.tracks.language.schedule import cosine_rate, linear_rate
-from tests.processes import LONG, die_when, ended
+from tests.processes import LONG
 
 pytestmark = pytest.mark.slow
 
@@ -107,17 +105,6 @@ def test_the_second_phase_starts_at_the_given_update_of_the_whole_first_schedule
     assert [(task.start, task.end) for task in work.tasks] == [(0, 40), (40, 50)]
     assert work.rate(work.tasks[0], 39) == linear_rate(39, 100, 0, 0.1)
     assert work.rate(work.tasks[1], 0) == linear_rate(0, 10, 1, 0.1)
-
-
-def test_a_killed_run_resumes_to_the_same_bytes(bench: Any, process: Any, whole: Path, tmp_path: Path) -> None:
-    run = tmp_path / "killed"
-    words, first = bench.command(run, *HOOKS, "--dropout", "0.1"), (run / "checkpoints/000000000007").exists
-    assert ended(process(words, tmp_path / "errors", partial(die_when, first))) == -signal.SIGKILL
-    assert not (run / "checkpoints/000000000020").exists(), "killed too late to prove anything"
-    dispatch(["resume", str(run)])
-    assert bench.state(run, 20) == bench.state(whole, 20)
-    for name in ("metrics", "tasks", "events"):
-        assert bench.log(run, name) == bench.log(whole, name), name
 
 
 def test_a_batch_is_the_same_in_one_pass_and_in_several(bench: Any, tmp_path: Path) -> None:

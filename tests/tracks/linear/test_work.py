@@ -2,8 +2,6 @@
 
 import json
 import shutil
-import signal
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +18,6 @@ from supple.tracks.linear.settings import LinearSettings
 from supple.tracks.linear.tasks import random_regression, reversal, semantic_hierarchy
 from supple.tracks.linear.weights import balance_residual
 from supple.tracks.linear.work import LinearWork
-from tests.processes import die_when, ended
 from tests.tracks.logs import read_log
 
 pytestmark = pytest.mark.slow
@@ -167,18 +164,6 @@ def test_hooks_fire_where_tasks_begin_and_metrics_see_the_hidden_units(whole: Pa
     measured = [line for line in read_log(whole, "metrics") if "model/srank" in line]
     assert [line["step"] for line in measured] == [9, 12, 18, 24, 27, 36]
     assert measured[-1]["model/numerical_rank"] == 3
-
-
-def test_a_killed_run_resumes_to_the_same_bytes(process: Any, whole: Path, tmp_path: Path) -> None:
-    run = tmp_path / "killed"
-    saved = (run / "checkpoints/000000000014").exists
-    child = process(words(run, *HOOKS), tmp_path / "errors", partial(die_when, saved))
-    assert ended(child) == -signal.SIGKILL, (tmp_path / "errors").read_text()
-    assert not (run / "checkpoints/000000000036").exists(), "killed too late to prove anything"
-    dispatch(["resume", str(run)])
-    assert state(run, 36) == state(whole, 36)
-    for name in ("metrics", "tasks", "events"):
-        assert read_log(run, name) == read_log(whole, name), name
 
 
 def test_arms_and_variants_are_compared_and_reported(

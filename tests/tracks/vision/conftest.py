@@ -12,13 +12,9 @@ from supple.engine.runs import open_run, prepare
 from supple.engine.spec import RunSpec
 from supple.tracks.vision.data import DataSet, load
 from supple.tracks.vision.settings import VisionSettings
-from tests.tracks.logs import read_log
+from tests.tracks.logs import read_log, write_idx
 
 SIDE, TRAIN, TEST = 16, 120, 40  # the CNN of Lillo & Cheney needs 16 × 16; 10 classes of 12 and of 4 images
-
-
-def idx_file(array: np.ndarray) -> bytes:
-    return bytes([0, 0, 8, array.ndim]) + np.array(array.shape, ">u4").tobytes() + array.tobytes()
 
 
 class Lab:
@@ -63,8 +59,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         labels = np.arange(count, dtype=np.uint8) % 10
         images = draw.integers(0, 128, (count, SIDE, SIDE), np.uint8)
         images[np.arange(count), labels] = 255  # a bright line, where the class says
-        (folder / f"{split}-images-idx3-ubyte").write_bytes(idx_file(images))
-        (folder / f"{split}-labels-idx1-ubyte").write_bytes(idx_file(labels))
+        write_idx(folder, split, images, labels)
     return folder
 
 

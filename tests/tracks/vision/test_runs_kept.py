@@ -1,7 +1,6 @@
 """Classifiers: seeds by either name, tests within tasks by updates or epochs, and states that are kept."""
 
 import shlex
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -75,23 +74,3 @@ def test_a_stack_of_seeds_keeps_no_best_state(lab: Any, tmp_path: Path) -> None:
         train_run(lab, tmp_path / "run", "--seeds", "0", "1", "--keep-best", "True")
     assert "\n" not in str(refusal.value)
     assert not (tmp_path / "run").exists()
-
-
-def assert_same(lab: Any, run: Path, reference: Path) -> None:
-    for name in ("metrics", "tasks", "events"):
-        assert lab.log(run, name) == lab.log(reference, name), name
-    ours, theirs = (
-        {f.relative_to(folder): f.read_bytes() for f in folder.rglob("*.safetensors")} for folder in (run, reference)
-    )
-    assert ours == theirs
-
-
-@pytest.mark.slow
-def test_kept_states_are_the_same_after_an_interruption(lab: Any, tmp_path: Path) -> None:
-    options = ("--eval-every", "4", "--keep-best", "True", "--keep-at", "6", "21")
-    whole = train_run(lab, tmp_path / "whole", *options)
-    broken = shutil.copytree(whole, tmp_path / "broken")
-    shutil.rmtree(max((broken / "checkpoints").iterdir()))
-    dispatch(["resume", str(broken)])
-    assert_same(lab, broken, whole)
-    assert kept(broken, "kept") == [6, 21]

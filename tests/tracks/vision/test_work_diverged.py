@@ -16,7 +16,6 @@ from supple.experiments.api import compare
 from supple.experiments.comparisons.folder import read_comparison
 from supple.experiments.history.collect import load
 from supple.experiments.sweeps.search import WORST, load_finished, score_runs
-from supple.registry.errors import Diverged
 from supple.tracks.vision.update import Update
 
 SEEDS, BAD, UPDATE = (5, 6, 7), 6, 7  # the seed that diverges, and the update with which it does
@@ -105,13 +104,6 @@ def test_a_run_with_a_diverged_seed_resumes_exactly(lab: Any, tmp_path: Path, po
     assert states[0].keys() == states[1].keys()
     for name, value in states[0].items():
         assert torch.equal(value, states[1][name]), name
-
-
-def test_a_run_ends_when_all_its_seeds_have_diverged(lab: Any, tmp_path: Path, poison: Poison) -> None:
-    poison()
-    run = start(lab, tmp_path / "run", learning_rate=1e35, checkpoint_every=3)
-    with pytest.raises(Diverged, match=r"\(vision, seed 5, 6, 7\): training diverged by step \d+: the loss is not"):
-        train(run, [])
 
 
 def test_arms_forked_from_a_trunk_with_a_diverged_seed_leave_it_frozen(
