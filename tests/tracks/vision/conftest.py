@@ -11,7 +11,10 @@ import torch
 from supple.engine.runs import open_run, prepare
 from supple.engine.spec import RunSpec
 from supple.tracks.vision.data import DataSet, load
+from supple.tracks.vision.feed import ImageFeed
+from supple.tracks.vision.model import Model
 from supple.tracks.vision.settings import VisionSettings
+from supple.tracks.vision.task_data import Stream
 from tests.tracks.logs import read_log, write_idx
 
 SIDE, TRAIN, TEST = 16, 120, 40  # the CNN of Lillo & Cheney needs 16 × 16; 10 classes of 12 and of 4 images
@@ -31,6 +34,14 @@ class Lab:
         if changes.get("stream", "permuted") not in ("permuted", "random-labels"):
             small = replace(small, images=None)
         return replace(small, **changes)
+
+    def model(self, data: DataSet, task: int = 0, **changes: Any) -> Model:
+        """A model, of two seeds if nothing else is asked for, in a task."""
+        settings = self.settings(**{"seeds": (0, 1), **changes})
+        stream = Stream(settings, data)
+        model = Model(settings, data, stream.classes, "cpu")
+        model.feed = ImageFeed(stream, stream.tasks[task], "cpu")
+        return model
 
     def run(self, out: Path, **changes: Any) -> Path:
         prepare(RunSpec("vision", self.settings(**changes)), out).close()
