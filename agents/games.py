@@ -3,14 +3,12 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
-
-import tyro
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from supple.engine.settings import Groups
+from supple.registry.schema import Positive, Share
 
 from .image_settings import ImageSettings
-from .limits import not_positive, outside_unit_interval
 
 if TYPE_CHECKING:
     from supple.envs import Envs
@@ -18,11 +16,11 @@ if TYPE_CHECKING:
 
 @dataclass(kw_only=True)
 class GameSettings(ImageSettings):
-    sticky: float = 0.25
+    sticky: Share = 0.25
     """Probability that an Atari game repeats the previous action (sticky actions)."""
-    sticky_per: Annotated[Literal["frame", "step"], tyro.conf.arg(metavar="frame|step")] = "frame"
+    sticky_per: Literal["frame", "step"] = "frame"
     """Draw sticky actions per frame, as ALE does, or per agent step, as FIRE's released code does."""
-    max_frames: int = 108_000
+    max_frames: Positive[int] = 108_000
     """Frames after which an Atari episode is truncated. One agent step is 4 frames."""
 
     groups: ClassVar[Groups] = {"environment": ("sticky", "sticky_per", "max_frames")}
@@ -36,8 +34,6 @@ class GameSettings(ImageSettings):
 
     def problems(self) -> Iterator[str]:
         yield from super().problems()
-        yield from not_positive(self, "max_frames")
-        yield from outside_unit_interval(self, "sticky")
         if self.observations not in ("auto", "image") and self.plays_games():
             yield f"--observations {self.observations}: Atari games are read as images: use --observations auto"
         if self.env_workers and self.sticky_per == "step":

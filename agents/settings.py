@@ -11,18 +11,18 @@ import tyro
 
 from supple.engine.settings import (
     MOST_TASKS,
-    MOST_THREADS,
     Groups,
     Interval,
     RunSettings,
     Seeds,
     SeedsOption,
     Threads,
-    positive,
+    require_range,
 )
 from supple.registry.errors import RunError, UsageError
+from supple.registry.schema import NotNegative, Positive, Share, most
 
-from .limits import negative, not_positive, wrong_kwargs
+from .limits import wrong_kwargs
 
 if TYPE_CHECKING:
     from supple.envs import Shifts
@@ -34,7 +34,8 @@ MOST_ENVS = 65_536  # copies of an environment
 MEMBERS = 5  # most seeds of a stack whose number is "auto"
 EPISODES, UNLIMITED = 10, 1_000  # episodes between checkpoints; the steps of one that no limit is known for
 MOST_ADDED = 0.02  # of the run's steps, that evaluations on past tasks add if "auto" chooses them
-Stack = Annotated[int | Literal["auto", "off"], tyro.conf.arg(metavar="auto|off|INT")]
+Copies = Annotated[Positive[int], most(MOST_ENVS)]
+Stack = int | Literal["auto", "off"]
 
 
 @dataclass(kw_only=True)
@@ -50,13 +51,13 @@ class AgentSettings(RunSettings):
     my_module:Mine-v0."""
     sequence: Annotated[str | None, tyro.conf.arg(metavar="NAMES")] = None
     """Train on several environments in turn: names separated by commas, or a named sequence (see `supple list`)."""
-    cycles: int = 1
+    cycles: Annotated[Positive[int], most(MOST_TASKS)] = 1
     """Number of passes through the sequence. With --env, the number of tasks in that environment."""
-    steps_per_task: Annotated[int | None, tyro.conf.arg(metavar="INT")] = None
+    steps_per_task: Positive[int] | None = None
     """Environment steps per task, counted over all copies of the environment."""
-    steps: Annotated[int | None, tyro.conf.arg(metavar="INT")] = None
+    steps: Positive[int] | None = None
     """Environment steps of a run with one task (--env), counted over all copies of the environment."""
-    max_episode_steps: Annotated[int | None, tyro.conf.arg(metavar="INT")] = None
+    max_episode_steps: Positive[int] | None = None
     """Steps after which an episode is truncated (default: the environment's own limit)."""
     env_kwargs: Annotated[str | None, tyro.conf.arg(metavar="JSON")] = None
     """Keyword arguments of the environment, a JSON object such as '{"map_name": "8x8"}', for all tasks alike."""
@@ -64,11 +65,11 @@ class AgentSettings(RunSettings):
     """Shifts between tasks, such as "offset(scale=2)" or "friction + negate_reward" (see `supple list shifts`)."""
     fresh: bool = False
     """Begin every task with a fresh agent, to measure how well it can be learned without earlier training."""
-    num_envs: int = 8
+    num_envs: Copies = 8
     """Number of parallel copies of the environment."""
-    env_workers: int = 0
+    env_workers: NotNegative[int] = 0
     """Worker processes that step the copies, with the same results; 0: none. Use idle cores for slow environments."""
-    physics: Annotated[Literal["auto", "batched", "single"], tyro.conf.arg(metavar="auto|batched|single")] = "auto"
+    physics: Literal["auto", "batched", "single"] = "auto"
     """Step the copies in one batch or one by one, with the same results. auto: in one batch if it can be and is faster
     (most MuJoCo tasks, CartPole, Acrobot, Pendulum, ninerooms)."""
     env_threads: Threads = "auto"
@@ -76,25 +77,21 @@ class AgentSettings(RunSettings):
     checkpoint_every: Interval = "auto"
     """Environment steps between checkpoints. Each checkpoint ends all running episodes, so this affects the results.
     auto: a quarter of the run, but at least ten of the longest episodes in each copy, and 250,000 at most."""
-    measure_every: int = 20_000
+    measure_every: Positive[int] = 20_000
     """Environment steps between measurements of the metrics."""
-    trainability_every: int = 0
+    trainability_every: NotNegative[int] = 0
     """Environment steps between measurements of trainability; 0: never. Each takes as long as about 400 updates."""
-    schedule: Annotated[Literal["constant", "linear", "cosine"], tyro.conf.arg(metavar="constant|linear|cosine")] = (
-        "constant"
-    )
+    schedule: Literal["constant", "linear", "cosine"] = "constant"
     """Learning rate: constant, or falling linearly or as a cosine from --learning-rate to --min-rate times it."""
-    schedule_over: Annotated[Literal["task", "run"], tyro.conf.arg(metavar="task|run")] = "task"
+    schedule_over: Literal["task", "run"] = "task"
     """Let the learning rate fall over each task anew, or once over the run, which slows learning in later tasks."""
-    min_rate: float = 0.0
+    min_rate: Share = 0.0
     """Share of the learning rate that is left at the end of the schedule."""
-    eval_every: int = 0
+    eval_every: NotNegative[int] = 0
     """Environment steps between evaluations; 0: only at the end of each task."""
-    eval_episodes: int = 5
+    eval_episodes: NotNegative[int] = 5
     """Episodes per evaluation, on separate copies of the environment; 0: no evaluations."""
-    eval_tasks: Annotated[Literal["auto", "past", "all", "current"], tyro.conf.arg(metavar="auto|past|all|current")] = (
-        "auto"
-    )
+    eval_tasks: Literal["auto", "past", "all", "current"] = "auto"
     """Tasks on which the agent is evaluated at the end of each task: past (and this one), all, or only the current one.
     auto: past if tasks differ and the limits of their episodes let it add at most 2 % of the run's steps, else current.
     A fresh agent knows no other task, so for it this is current."""
@@ -145,7 +142,7 @@ class AgentSettings(RunSettings):
     def unshifted(self) -> "tuple[EnvTask, ...]":
         """Return the run's tasks without shifts, or () if they cannot be planned: other checks say why."""
         try:
-            return replace(self, shift=None).plan_tasks()
+            return self.plan_tasks()
         except (UsageError, RunError, ZeroDivisionError):  # of a stride of 0
             return ()
 
@@ -228,7 +225,7 @@ class AgentSettings(RunSettings):
         return self.max_episode_steps or gymnasium.spec(env).max_episode_steps
 
     def least_unsaved(self) -> int:
-        envs = {task.env for task in replace(self, shift=None).plan_tasks()}
+        envs = {task.env for task in self.plan_tasks()}
         return EPISODES * self.num_envs * max(self.episode_limit(env) or UNLIMITED for env in envs)
 
     def stream(self) -> tuple[str, int]:
@@ -245,13 +242,14 @@ class AgentSettings(RunSettings):
         if steps is None:
             wanted = "--steps-per-task" if self.sequence or self.cycles != 1 else "--steps"
             raise UsageError(f"{wanted} is missing: give the number of environment steps")
-        positive(**{"--steps" if self.steps is not None else "--steps-per-task": steps, "--cycles": self.cycles})
+        if min(steps, self.cycles) < 1:
+            require_range(self)
         return self.env or self.sequence or "", steps
 
     # The next three import Gymnasium, which help lines do without.
 
     def plan_tasks(self) -> "tuple[EnvTask, ...]":
-        """Return the tasks that these settings describe.
+        """Return the tasks that these settings describe, without the values of shifts.
 
         Raises:
             UsageError: The settings contradict each other or do not fit the environments.
@@ -259,7 +257,7 @@ class AgentSettings(RunSettings):
         """
         from supple.envs import parse_sequence
 
-        from .tasks import make_tasks, shift_tasks
+        from .tasks import make_tasks
 
         text, steps = self.stream()
         if spare := steps % (stride := self.stride):
@@ -270,9 +268,7 @@ class AgentSettings(RunSettings):
             name = "--steps-per-task" if self.steps is None else "--steps"
             raise UsageError(f"{name} is {steps}, which is not a multiple of {together}: use {near}")
         try:
-            tasks = make_tasks(parse_sequence(text), self.cycles, steps)
-            shifts = self.parse_shifts()
-            return shift_tasks(tasks, shifts, self.members, self.kwargs) if shifts else tasks
+            return make_tasks(parse_sequence(text), self.cycles, steps)
         except ValueError as error:
             raise UsageError(str(error)) from error
         except ImportError as error:
@@ -299,7 +295,7 @@ class AgentSettings(RunSettings):
             return False
         copies = self.num_envs * len(self.members)
         shifts = self.parse_shifts()
-        names = dict.fromkeys(task.env for task in replace(self, shift=None).plan_tasks())
+        names = dict.fromkeys(task.env for task in self.plan_tasks())
         try:
             return any(is_batched(name, copies, shifts, self.kwargs) for name in names)
         except ImportError as error:
@@ -311,7 +307,7 @@ class AgentSettings(RunSettings):
         It adds evaluations on past tasks and, once, random actions on all tasks. These count as one more evaluation:
         they take more steps, but no network. Each episode counts with its limit, without which they are not cheap.
         Without shifts, all tasks in an environment are the same."""
-        tasks = replace(self, shift=None).plan_tasks()
+        tasks = self.plan_tasks()
         limits = {env: self.episode_limit(env) for env in {task.env for task in tasks}}
         known: set[object] = set()
         steps = of_known = 0  # of one episode in each of them
@@ -374,27 +370,18 @@ class AgentSettings(RunSettings):
                 yield f"--stack {self.stack} with {len(self.seeds)} seeds is several runs: use `supple compare`"
             if reason := self.unstackable():
                 yield f"several --seeds need a stack, but {reason}: use `supple compare`"
-        for name, value, most in (("--num-envs", self.num_envs, MOST_ENVS), ("--cycles", self.cycles, MOST_TASKS)):
-            if value > most:
-                yield f"{name} must be {most:,} at most, got {value}"
-        yield from not_positive(self, "num_envs", "max_episode_steps")
         yield from wrong_kwargs(self)
-        if self.env_threads != "auto" and not 1 <= self.env_threads <= MOST_THREADS:
-            yield f"--env-threads must be auto or between 1 and {MOST_THREADS}, got {self.env_threads}"
-        if not 0 <= self.env_workers <= self.num_envs:
-            yield (f"--env-workers must be between 0 and --num-envs ({self.num_envs}), got {self.env_workers}")
+        if self.env_workers > self.num_envs:
+            yield f"--env-workers must be --num-envs ({self.num_envs}) at most, got {self.env_workers}"
         if self.fresh and set(self.hook) - {"none"}:
             yield "--fresh True cannot be combined with --hook: it begins every task with a new agent"
         if self.schedule == "constant" and (self.schedule_over != "task" or self.min_rate):
             given = "--min-rate" if self.min_rate else f"--schedule-over {self.schedule_over}"
             yield f"{given} has no effect on a constant learning rate: add --schedule linear or cosine"
-        if not 0 <= self.min_rate <= 1:
-            yield f"--min-rate is a share from 0 to 1, got {self.min_rate}"
         if self.schedule_over == "run" and self.fresh:
             yield (
                 "--schedule-over run cannot be combined with --fresh True, as later agents would begin with a smaller "
                 "learning rate: use --schedule-over task"
             )
-        yield from negative(self, "eval_episodes")
         if self.eval_tasks in ("past", "all") and not self.eval_episodes:
             yield f"--eval-tasks {self.eval_tasks} needs evaluations: use --eval-episodes 5"

@@ -49,19 +49,21 @@ def make_tasks(envs: Sequence[str], cycles: int, steps_per_task: int) -> tuple[E
 
 
 def shift_tasks(
-    tasks: Sequence[EnvTask], shifts: Shifts, seeds: Sequence[int], kwargs: Mapping[str, Any] | None = None
+    tasks: tuple[EnvTask, ...], shifts: Shifts | None, seeds: Sequence[int], kwargs: Mapping[str, Any] | None = None
 ) -> tuple[EnvTask, ...]:
     """Return the tasks with the values of their shifts, which depend only on the seed and the index of the task.
 
     Args:
         tasks: The tasks without shifts.
-        shifts: The shifts between them.
+        shifts: The shifts between them, or None.
         seeds: The seed of the run, 0 or more, or those of a stack.
         kwargs: The keyword arguments of the environments.
 
     Raises:
         UsageError: A shift does not fit one of the environments, lasts longer than a task, or never begins.
     """
+    if shifts is None:
+        return tasks
     for shift in shifts.parts:
         if shift.from_task >= len(tasks) and shift.name != "none":
             raise UsageError(

@@ -29,12 +29,12 @@ from .rates import rate_at, scale_rates
 from .returns_by_task import mean_returns, returns_on
 from .settings import AgentSettings
 from .spaces import unite_environments
-from .tasks import EnvTask
+from .tasks import EnvTask, shift_tasks
 
 World = Mapping[str, Any]  # arguments of the function that makes one copy of an environment
 
 
-class AgentWork(Work):
+class AgentWork(Work[EnvTask]):
     """An agent, or the agents of several seeds as a stack, that is trained on a stream of environments.
 
     A step is a step of one copy of an environment; the members of a stack make the same steps. Their copies are one
@@ -60,8 +60,8 @@ class AgentWork(Work):
         self.settings = settings
         self.seeds = settings.members if settings.stacked else ()
         try:
-            self.tasks: tuple[EnvTask, ...] = settings.plan_tasks()
             self.shifts = settings.parse_shifts()
+            self.tasks = shift_tasks(settings.plan_tasks(), self.shifts, settings.members, settings.kwargs)
             names = tuple(dict.fromkeys(task.env for task in self.tasks))
             self.united = unite_environments(names, settings.kwargs, getattr(settings, "observations", "auto"))
             self.spaces = {name: self.space(name) for name in names}

@@ -133,7 +133,7 @@ def from_report(columns: dict[str, str]) -> Callable[[Results], Iterator[Row]]:
 
 def levels(results: Results) -> Iterator[Row]:
     for (study, arm, seed), tasks in _groups(results.parts()):
-        env = results.studies[study].first.config["settings"]["env"]
+        env = results.studies[study].first.settings.env
         yield from _levels(study, arm, seed, tasks["rollout_return"], env)
 
 

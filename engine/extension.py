@@ -8,11 +8,9 @@ from supple.registry.errors import UsageError
 
 from .loop import Warn
 from .machine.denormals import flushing_denormals
-from .runs import attach_hooks, build
-from .spec import read_spec, write_config
-from .storage import signed_json
+from .runs import attach_hooks, build, resolved
+from .spec import read_spec, write_spec
 from .storage.lock import PATIENCE, Lock
-from .storage.run_directory import RunDirectory
 
 
 def extend(path: Path, steps: int, warn: Warn) -> None:
@@ -31,11 +29,10 @@ def extend(path: Path, steps: int, warn: Warn) -> None:
         RunError: Another process is training the run.
     """
     with Lock(path, PATIENCE):
-        run = RunDirectory.open(path)
-        config, file = run.config, path / "config.json"
-        if config["arm"] or config["start_step"] or config["stop_step"] is not None:
+        spec = read_spec(path)
+        if spec.labels.arm or spec.start.step or spec.stop is not None:
             raise UsageError(f"{path} cannot be extended: it is part of a comparison, whose runs all end together")
-        spec = read_spec(config, file)
+        spec.require_plugins(path)
         settings = spec.settings.lengthen(steps)
         for hook in filter(None, map(parse_hook, settings.hook)):
             if hook.intervention.has("finish_task"):
@@ -43,12 +40,11 @@ def extend(path: Path, steps: int, warn: Warn) -> None:
         with flushing_denormals(settings.torch_threads):
             work = build(spec.kind_row, settings, warn)
             try:
-                attach_hooks(work, spec.hooks)
-                longer = write_config(replace(spec, settings=work.settings), work)
+                attach_hooks(work, settings.hook)
+                longer = resolved(spec, work)
             finally:
                 work.close()
-        planned = config.get("planned_steps", config["total_steps"])
-        longer.pop("plugins", None)  # a mended one is recorded beside the one before when training begins
-        signed_json.write_json(file, {**config, **longer, "planned_steps": planned, "identity": run.identity})
-        end = longer["total_steps"]
-        warn(f"{path} now ends at step {end:,}; fractions in its hooks still refer to {planned:,} steps")
+        before = spec.resolved  # its plug-ins too: a mended one is recorded beside it when training begins
+        record = replace(before, tasks=longer.resolved.tasks, data=longer.resolved.data, hooks=longer.resolved.hooks)
+        write_spec(path, replace(longer, resolved=record))
+        warn(f"{path} now ends at step {longer.end:,}; fractions in its hooks still refer to {before.planned:,} steps")

@@ -1,6 +1,5 @@
 """Forks: arms that continue from the identical state of a trunk, and the steps at which they are forked."""
 
-import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -8,7 +7,7 @@ from typing import Any
 from supple.registry.errors import UsageError
 
 from .storage import checkpoint
-from .storage.run_directory import CHECKPOINTS, RunDirectory, identity_of
+from .storage.run_directory import CHECKPOINTS
 from .work import Task
 
 Variant = Mapping[str, Any]  # fields of the settings → values
@@ -40,12 +39,12 @@ class Forks:
         """Return the step at which an arm with these settings will begin."""
         return fork
 
-    def choose_start(self, settings: Any, trunk: RunDirectory, fork: int) -> tuple[Any, int, Path]:
+    def choose_start(self, settings: Any, trunk: Path, fork: int) -> tuple[Any, int, Path]:
         """Return the settings of an arm (without values such as "auto"), its first step, and the checkpoint's folder.
 
-        The trunk ends at step `fork`.
+        The run in the folder `trunk` ends at step `fork`.
         """
-        return settings, fork, checkpoint.folder_of(trunk.checkpoints, fork)
+        return settings, fork, checkpoint.folder_of(trunk / CHECKPOINTS, fork)
 
 
 def fork_step_of(
@@ -97,31 +96,3 @@ def stop_step_of(tasks: tuple[Task, ...], stride: int, share: float) -> int:
             f"switch: it must be more than {tasks[0].end / tasks[-1].end:.3g}"
         )
     return step
-
-
-def fork(trunk: RunDirectory, source: Path, target: Path, config: dict[str, Any]) -> None:
-    """Make the run directory `target` of an arm, which begins at `source`, a checkpoint of the trunk.
-
-    The complete state is shared (weights, optimizer, replay memory, generators, statistics) by links to the trunk's
-    files, so that a large memory costs nothing. The logs begin empty. config.json is written last: a folder that has
-    one is complete and is left alone.
-
-    Args:
-        trunk: The run directory of the trunk.
-        source: The folder of its checkpoint.
-        target: The folder of the arm.
-        config: The contents of the arm's config.json.
-
-    Raises:
-        CheckpointError: The trunk's checkpoint is missing or damaged.
-    """
-    if (target / "config.json").exists():
-        return
-    checkpoints = target / CHECKPOINTS
-    shutil.rmtree(checkpoints, ignore_errors=True)  # left by a process that was killed here
-    try:
-        checkpoint.adopt(source, trunk.identity, checkpoints, identity_of(config), logs={})
-        RunDirectory.create(target, config, CHECKPOINTS)
-    except BaseException:
-        shutil.rmtree(checkpoints, ignore_errors=True)
-        raise

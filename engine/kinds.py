@@ -5,13 +5,12 @@ A package registers its kinds in a module that its distribution declares as an e
 """
 
 import json
-import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from numbers import Integral, Real
 from pathlib import Path
 from pkgutil import resolve_name
-from typing import TYPE_CHECKING, Any, get_args, get_type_hints
+from typing import TYPE_CHECKING, Any, get_type_hints
 
 from supple.registry import Registry, UnknownName, did_you_mean, schema
 from supple.registry.errors import UsageError
@@ -196,43 +195,22 @@ def require_setting(kind: Kind, name: str) -> type[RunSettings]:
     return made
 
 
-def value_of(kind: Kind, name: str, value: Any) -> Any:
+def value_of(kind: Kind, name: str, value: Any, read: Callable[..., Any] = schema.convert) -> Any:
     """Return the value of a setting converted to its type, such as a list to a tuple or a text to a path.
 
+    read: `schema.read` if the value is a text, as in options: a number, words, or a list in brackets.
     Raises UsageError if there is no such setting or the value has the wrong type.
     """
     made = require_setting(kind, name)
     try:
-        wanted = get_type_hints(made)[name]
-        return schema.convert(_whole_numbers(as_json(value), wanted), wanted, name)
+        return read(as_json(value), get_type_hints(made, include_extras=True)[name], name)
     except ValueError as error:
         raise UsageError(f"settings of {kind.name}: {error}") from None
 
 
-def value_in_text(kind: Kind, name: str, text: str) -> Any:
-    """Return the value of a setting from a text: a number, a list or a text as in TOML, but without quotes.
-
-    Raises UsageError if there is no such setting or the value has the wrong type.
-    """
-    try:
-        value = tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
-        value = text
-    return value_of(kind, name, value)
-
-
 def as_text(value: Any) -> str:
-    """Return the text from which `value_in_text` reads a JSON value."""
+    """Return the text from which `schema.read` reads a JSON value."""
     return value if isinstance(value, str) else json.dumps(value)
-
-
-def _whole_numbers(value: Any, wanted: Any) -> Any:
-    """Return a value with whole floats such as 1e3 as integers, where its type has integers and no floats."""
-    types = {wanted, *get_args(wanted)}
-    if isinstance(value, list):
-        return [_whole_numbers(item, wanted) for item in value]
-    whole = isinstance(value, float) and value.is_integer() and int in types and float not in types
-    return int(value) if whole else value
 
 
 def as_json(value: Any) -> Any:

@@ -13,7 +13,7 @@ from .runs import attach_hooks, build
 from .spec import read_spec
 from .storage import checkpoint
 from .storage.restoring import restoring
-from .storage.run_directory import RunDirectory
+from .storage.run_directory import CHECKPOINTS, RunDirectory
 from .work import Work
 
 
@@ -22,8 +22,7 @@ def steps_of(path: Path) -> dict[int, Path]:
 
     Raises RunError if there is no checkpoint.
     """
-    run = RunDirectory.open(path)
-    places = (run.checkpoints, path / KEPT, path / BEST)
+    places = (path / CHECKPOINTS, path / KEPT, path / BEST)
     folders = {int(folder.name): folder for place in places for folder in checkpoint.folders_of(place)}
     if not folders:
         raise RunError(
@@ -42,12 +41,13 @@ def load_states(path: Path, folders: Mapping[int, Path], warn: Warn) -> Iterator
         UsageError: The loaded plug-ins are not those that the run was started with.
         RunError: The run or a checkpoint cannot be read.
     """
-    run = RunDirectory.open(path)
-    spec = read_spec(run.config, path / "config.json", more_plugins=True)
+    spec = read_spec(path)
+    spec.require_plugins(path, more=True)
+    run = RunDirectory(path, spec.resolved.identity)
     with flushing_denormals(spec.settings.torch_threads):
         work = build(spec.kind_row, spec.settings, warn)
         try:
-            loop = Loop(run, work, attach_hooks(work, spec.hooks, spec.start.step), 0, run.end, warn)
+            loop = Loop(run, work, attach_hooks(work, spec.settings.hook, spec.start.step), 0, spec.end, warn)
             for step, folder in folders.items():
                 tree = checkpoint.load(folder, run.identity)
                 with restoring(folder.parent):

@@ -190,7 +190,7 @@ class Loop:
             fields = self.work.finish(task, numbers)
             place = {"step": self.step, "task": task.index, "name": task.name}
             for labels, own in self._lines(self._by_seed(fields)):
-                self.run.task(**{**place, "seed": self.run.config["seed"], **labels}, updates=task.steps, **own)
+                self.run.task(**{**place, "seed": self.work.settings.members[0], **labels}, updates=task.steps, **own)
             self.run.flush()
         self.hooks.finish_task()
 
@@ -286,7 +286,7 @@ class Loop:
             checkpoint.prune(self.run.path / BEST, 1, self.step)
 
     def _restore(self) -> None:
-        torch.manual_seed(derive(self.run.config["seed"], "torch"))
+        torch.manual_seed(derive(self.work.settings.members[0], "torch"))
         tree = checkpoint.load_newest(self.run.checkpoints, self.run.identity, self.warn)
         distributed.wait_for_all()  # no process prunes before all have read
         if tree is None:

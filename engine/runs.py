@@ -1,10 +1,11 @@
 """Runs: checked and written to a folder by `prepare`, or opened by `open_run`, and trained, for every kind of run."""
 
+import json
 import shutil
 import traceback
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -13,21 +14,20 @@ from supple.registry import quoted
 from supple.registry.errors import DiskError, Diverged, RunError, UsageError, is_of_user, is_out_of_memory
 
 from .divergence import Divergence, first_not_finite, in_words
-from .forks import fork
 from .hooks.driver import HookDriver
 from .hooks.event import ExtraMeasurements
-from .hooks.parsing import read_hooks
+from .hooks.parsing import parse_hooks, read_hooks
 from .kinds import Kind
 from .loop import Loop, Progress, Warn
-from .machine import distributed, torchrun
+from .machine import distributed
 from .machine.allocator import keep_freed_memory
 from .machine.denormals import flushing_denormals
 from .settings import RunSettings
-from .spec import TRACEBACK, RunSpec, Start, read_spec, write_config
-from .storage import files, signed_json, versions
+from .spec import FILE, TRACEBACK, Resolved, RunSpec, Start, note_versions, read_spec, start_run, to_json
+from .storage import checkpoint, files, signed_json, versions
 from .storage.checkpoint import newest_step
 from .storage.lock import PATIENCE, Lock
-from .storage.run_directory import RunDirectory, open_directory
+from .storage.run_directory import CHECKPOINTS, RunDirectory, open_directory
 from .threads import fastest
 from .trackers import tracking
 from .user_code import plugins
@@ -109,27 +109,73 @@ def prepare(
     if held is None:  # it is not one of a queue
         signed_json.require_outside(path)
         settings.check_single()
-    with flushing_denormals(settings.torch_threads), ExitStack() as trunks:
+    with flushing_denormals(settings.torch_threads):
         if trunk:
-            parent = trunks.enter_context(RunDirectory.open(trunk))
-            settings, step, source = kind.forks().choose_start(settings, parent, start.step)
+            settings, step, source = kind.forks().choose_start(settings, trunk, start.step)
             start = Start(step)
+        settings.check()
+        if tasks := settings.plan_tasks():  # what is wrong with a hook is said before an environment is made
+            parse_hooks(settings.hook, tasks, start.step)
         notes: list[str] = []
         work = build(kind, settings, notes.append)
         try:
-            torchrun.require_whole()
-            hooks = attach_hooks(work, spec.hooks, start.step)
+            hooks = attach_hooks(work, work.settings.hook, start.step)
             for line in notes:  # not before, as in `build`
                 warn(line)
-            spec = replace(spec, settings=work.settings, start=start)
-            if source:
-                fork(parent, source, path, write_config(spec, work))
+            spec = resolved(replace(spec, start=start), work)
+            if trunk and source:
+                fork(read_spec(trunk), source, path, spec)
             else:
-                RunDirectory.create(path, write_config(spec, work))
+                start_run(path, spec)
         except BaseException:
             work.close()
             raise
     return Run(path, spec, warn, work, hooks)
+
+
+def fork(trunk: RunSpec, source: Path, target: Path, spec: RunSpec) -> None:
+    """Make the run directory `target` of an arm, which begins at `source`, a checkpoint of the trunk.
+
+    The complete state is shared (weights, optimizer, replay memory, generators, statistics) by links to the trunk's
+    files, so that a large memory costs nothing. The logs begin empty. config.json is written last: a folder that has
+    one is complete and is left alone.
+
+    Args:
+        trunk: The specification of the trunk.
+        source: The folder of its checkpoint.
+        target: The folder of the arm.
+        spec: The specification of the arm.
+
+    Raises:
+        CheckpointError: The trunk's checkpoint is missing or damaged.
+    """
+    if (target / FILE).exists():
+        return
+    checkpoints = target / CHECKPOINTS
+    shutil.rmtree(checkpoints, ignore_errors=True)  # left by a process that was killed here
+    try:
+        checkpoint.adopt(source, trunk.resolved.identity, checkpoints, spec.resolved.identity, logs={})
+        start_run(target, spec, CHECKPOINTS)
+    except BaseException:
+        shutil.rmtree(checkpoints, ignore_errors=True)
+        raise
+
+
+def resolved(spec: RunSpec, work: Work) -> RunSpec:
+    """Return a specification with the settings of the work that was built from it, and what it results in here."""
+    spec, sums = replace(spec, settings=work.settings), plugins.sums()
+    tasks = tuple(map(to_json, work.tasks))
+    state = [spec.kind, to_json(spec.settings), tasks, spec.start.step, spec.stop]
+    record = Resolved(
+        hooks=(*work.hooks, *spec.settings.hook),
+        tasks=tasks,
+        data=work.sources,
+        planned=work.tasks[-1].end,
+        plugins=sums,
+        versions=(versions.here(sums),),
+        identity=files.sha256(json.dumps(state).encode()),
+    )
+    return replace(spec, resolved=record)
 
 
 def open_run(path: Path, warn: Warn = print) -> "Run":
@@ -140,7 +186,9 @@ def open_run(path: Path, warn: Warn = print) -> "Run":
         UsageError: There is no run, or the loaded plug-ins are not those that it was started with.
     """
     path = path.absolute()  # an environment may change the working directory
-    return Run(path, read_spec(RunDirectory.open(path).config, path / "config.json"), warn)
+    spec = read_spec(path)
+    spec.require_plugins(path)
+    return Run(path, spec, warn)
 
 
 def _train_briefly(path: Path, kind: str, settings: RunSettings, progress: Progress) -> None:
@@ -194,7 +242,7 @@ class Run:
             RunError: The run cannot continue.
             Held: Another process is training this run.
         """
-        path, settings = self.path, self.spec.settings
+        path, spec, settings = self.path, self.spec, self.spec.settings
         try:
             with ExitStack() as stack:
                 stack.callback(self.close)  # if anything fails before the networks that were checked are trained
@@ -205,15 +253,15 @@ class Run:
                 if distributed.world() > 1:
                     self.close()  # networks that several processes train are made once these have found each other
                 stack.enter_context(distributed.join_processes(getattr(settings, "device", "cpu")))
-                folder = stack.enter_context(open_directory(path))
+                folder = stack.enter_context(open_directory(path, spec.resolved.identity))
                 folder.lock = held
-                if distributed.is_first() and newest_step(folder.checkpoints) < folder.end:
-                    versions.note_later(path, folder.config, plugins.sums())
+                if distributed.is_first() and newest_step(folder.checkpoints) < spec.end:
+                    note_versions(path, spec)
                 (path / TRACEBACK).unlink(missing_ok=True)  # last, because it allows a mended plug-in
-                work, hooks = self._take_over(folder, self.warn)
+                work, hooks = self._take_over()
                 stack.callback(work.close)
-                _train_work(folder, work, hooks, progress, self.warn, self.divergences)
-                if folder.end == work.tasks[-1].end and distributed.is_first():
+                self._train_work(folder, work, hooks, progress)
+                if spec.end == spec.total_steps and distributed.is_first():
                     _export(folder, work)
         except BrokenPipeError:  # the reader of the output has gone
             raise
@@ -225,57 +273,52 @@ class Run:
                 f"{where}: {error.strerror or error}; `supple resume {quoted(path)}` continues from the last checkpoint"
             ) from error
 
-    def _take_over(self, folder: RunDirectory, warn: Warn) -> tuple[Work, HookDriver]:
+    def _take_over(self) -> tuple[Work, HookDriver]:
         """Return the networks that were checked, or build them, and the driver of the hooks."""
-        work, hooks = self._work, self._hooks
+        work, hooks, spec = self._work, self._hooks, self.spec
         self._work = self._hooks = None
         if work is None or hooks is None:
-            work = build(self.spec.kind_row, self.spec.settings, warn)
+            work = build(spec.kind_row, spec.settings, self.warn)
             try:
-                _check(folder, work)
-                hooks = attach_hooks(work, self.spec.hooks, self.spec.start.step, folder.config.get("planned_steps"))
+                _check(self.path, spec, work)
+                hooks = attach_hooks(work, spec.settings.hook, spec.start.step, spec.resolved.planned)
             except BaseException:
                 work.close()
                 raise
         return work, hooks
 
+    def _train_work(self, folder: RunDirectory, work: Work, hooks: HookDriver, progress: Progress) -> None:
+        """Train a work to its end, and note the seeds of a stack that diverge. Raises Diverged if all do."""
+        spec = self.spec
+        try:
+            with tracking(folder, spec, self.warn) as started:
+                loop = Loop(
+                    folder, work, hooks, spec.start.step, spec.end, self.warn, started, diverged=self.divergences
+                )
+                loop.train(progress)
+        except Diverged as error:
+            arm = f", arm {spec.labels.arm}" if spec.labels.arm else ""
+            before = "".join(f"; seed {seed} by step {how['step']:,}" for seed, how in loop.diverged.items())
+            arm += f", seed {', '.join(map(str, spec.seeds))}"
+            others = f"; plug-in {plugins.describe_all()} takes part" if plugins.loaded() else ""
+            raise Diverged(
+                f"{self.path} ({spec.kind}{arm}): training diverged by step {loop.step:,}: {error}{before}; "
+                f"{first_not_finite(work.learners)}{hooks.suspects or others}; a smaller --learning-rate may help; "
+                f"the last checkpoint is kept"
+            ) from None
+        except Exception as error:
+            if is_of_user(error) or not (isinstance(error, (RunError, OSError)) or is_out_of_memory(error)):
+                error.add_note(f"after step {loop.step:,}")
+                with suppress(OSError):  # this one says more than a full disk
+                    files.replace(self.path / TRACEBACK, traceback.format_exc().encode(errors="replace"))
+            raise
+
 
 def other_versions(path: Path) -> str:
     """Return a line if the run in `path` will continue under other versions than it was trained with, or ""."""
-    run = RunDirectory.open(path)
-    return versions.remark(path, [path], plugins.sums()) if newest_step(run.checkpoints) < run.end else ""
-
-
-def _train_work(
-    run: RunDirectory,
-    work: Work,
-    hooks: HookDriver,
-    progress: Progress,
-    warn: Warn,
-    divergences: dict[int, Divergence],
-) -> None:
-    """Train a work to its end, and note the seeds of a stack that diverge. Raises Diverged if all do."""
-    config, start = run.config, run.config["start_step"]
-    try:
-        with tracking(run, work.settings.log_to, warn) as started:
-            loop = Loop(run, work, hooks, start, run.end, warn, started, diverged=divergences)
-            loop.train(progress)
-    except Diverged as error:
-        arm = f", arm {config['arm']}" if config["arm"] else ""
-        before = "".join(f"; seed {seed} by step {how['step']:,}" for seed, how in loop.diverged.items())
-        arm += f", seed {', '.join(map(str, work.settings.members))}"
-        others = f"; plug-in {plugins.describe_all()} takes part" if plugins.loaded() else ""
-        raise Diverged(
-            f"{run.path} ({config['algorithm']}{arm}): training diverged by step {loop.step:,}: {error}{before}; "
-            f"{first_not_finite(work.learners)}{hooks.suspects or others}; a smaller --learning-rate may help; "
-            f"the last checkpoint is kept"
-        ) from None
-    except Exception as error:
-        if is_of_user(error) or not (isinstance(error, (RunError, OSError)) or is_out_of_memory(error)):
-            error.add_note(f"after step {loop.step:,}")
-            with suppress(OSError):  # this one says more than a full disk
-                files.replace(run.path / TRACEBACK, traceback.format_exc().encode(errors="replace"))
-        raise
+    spec = read_spec(path)
+    ended = newest_step(path / CHECKPOINTS) >= spec.end
+    return "" if ended else versions.remark(path, {"": spec.resolved.versions}, plugins.sums())
 
 
 def _export(run: RunDirectory, work: Work) -> None:
@@ -285,14 +328,12 @@ def _export(run: RunDirectory, work: Work) -> None:
     work.export(run.path / EXPORT)
 
 
-def _check(run: RunDirectory, work: Work) -> None:
+def _check(path: Path, spec: RunSpec, work: Work) -> None:
     """Raise RunError if config.json does not agree with what its settings result in on this machine."""
-    file, config = run.path / "config.json", run.config
-    if [asdict(task) for task in work.tasks] != config["tasks"] or work.sources != config["data"]:
-        raise RunError(f"{run.path} was started with other data: {config['data']}; the data here are {work.sources}")
-    total, start = work.tasks[-1].end, config["start_step"]
-    for name, value in {"seed": work.settings.members[0], "total_steps": total}.items():
-        if config[name] != value:
-            raise RunError(f"{file}: {name} is {config[name]}, but its settings give {value}")
-    if not 0 <= start < run.end <= total:
-        raise RunError(f"{file}: a run of {total} steps cannot begin at step {start} and end at {run.end}")
+    data, total = spec.resolved.data, work.tasks[-1].end
+    if tuple(map(to_json, work.tasks)) != spec.resolved.tasks or work.sources != data:
+        raise RunError(f"{path} was started with other data: {data}; the data here are {work.sources}")
+    if not 0 <= spec.start.step < spec.end <= total:
+        raise RunError(
+            f"{path / FILE}: a run of {total} steps cannot begin at step {spec.start.step} and end at {spec.end}"
+        )

@@ -1,34 +1,42 @@
 """The settings that all runs share. Each kind of run extends them. The string below a field is its help line."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass, fields, replace
+from functools import cache
 from importlib.util import find_spec
-from math import isfinite
-from typing import Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, get_type_hints
 
 import tyro
 
 from supple.registry.errors import UsageError
+from supple.registry.schema import NotNegative, Positive, beyond, most
 
-LARGEST = 2**53  # readers of JSON represent every integer up to this exactly
+if TYPE_CHECKING:
+    from .hooks.parsing import Span
+
 MOST_THREADS, MOST_SEEDS, MOST_TASKS = 1024, 10_000, 100_000
 Device = Literal["auto", "cpu", "cuda"]
 Seeds = tuple[int, ...]
-Threads = Annotated[int | Literal["auto"], tyro.conf.arg(metavar="INT|auto")]
-Interval = Annotated[int | Literal["auto"], tyro.conf.arg(metavar="INT|auto")]
+Threads = Annotated[Positive[int], most(MOST_THREADS)] | Literal["auto"]
+Interval = Positive[int] | Literal["auto"]
 Groups = dict[str, tuple[str, ...]]
 GROUPS = ("run", "environment", "task", "learning", "network", "measuring", "speed", "output")  # as help orders them
 PARTS = 4  # checkpoints in a run whose interval is "auto", if nothing makes it longer or shorter
 
 
-def seeds_of(words: Sequence[str]) -> Seeds:
-    """Return the seeds for a list of words, each a number or a range such as 0-4 (both ends included).
+def seeds_of(value: Any) -> Any:
+    """Return the seeds for one or several texts, each with numbers or ranges such as 0-4 (both ends included).
+
+    Other values are returned as they are.
 
     Raises:
         ValueError: A word is neither, a range is empty, or there are more than 10,000 seeds.
     """
+    texts = [value] if isinstance(value, str) else value
+    if not isinstance(texts, list | tuple) or not all(isinstance(text, str) for text in texts):
+        return value
     found: list[int] = []
-    for word in words:
+    for word in " ".join(texts).replace(",", " ").split():
         first, dash, last = word.partition("-")
         if not first.isdecimal() or (dash and not last.isdecimal()):
             raise ValueError(f"'{word}' is neither a seed (0 or more) nor a range of seeds such as 0-4")
@@ -41,42 +49,33 @@ def seeds_of(words: Sequence[str]) -> Seeds:
     return tuple(found)
 
 
-SeedsOption = Annotated[
-    Seeds,
-    tyro.constructors.PrimitiveConstructorSpec(
-        nargs="*",
-        metavar="SEEDS",
-        instance_from_str=seeds_of,
-        is_instance=lambda value: isinstance(value, tuple) and all(isinstance(seed, int) for seed in value),
-        str_from_instance=lambda seeds: [str(seed) for seed in seeds],
-    ),
-]
+SeedsOption = Annotated[Seeds, seeds_of, tyro.conf.arg(metavar="SEEDS")]
 
 
 @dataclass(kw_only=True)
 class RunSettings:
     hook: Annotated[tuple[str, ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="HOOK")] = ()
     """Intervention and schedule, such as fire@0.5 or snp(lam=0.5)@task. Can be given several times."""
-    seed: int = 0
+    seed: NotNegative[int] = 0
     """Seed from which all random numbers of the run are derived. Change it for an independent repetition."""
     threads: Threads = 1
     """Number of PyTorch threads, which may change results. auto: the fastest in trials of some seconds."""
     checkpoint_every: Interval = "auto"
     """Updates between checkpoints. Lower it to lose less training when a run is killed. auto: a quarter of the run,
     2,000 at most."""
-    keep_checkpoints: int = 2
+    keep_checkpoints: Positive[int] = 2
     """Number of newest checkpoints to keep. More are safer if files get damaged, but need disk space."""
-    measure_every: int = 1_000
+    measure_every: Positive[int] = 1_000
     """Updates between measurements of the network (srank, dormant units, norms, …). Raise it to save time."""
-    eval_every: int = 0
+    eval_every: NotNegative[int] = 0
     """Updates between evaluations within a task; 0: only at its start and end. Lower it for finer curves."""
     curvature: bool = False
     """Also measure the largest eigenvalue of the loss's Hessian. It takes as long as several hundred updates."""
-    trainability_every: int = 0
+    trainability_every: NotNegative[int] = 0
     """Updates between measurements of trainability; 0: never. Each takes as long as about 400 updates."""
     keep_best: bool = False
     """Keep the state with the best evaluation so far, in the run's folder best/."""
-    keep_at: Annotated[tuple[int, ...], tyro.conf.arg(metavar="STEPS")] = ()
+    keep_at: Annotated[tuple[Positive[int], ...], tyro.conf.arg(metavar="STEPS")] = ()
     """Steps after which the state is kept permanently in the run's folder kept/, for example to examine it later."""
     log_to: Annotated[
         tuple[Literal["wandb", "mlflow", "trackio"], ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="TRACKER")
@@ -164,28 +163,14 @@ class RunSettings:
 
     def problems(self) -> Iterator[str]:
         """Yield one line for each invalid value."""
-        yield from not_positive(
-            **{
-                "--threads": self.torch_threads,
-                "--checkpoint-every": self.saved_every,
-                "--keep-checkpoints": self.keep_checkpoints,
-                "--measure-every": self.measure_every,
-                "--keep-at": min(self.keep_at, default=None),
-            }
-        )
-        yield from out_of_range(**vars(self))
-        if self.torch_threads > MOST_THREADS:
-            yield f"--threads must be {MOST_THREADS} at most, got {self.threads}"
+        yield from out_of_range(self)
         for tracker in self.log_to:
             if not find_spec(tracker):
                 yield f"--log-to {tracker}: its package is not installed (pip install 'supple[{tracker}]')"
-        for name, value in (
-            ("--seed", self.seed),
-            ("--eval-every", self.eval_every),
-            ("--trainability-every", self.trainability_every),
-        ):
-            if value < 0:
-                yield f"{name} must be 0 or more, got {value}"
+
+    def plan_tasks(self) -> "Sequence[Span]":
+        """Return the tasks, as far as they are known from the settings alone; () if they are not."""
+        return ()
 
     def check_single(self) -> None:
         """Raise UsageError for settings that only runs of a comparison can have."""
@@ -197,27 +182,24 @@ def group_of(settings: type[RunSettings], name: str) -> str:
     return next((group for groups in declared for group, names in groups.items() if name in names), "learning")
 
 
-def not_positive(**values: float | None) -> Iterator[str]:
-    """Yield one line for each named value that is not a finite number above 0. None is accepted."""
-    for name, value in values.items():
-        if value is not None and not 0 < value < float("inf"):
-            yield f"{name} must be a positive number, got {value}"
+@cache
+def types_of(options: Hashable) -> dict[str, Any]:
+    """Return the types of the fields of a dataclass, with their limits."""
+    return get_type_hints(options, include_extras=True)
 
 
-def positive(**values: float | None) -> None:
-    """Raise one UsageError for all named values that are not finite numbers above 0. None is accepted."""
-    if found := list(not_positive(**values)):
+def out_of_range(options: Any) -> Iterator[str]:
+    """Yield one line for each number in a dataclass of options that its type says is not possible."""
+    types: Any = type(options)
+    for field in fields(options):
+        words = beyond(getattr(options, field.name), types_of(types)[field.name])
+        yield from (f"--{field.name.replace('_', '-')} {problem}" for problem in words)
+
+
+def require_range(options: Any) -> None:
+    """Raise one UsageError for all numbers in a dataclass of options that are not possible."""
+    if found := list(out_of_range(options)):
         raise UsageError("; ".join(found))
-
-
-def out_of_range(**values: Any) -> Iterator[str]:
-    """Yield one line for each setting that is infinite, NaN or above 2⁵³ in magnitude, or has such an item."""
-    for name, value in values.items():
-        option, parts = f"--{name.replace('_', '-')}", value if isinstance(value, tuple) else (value,)
-        if not all(isfinite(part) for part in parts if isinstance(part, float)):
-            yield f"{option} must be a finite number, got {value}"
-        if large := [part for part in parts if isinstance(part, int) and abs(part) > LARGEST]:
-            yield f"{option} must be {LARGEST:,} at most, got {large[0]}"
 
 
 def device_here(device: Device) -> Device:

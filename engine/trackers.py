@@ -11,9 +11,9 @@ import re
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, redirect_stdout, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from io import StringIO
 from pathlib import Path
 from typing import Any, Protocol
@@ -21,6 +21,7 @@ from typing import Any, Protocol
 from supple.registry.errors import describe_error
 
 from .loop import Warn
+from .spec import RunSpec, to_json
 from .storage import files, signed_json
 from .storage.run_directory import RunDirectory
 
@@ -152,8 +153,8 @@ TRACKERS: dict[str, Callable[[TrackedRun], Tracker]] = {"wandb": Wandb, "mlflow"
 
 
 @contextmanager
-def tracking(run: RunDirectory, names: Sequence[str], warn: Warn) -> Iterator[Callable[[int], None]]:
-    """Show a run in TensorBoard and in these trackers while it is trained in this block.
+def tracking(run: RunDirectory, spec: RunSpec, warn: Warn) -> Iterator[Callable[[int], None]]:
+    """Show a run in TensorBoard and in the trackers of its settings while it is trained in this block.
 
     Yields:
         A function to call with the step at which training starts. There is no such call if the run has ended already.
@@ -177,9 +178,9 @@ def tracking(run: RunDirectory, names: Sequence[str], warn: Warn) -> Iterator[Ca
 
     def start(step: int) -> None:
         board.purge, run.show = step + 1 if step else 0, show
-        for name in names:
+        for name in spec.settings.log_to:
             with surviving(name):
-                trackers[name] = TRACKERS[name](_describe_run(run))
+                trackers[name] = TRACKERS[name](_describe_run(run.path, spec))
 
     def close(failed: bool) -> None:
         for name, tracker in [*trackers.items()]:
@@ -217,13 +218,13 @@ def _without_tracebacks() -> Iterator[None]:
         threading.excepthook = before
 
 
-def _describe_run(run: RunDirectory) -> TrackedRun:
+def _describe_run(path: Path, spec: RunSpec) -> TrackedRun:
     """Return the description of a run for trackers.
 
     A run of a comparison is named after its folders, from the arm to the seed. Its group is its comparison or, in a
     sweep, its study.
     """
-    path = run.path.absolute()
+    path = path.absolute()
     comparison = _find_above(path, "comparison.json")
     sweep = _find_above(comparison, "sweep.json") if comparison else None
     group = str(comparison.relative_to(sweep or comparison.parent)) if comparison else None
@@ -232,7 +233,7 @@ def _describe_run(run: RunDirectory) -> TrackedRun:
     folder.mkdir(exist_ok=True)
     if not (file := path / FILE).exists():
         signed_json.write_json(file, {"id": uuid.uuid4().hex[:12]})
-    config = {key: value for key, value in run.config.items() if key != "tasks"}
+    config = to_json(replace(spec, resolved=replace(spec.resolved, tasks=())))
     return TrackedRun(signed_json.read_json(file, str(file))["id"], name, group, folder, config)
 
 

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from math import prod
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from torch import nn
 
@@ -48,12 +48,15 @@ class Task:
         return {"task": self.index}
 
 
+T = TypeVar("T", bound=Task)
+
+
 def crossed(previous: int, step: int, period: int) -> bool:
     """Return whether a multiple of `period` lies in (previous, step]. With period 0 this is never so."""
     return period > 0 and step // period > previous // period
 
 
-class Work(ABC):
+class Work(ABC, Generic[T]):
     """The networks of a run, the training on each task, and the evaluation.
 
     Between two calls of `advance`, networks can be measured, changed by interventions and saved. All random numbers are
@@ -73,7 +76,7 @@ class Work(ABC):
     """
 
     settings: RunSettings
-    tasks: tuple[Any, ...]
+    tasks: tuple[T, ...]
     seeds: tuple[int, ...] = ()
     frozen: frozenset[int] = frozenset()
     sources: dict[str, str] = {}  # noqa: RUF012  (never changed in place)
@@ -106,17 +109,17 @@ class Work(ABC):
         """The rows of data, of each member, that a product in an update has at least; 0 if that is not known."""
         return prod(getattr(self.settings, name) for name in self.batch) if self.batch else 0
 
-    def enter(self, task: Any) -> None:  # noqa: B027  (most have the same shape throughout)
+    def enter(self, task: T) -> None:
         """Give networks and optimizers the shape that they have in this task, for example by adding adapters.
 
         The loop calls this at the start of each task. Before it loads a checkpoint, it calls this again, in order, for
         all tasks that had begun.
         """
 
-    def look_at(self, task: Any, step: int) -> None:  # noqa: B027
+    def look_at(self, task: T, step: int) -> None:
         """Give the learners data of this task: the last batch before `step`, or the task's first if there was none."""
 
-    def begin_segment(self, number: int, step: int) -> None:  # noqa: B027
+    def begin_segment(self, number: int, step: int) -> None:
         """Reset everything that checkpoints do not contain, such as the environments.
 
         Seeds are derived from the number of checkpoints written so far. The loop calls this before the first step of a
@@ -124,7 +127,7 @@ class Work(ABC):
         """
 
     @abstractmethod
-    def advance(self, task: Any, step: int, until: int, hooks: HookDriver, run: RunDirectory) -> int:
+    def advance(self, task: T, step: int, until: int, hooks: HookDriver, run: RunDirectory) -> int:
         """Train from `step`, at most to `until`, and return the number of steps made.
 
         It calls the hooks' `penalty`, `before_update` and `after_update`, and logs finished episodes.
@@ -202,7 +205,7 @@ class Work(ABC):
                     lines[member][f"{name}/{metric}"] = value
         return lines
 
-    def evaluation_due(self, task: Any, previous: int, step: int) -> bool:
+    def evaluation_due(self, task: T, previous: int, step: int) -> bool:
         """Return whether to evaluate at `step`, after the steps in (previous, step].
 
         At the beginning of a task, `previous` equals `step`.
@@ -210,7 +213,7 @@ class Work(ABC):
         return previous == step or step == task.end or crossed(previous, step, self.settings.eval_every)
 
     @abstractmethod
-    def evaluate(self, task: Any) -> Numbers:
+    def evaluate(self, task: T) -> Numbers:
         """Return the current performance of the networks, by names such as val_loss.
 
         The networks are in evaluation mode. The state of generators must not change.
@@ -222,7 +225,7 @@ class Work(ABC):
         They are {} for kinds whose results of tasks (`finish`) have them. For a stack, each is one number per seed."""
         return {}
 
-    def merit(self, task: Any, numbers: Numbers) -> float | None:
+    def merit(self, task: T, numbers: Numbers) -> float | None:
         """Return how good the state with these numbers of `evaluate` is (higher is better).
 
         None means that no best state is chosen.
@@ -230,7 +233,7 @@ class Work(ABC):
         value = numbers.get(self.best_by)
         return value if value is None or self.more_is_better else -value
 
-    def finish(self, task: Any, numbers: Numbers) -> Numbers:
+    def finish(self, task: T, numbers: Numbers) -> Numbers:
         """Return the results of a task, which become the fields of its line in tasks.jsonl.
 
         `numbers` is the result of `evaluate` at the end of the task, or empty if it was not evaluated there.
@@ -252,8 +255,8 @@ class Work(ABC):
     def load_state(self, state: dict[str, Any]) -> None:
         """Load a state from `state`. The same tasks have been entered."""
 
-    def export(self, folder: Path) -> None:  # noqa: B027  (not every kind exports a model)
+    def export(self, folder: Path) -> None:
         """Write the trained model to a folder, in a format that other programs can read."""
 
-    def close(self) -> None:  # noqa: B027
+    def close(self) -> None:
         """Release resources such as environments."""

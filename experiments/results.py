@@ -9,7 +9,7 @@ from pathlib import Path
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any
 
-from supple.engine.kinds import find_kind
+from supple.engine.spec import FILE as RUN
 
 from .comparisons.folder import files_of_runs
 from .comparisons.grid import Point
@@ -51,7 +51,7 @@ class Results:
         for name, data in list(self.studies.items())[:MOST_STUDIES]:
             seeds = sorted({run.seed for run in data.runs})
             lines.append(
-                f"{f'{name}: ' if name else ''}{data.first.kind}, {_list_some('arm', list(data.arms))}, "
+                f"{f'{name}: ' if name else ''}{data.first.spec.kind}, {_list_some('arm', list(data.arms))}, "
                 f"{_list_some('seed', seeds)}, {_steps_text(data.runs)} {data.unit}"
             )
         if len(self.studies) > MOST_STUDIES:
@@ -77,7 +77,7 @@ class Results:
             means = _leading_means(self._contents[study]) if "_contents" in self.__dict__ else {}
             for arm, runs in data.arms.items():
                 seeds = ", ".join(str(run.seed) for run in runs)
-                row = {"kind": data.first.kind, "arm": arm, "seeds": seeds, data.unit: _steps_text(runs)}
+                row = {"kind": data.first.spec.kind, "arm": arm, "seeds": seeds, data.unit: _steps_text(runs)}
                 yield {**({"study": study} if study else {}), **row, **means.get(arm, {})}
 
     @cached_property
@@ -141,7 +141,7 @@ class Results:
     def _contents(self) -> dict[str, Any]:
         """Return the contents of the reports, by study."""
         return {
-            study: resolve_name(find_kind(data.first.kind).report).compose([self.path / study])
+            study: resolve_name(data.first.spec.kind_row.report).compose([self.path / study])
             for study, data in self.studies.items()
         }
 
@@ -190,10 +190,11 @@ def load(path: str | Path) -> Results:
     Studies without a started run are left out, and so are the points at which arms were tuned.
 
     Raises:
-        ValueError: The folder is none of these, or a file in it is damaged.
+        ValueError: The folder is none of these, or a log in it is damaged.
+        RunError: Another file in it is damaged.
     """
     path = Path(path)
     if not (path / FILE).is_file():
         return Results(path, {"": collect(path)})
-    begun = [folder for folder in folders_of(path) if folder.name != TUNING and files_of_runs(folder, "config.json")]
+    begun = [folder for folder in folders_of(path) if folder.name != TUNING and files_of_runs(folder, RUN)]
     return Results(path, {str(folder.relative_to(path)): collect(folder) for folder in begun})

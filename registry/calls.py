@@ -13,6 +13,7 @@ Blanks are allowed around every token. `str` of what was parsed gives a text tha
 import math
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import NoReturn, TypeVar
 
@@ -77,6 +78,16 @@ def parse_call(text: str) -> Call:
     """Parse `name` or `name(key=value, …)`. Raises CallSyntaxError."""
     parser = Parser(text)
     return parser.to_the_end(parser.call())
+
+
+def scalar_of(text: str) -> Scalar:
+    """Return the number, the bool or None that a text denotes, or else the text."""
+    if text.lower() in _KEYWORDS:
+        return _KEYWORDS[text.lower()]
+    for kind in (int, float):
+        with suppress(ValueError):
+            return kind(text)
+    return text
 
 
 def format_value(value: Value) -> str:
@@ -196,15 +207,11 @@ class Parser:
             self.level -= 1
             return text
         word = self.take("word", "a value").text
-        return _KEYWORDS.get(word.lower(), word)
+        return word if word.lower() not in _KEYWORDS else scalar_of(word)
 
     def number(self, expected: str) -> int | float:
         token = self.take("number", expected)
-        is_float = any(mark in token.text for mark in ".eE")
-        try:
-            value = float(token.text) if is_float else int(token.text)
-        except ValueError:  # int() refuses thousands of digits
-            value = math.inf
-        if abs(value) >= (math.inf if is_float else 2**63):
+        value = scalar_of(token.text)  # a float, if int() refuses thousands of digits
+        if not isinstance(value, int | float) or abs(value) >= (math.inf if isinstance(value, float) else 2**63):
             self.fail("number too large", token)
         return value

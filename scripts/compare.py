@@ -28,13 +28,14 @@ import tyro
 from supple.engine.kinds import Kind
 from supple.engine.settings import SeedsOption
 from supple.registry.errors import UsageError
+from supple.registry.schema import NotNegative
 from supple.scripts.cli import training
 from supple.scripts.cli.console import join_command, parse, run, warn
 from supple.scripts.cli.options import Options, Request, request_or_help
 from supple.scripts.cli.vary import read_vary
 
 if TYPE_CHECKING:
-    from supple.experiments.comparisons.comparison import Comparison
+    from supple.experiments.sweeps.study import Study
 
 S = TypeVar("S")
 
@@ -43,19 +44,19 @@ S = TypeVar("S")
 class CompareOptions(Options[S]):
     arm: Annotated[tuple[str, ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="HOOKS")] = ()
     """An arm: none, a hook, or hooks joined by " + ". Give the option once for each arm."""
-    reference: Annotated[Literal["preset", "fresh", "none"], tyro.conf.arg(metavar="preset|fresh|none")] = "preset"
+    reference: Literal["preset", "fresh", "none"] = "preset"
     """Additional arm as a reference. fresh is a new agent in every task; preset is the preset's reference, if any."""
-    fork_at: Annotated[float | None, tyro.conf.arg(metavar="FLOAT")] = None
+    fork_at: float | None = None
     """Fork point as a fraction of the planned steps. 0: no trunk (default: the preset's, or where the hook
     that acts earliest can act first)."""
-    fork_at_task: Annotated[int | None, tyro.conf.arg(metavar="INT")] = None
+    fork_at_task: int | None = None
     """Fork point as the index of the task that begins there, counted from 0. Replaces --fork-at."""
     leads: Annotated[str | None, tyro.conf.arg(metavar="MEASURE")] = None
     """Measure that leads the report, such as "final return" (default: the preset's, or that of the kind)."""
     vary: Annotated[tuple[str, ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="SETTING=VALUES")] = ()
     """Setting and its values, such as learning_rate=1e-5,1e-4. Every arm runs with each value; several options make a
     grid. Quote a value that contains a comma or a space: 'order="0,1","1,0"'."""
-    jobs: int = 0
+    jobs: NotNegative[int] = 0
     """Number of runs at a time. 0 means one per core."""
 
 
@@ -76,7 +77,7 @@ def main(args: Sequence[str]) -> None:
     from supple.experiments.comparisons.folder import create  # imports PyTorch, which help does not need
 
     processes = training.count_processes(options.jobs)
-    comparison = plan_comparison(request, options, join_command("supple compare", args))
+    comparison = ask(request, options).comparison(join_command("supple compare", args))
     training.finish_queue(options.out, create(options.out, comparison, processes, warn).queue(options.out), processes)
 
 
@@ -96,21 +97,28 @@ def parse_options(request: Request) -> Any:
     return parse(options, request.options, request.prog, about, options(**start), kind=kind)
 
 
-def plan_comparison(request: Request, options: Any, command: str) -> "Comparison":
-    """Return the comparison that the command line asks for."""
-    from supple.experiments.comparisons.asked import choose_seeds, make_comparison
-    from supple.experiments.comparisons.grid import make_points, vary_of
+def ask(request: Request, options: Any) -> "Study":
+    """Return the study that the command line asks for."""
+    from supple.experiments.sweeps.space import Space
+    from supple.experiments.sweeps.study import Study
 
-    kind, preset, settings = request.kind, request.preset, options.settings
+    kind, settings = request.kind, options.settings
     stacks = hasattr(settings, "seeds")
     if settings.seed and not (stacks and settings.seeds):
         raise UsageError(f"--seed {settings.seed} is for a single run: a comparison takes --seeds {settings.seed}")
-    vary = read_vary(options.vary, kind.settings_class(), request.prog) or vary_of(preset, settings)
-    arms = options.arm or (preset.arms if preset and preset.arms else kind.arms)
-    seeds = choose_seeds(settings, None if stacks else options.seeds, preset)
-    reference = None if options.reference == "preset" else options.reference
-    asked = reference, options.fork_at, options.fork_at_task, options.leads
-    return make_comparison(kind, preset, settings, seeds, make_points(arms, vary), *asked, command)
+    return Study(
+        "",
+        kind.name,
+        options.preset,
+        vars(settings),
+        options.arm,
+        None if stacks else options.seeds,
+        None if options.reference == "preset" else options.reference,
+        options.fork_at,
+        options.fork_at_task,
+        options.leads,
+        Space(read_vary(options.vary, kind)),
+    )
 
 
 if __name__ == "__main__":

@@ -17,10 +17,10 @@ from typing import Annotated, Any
 
 import tyro
 
-from supple.engine.settings import positive
 from supple.engine.storage.signed_json import require_outside
 from supple.registry import naming
 from supple.registry.errors import RunError, UsageError
+from supple.registry.schema import Positive
 from supple.scripts.cli.console import parse_or_explain, run, say, screen, warn
 from supple.scripts.cli.options import Plugins, load_plugins
 from supple.scripts.cli.progress import show_progress_bar
@@ -34,9 +34,9 @@ class Options:
     """Network to examine, such as critic. Empty means all."""
     attempts: Annotated[tuple[str, ...], tyro.conf.arg(name="try", metavar="HOOK …")] = ()
     """Interventions to try on the network, such as fire. Its values are restored afterwards."""
-    seed: Annotated[int | None, tyro.conf.arg(metavar="INT")] = None
+    seed: int | None = None
     """Seed to examine of a run that trained several as a stack (default: its first)."""
-    updates: int = 200
+    updates: Positive[int] = 200
     """Number of gradient steps for fitting the random targets."""
     forward: str = "forward"
     """Method that runs the module of FILE.py:FUNCTION on its inputs."""
@@ -50,13 +50,13 @@ class Options:
     """Widths of the hidden layers of the .zip (default: SB3's)."""
     policy_kwargs: Annotated[str, tyro.conf.arg(metavar="FILE.py:NAME")] = ""
     """Dictionary in a Python file, or function that returns it: the policy_kwargs of the model in the .zip."""
-    steps: int = 1000
+    steps: Positive[int] = 1000
     """Environment steps for which the .zip acts."""
     text: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
     """Text file that a language model reads, of at least 128 tokens."""
     out: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
     """Folder for index.html, doctor.json and the figure, new or empty. Without it nothing is written."""
-    threads: int = 1
+    threads: Positive[int] = 1
     """Number of threads of PyTorch."""
     plugin: Plugins = ()
     """Plug-in that the run was started with, or that has an intervention to try."""
@@ -75,7 +75,6 @@ def main(args: Sequence[str]) -> None:
     if (options := parse_or_explain(Options, args, "supple doctor", __doc__)) is None:
         return
     load_plugins(args)
-    positive(**{"--updates": options.updates, "--steps": options.steps, "--threads": options.threads})
     if options.out and options.out.exists() and (not options.out.is_dir() or any(options.out.iterdir())):
         raise UsageError(f"--out {options.out} already holds other files: choose a new folder")
     if options.out:

@@ -17,6 +17,7 @@ from supple.engine.storage import files
 from supple.engine.storage.versions import versions
 from supple.registry import did_you_mean
 from supple.registry.errors import UsageError
+from supple.registry.schema import NotNegative
 from supple.scripts.cli.console import indent_commands, join_command, parse, run, say
 
 # Figures of Dominé et al. (2025), "From lazy to rich".
@@ -36,7 +37,7 @@ COMMANDS = {**FIGURES, "figures": "all of these figures"}
 
 @dataclass(kw_only=True)
 class Options:
-    seed: int = 0
+    seed: NotNegative[int] = 0
     """Seed of all random draws."""
     out: Path = Path("runs/linear")
     """Folder for the figure, figN.png, and its numbers, figN.json. Existing files are replaced."""
@@ -50,8 +51,6 @@ def main(args: Sequence[str]) -> None:
         raise UsageError(f"unknown command {args[0]!r}{did_you_mean(args[0], COMMANDS)} (known: {', '.join(COMMANDS)})")
     about = f"{COMMANDS[args[0]]}\n\n  supple linear {args[0]} --seed 1 --out runs/linear"
     options = parse(Options, args[1:], f"supple linear {args[0]}", about)
-    if options.seed < 0:
-        raise UsageError(f"--seed must be 0 or more, got {options.seed}")
     if options.out.exists() and not options.out.is_dir():
         raise UsageError(f"--out {options.out} is a file, not a folder")
     options.out.mkdir(parents=True, exist_ok=True)
@@ -64,7 +63,7 @@ def main(args: Sequence[str]) -> None:
         say(line)
 
 
-def make_figure(name: str, seed: int, folder: Path, command: str) -> dict[str, Any]:
+def make_figure(name: str, seed: NotNegative[int], folder: Path, command: str) -> dict[str, Any]:
     """Compute a figure, write its numbers and its picture into a folder, and return the numbers."""
     figure = importlib.import_module(f"supple.tracks.linear.figures.{name}")
     computed: dict[str, Any] = figure.numbers(seed)

@@ -15,6 +15,7 @@ from typing import Annotated
 import tyro
 
 from supple.registry.errors import UsageError
+from supple.registry.schema import NotNegative
 from supple.scripts.cli import training
 from supple.scripts.cli.console import parse_or_explain, run, warn
 from supple.scripts.cli.options import Plugins, load_plugins
@@ -24,11 +25,11 @@ from supple.scripts.cli.options import Plugins, load_plugins
 class Options:
     directory: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="DIR")]
     """Folder of a run, a comparison or a sweep."""
-    jobs: int = 0
+    jobs: NotNegative[int] = 0
     """Number of runs of a comparison or a sweep at a time. 0 means one per core."""
     retry_failed: bool = False
     """Train failed runs again, from their last checkpoints. Their plug-ins may have been mended. Default: skip them."""
-    steps: Annotated[int | None, tyro.conf.arg(metavar="INT")] = None
+    steps: int | None = None
     """New total number of steps, more than planned, for agents with --steps. Hooks like fire@0.5 keep their steps."""
     take_over: bool = False
     """Continue runs that another machine trained less than ten minutes ago, because it has ended there."""

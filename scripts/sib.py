@@ -13,8 +13,9 @@ import torch
 import tyro
 from rich.table import Table
 
-from supple.engine.settings import Device, device_here, positive
+from supple.engine.settings import Device, device_here
 from supple.registry.errors import UsageError
+from supple.registry.schema import NotNegative, Positive
 from supple.scripts.cli.console import parse_or_explain, run, say, screen
 from supple.tracks.language.balance import balance, write_balance
 from supple.tracks.language.chat import collate, encode
@@ -30,23 +31,23 @@ class Options:
     """Task that is to be retained: a JSONL file or folder of prompt/answer pairs, or reasoning-gym:NAME."""
     out: Path
     """Folder for the balanced model, sib.json and the figures. It must be new or empty."""
-    ratio: float = 100.0
+    ratio: Positive[float] = 100.0
     """Largest factor R of a channel. Factors lie in [1/R, R]."""
-    batch_size: int = 16
+    batch_size: Positive[int] = 16
     """Examples of --retain in a batch. The gradient of the first batch determines the factors."""
-    batches: int = 2
+    batches: Positive[int] = 2
     """Number of batches on which gradient norms and logits are compared."""
-    max_length: int = 512
+    max_length: Positive[int] = 512
     """Maximum tokens of an example. The beginning of a longer prompt is cut off."""
-    eigenvalues: int = 5
+    eigenvalues: NotNegative[int] = 5
     """Number of the Hessian's largest eigenvalues to compare. 0 saves almost all of the time."""
-    max_basis: Annotated[int | None, tyro.conf.arg(metavar="INT")] = None
+    max_basis: int | None = None
     """Maximum vectors, each of the model's size, in the eigenvalue search (default: 3 · eigenvalues + 1)."""
-    tolerance: float = 1e-3
+    tolerance: Positive[float] = 1e-3
     """Relative error at which an eigenvalue has converged."""
     seed: int = 0
     """Seed of the generated examples (reasoning-gym)."""
-    threads: int = 1
+    threads: Positive[int] = 1
     """Number of threads of PyTorch."""
     device: Device = "auto"
     """Device: auto is a CUDA GPU if there is one, else the CPU."""
@@ -55,10 +56,6 @@ class Options:
 def main(args: Sequence[str]) -> None:
     if (options := parse_or_explain(Options, args, "supple sib", __doc__)) is None:
         return
-    checked = ("batch_size", "batches", "threads", "ratio", "max_length", "tolerance")
-    positive(**{f"--{name.replace('_', '-')}": getattr(options, name) for name in checked})
-    if options.eigenvalues < 0:
-        raise UsageError(f"--eigenvalues must be 0 or more, got {options.eigenvalues}")
     if options.out.exists() and (not options.out.is_dir() or any(options.out.iterdir())):
         raise UsageError(f"--out {options.out} already holds other files: choose a new folder")
     torch.set_num_threads(options.threads)

@@ -34,9 +34,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
-from supple.engine.settings import positive
 from supple.registry import quoted
 from supple.registry.errors import UsageError
+from supple.registry.schema import NotNegative, Positive
 from supple.scripts.cli import training
 from supple.scripts.cli.console import join_command, parse_or_explain, run, say, screen, warn
 from supple.scripts.cli.options import Plugins, load_plugins
@@ -55,13 +55,13 @@ class Options:
     """Sweep file in TOML, or the name of a suite (`supple list suites`)."""
     out: Path
     """Folder of the sweep. Runs in it are resumed, and runs that are new in the file are added."""
-    jobs: int = 0
+    jobs: NotNegative[int] = 0
     """Number of runs at a time on this machine. 0 means one per core."""
     on: Literal["local", "slurm", "ray"] = "local"
     """Where to train: this machine, Slurm jobs (extra slurm), or tasks of a Ray cluster (extra ray)."""
-    workers: int = 1
+    workers: Positive[int] = 1
     """Number of Slurm jobs or Ray tasks. Each trains one run after another."""
-    per_gpu: Annotated[int | None, tyro.conf.arg(metavar="INT")] = None
+    per_gpu: Positive[int] | None = None
     """Number of runs at a time on each GPU of this machine, or in each Slurm job or Ray task (default there: 1)."""
     given: Annotated[tuple[str, ...], tyro.conf.arg(name="with", metavar="NAME=VALUE …")] = ()
     """Options of the workers: parameters of submitit's executor, or Ray's task resources and cluster address."""
@@ -112,7 +112,6 @@ def count_processes(options: Options) -> int:
     """Return the number of runs at a time on this machine."""
     if options.on != "local" or options.per_gpu is None:
         return training.count_processes(options.jobs)
-    positive(**{"--per-gpu": options.per_gpu})
     if options.jobs:
         raise UsageError("--jobs and --per-gpu both set the number of runs at a time: give one of them")
     from supple.engine.machine.resources import gpus
@@ -130,7 +129,6 @@ def find_launcher(options: Options) -> "Launcher | None":
             option = "workers" if options.workers != 1 else "with"
             raise UsageError(f"--{option} is for --on slurm and --on ray; for this machine use --jobs")
         return None
-    positive(**{"--workers": options.workers, "--per-gpu": options.per_gpu})
     parameters = dict(map(_parse_parameter, options.given))
 
     from supple.experiments.sweeps.launchers import on_ray, on_slurm

@@ -9,24 +9,20 @@ takes the next free run. If a worker is killed, others resume its run. A search 
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
-from supple.engine.user_code import plugins
 from supple.registry import quoted
 from supple.registry.errors import RunError, UsageError
-from supple.registry.interruption import at_interruption
 from supple.scripts.cli import training
-from supple.scripts.cli.console import parse_or_explain, run, say, screen, warn
+from supple.scripts.cli.console import parse_or_explain, run, say, warn
 from supple.scripts.cli.options import Plugins, load_plugins
-from supple.scripts.cli.plan import plan_of_queue
-from supple.scripts.cli.progress import display
 
 if TYPE_CHECKING:
-    from supple.engine.storage.lock import Lock
-    from supple.experiments.queue.queue import QueuedRun
+    from supple.experiments.queue.queue import Queue
 
 
 @dataclass(kw_only=True)
@@ -57,24 +53,13 @@ def work(path: Path) -> None:
     Raises:
         RunError: Runs failed. It is raised when none remains.
     """
-    from supple.experiments.sweeps.sweep import open_queue
+    from supple.experiments.sweeps.sweep import finish, open_queue
 
-    queue = open_queue(path, 1, warn)
+    def train(queue: "Queue") -> None:
+        with training.watching(path, queue, 1, "worker") as watch:
+            queue.work_off(lambda run, held: run.train(held, partial(watch, run), warn))
 
-    def explain_continuing() -> str:
-        ended = f"{queue.ended} of {len(queue)} runs ended"
-        return f"{ended}; `supple worker {quoted(path)}{plugins.options()}` continues"
-
-    def train(run: "QueuedRun", held: "Lock") -> None:
-        run.train(held, lambda step, end: progress.update(run.label, run.folder, step, end), warn)
-
-    while True:
-        training.warn_of_other_versions(path, queue)
-        say(*plan_of_queue(path, queue, 1))
-        with display(screen, len(queue), queue.ended) as progress, at_interruption(explain_continuing):
-            queue.work_off(train)
-        if not (queue := open_queue(path, 1, warn)).left:  # else the search of a sweep goes on
-            break
+    queue = finish(path, open_queue(path, 1, warn), train, 1, warn)
     failed = len(queue.failed)
     say(f"all {len(queue)} runs of {path} have ended, {failed} of them failed")
     if failed:

@@ -12,7 +12,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 ENGINE = {
-    *("torch", "numpy", "scipy", "safetensors", "filelock", "tyro", "orjson"),
+    *("torch", "numpy", "scipy", "safetensors", "filelock", "tyro", "orjson", "msgspec"),
     *("wandb", "mlflow", "trackio"),
 }
 LIBRARIES: dict[str, set[str]] = {
@@ -21,7 +21,7 @@ LIBRARIES: dict[str, set[str]] = {
     "interventions": {"torch"},
     "metrics": {"torch", "numpy", "scipy", "rliable"},
     "engine": ENGINE,
-    "experiments": {"torch", "numpy", "scipy", "pandas", "orjson", "filelock", "submitit", "optuna", "ray"},
+    "experiments": {"torch", "numpy", "scipy", "pandas", "orjson", "msgspec", "filelock", "submitit", "optuna", "ray"},
     "reports": {"numpy", "scipy", "rliable", "rich", "matplotlib", "jinja2", "PIL", "markupsafe", "torch"},
     "integrations": {"torch", "transformers", "lightning", "numpy", "gymnasium", "stable_baselines3"},
     "envs": {"numpy", "gymnasium", "mujoco", "ale_py", "minatar", "minigrid"},

@@ -41,7 +41,7 @@ class MeanLoss:
         return self.sum is None or isfinite(float(self.sum))
 
 
-class SupervisedWork(Work):
+class SupervisedWork(Work[Task]):
     """One network that learns task by task, and its evaluations. A step is an update of the optimizer.
 
     All random numbers are determined by the run's seed and the position (task, update). So checkpoints contain only

@@ -3,15 +3,15 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Annotated, ClassVar, Literal
-
-import tyro
+from typing import ClassVar, Literal
 
 from supple.agents.games import GameSettings
-from supple.agents.limits import in_one_line, negative, not_positive, outside_unit_interval, wrong_adam
-from supple.agents.offpolicy.settings import ReplaySettings
+from supple.agents.limits import in_one_line
+from supple.agents.offpolicy.settings import ReplaySettings, Start
+from supple.agents.settings import Copies
 from supple.engine.settings import Groups, Interval
 from supple.registry.errors import UsageError
+from supple.registry.schema import BelowOne, NotNegative, Positive, Share, Widths
 
 RMSPROP = ("rmsprop_decay", "rmsprop_epsilon", "rmsprop_momentum")
 MUCH = 0.5  # ε with which most actions are random
@@ -20,76 +20,74 @@ LARGEST = 2**19  # weights between hidden layers from which on a stack saves lit
 
 @dataclass(kw_only=True)
 class DQNSettings(ReplaySettings, GameSettings):
-    num_envs: int = 4
+    num_envs: Copies = 4
     """Number of parallel copies of the environment."""
-    eval_every: int = 250_000
+    eval_every: NotNegative[int] = 250_000
     """Environment steps between evaluations; 0: only at the end of each task."""
-    replay_ratio: float = 1.0
+    replay_ratio: Positive[float] = 1.0
     """Gradient steps per environment step. The DQN paper uses 0.25, the FIRE paper 1."""
-    batch_size: int = 32
+    batch_size: Positive[int] = 32
     """Transitions per gradient step."""
-    replay_size: int = 1_000_000
+    replay_size: Positive[int] = 1_000_000
     """Capacity of the replay memory in transitions. Each takes 7.1 kB with 84 × 84 frames of a game."""
-    learning_starts: Interval = "auto"
+    learning_starts: Start = "auto"
     """Environment steps before learning begins. auto: 1 % of the run, all tasks together, but at least a batch; for
     Atari games 20,000."""
-    priming_updates: int = 0
+    priming_updates: NotNegative[int] = 0
     """Gradient steps made at once when learning begins (heavy priming, Nikishin et al. 2022), with a fixed target."""
-    target_period: int = 2_000
+    target_period: Positive[int] = 2_000
     """Environment steps between updates of the target network."""
-    optimizer: Annotated[Literal["adam", "rmsprop"], tyro.conf.arg(metavar="adam|rmsprop")] = "adam"
+    optimizer: Literal["adam", "rmsprop"] = "adam"
     """Adam, or centred RMSprop, with which DQN and MinAtar's DQN were published."""
-    learning_rate: float = 6.25e-5
+    learning_rate: Positive[float] = 6.25e-5
     """Learning rate of the optimizer."""
-    adam_epsilon: float = 1.5e-4
+    adam_epsilon: Positive[float] = 1.5e-4
     """Adam's ε."""
-    adam_betas: tuple[float, float] = (0.9, 0.999)
+    adam_betas: tuple[BelowOne, BelowOne] = (0.9, 0.999)
     """Adam's β₁ and β₂."""
-    rmsprop_decay: float = 0.95
+    rmsprop_decay: BelowOne = 0.95
     """RMSprop's decay of the averages of gradients and of their squares."""
-    rmsprop_epsilon: float = 0.01
+    rmsprop_epsilon: Positive[float] = 0.01
     """RMSprop's ε."""
-    rmsprop_momentum: float = 0.95
+    rmsprop_momentum: BelowOne = 0.95
     """RMSprop's momentum."""
-    weight_decay: float = 0.0
+    weight_decay: NotNegative[float] = 0.0
     """Weight decay, added to the gradient as an L2 penalty (torch.optim.Adam, not AdamW)."""
-    max_grad_norm: float = 0.0
+    max_grad_norm: NotNegative[float] = 0.0
     """Clip the global gradient norm to this value; 0: no clipping."""
-    loss: Annotated[Literal["huber", "mse"], tyro.conf.arg(metavar="huber|mse")] = "huber"
+    loss: Literal["huber", "mse"] = "huber"
     """Loss of the temporal-difference error: Huber loss with threshold 1, or squared error."""
     double_q: bool = False
     """Double DQN: choose the action at s′ by the online network, and evaluate it by the target network."""
-    gamma: float = 0.99
+    gamma: Share = 0.99
     """Discount factor."""
     clip_rewards: bool = True
     """Learn from the sign of each reward. Logged returns are not clipped."""
-    exploration_start: float = 1.0
+    exploration_start: Share = 1.0
     """ε of ε-greedy exploration until learning starts: 1 for random actions, 0 for greedy ones."""
-    exploration: float = 0.01
+    exploration: Share = 0.01
     """Final ε of ε-greedy exploration."""
     exploration_steps: Interval = "auto"
     """Environment steps after the start of learning over which ε falls linearly to its final value. auto: 10 % of the
     run, all tasks together; for Atari games 250,000."""
-    eval_epsilon: float = 0.001
+    eval_epsilon: Share = 0.001
     """ε in evaluations."""
-    hidden: Annotated[int | None, tyro.conf.arg(metavar="INT")] = None
+    hidden: Positive[int] | None = None
     """For images: width of the linear layer after the convolutions (default: 512 for nature, 256 for impala, 128 for
     minatar)."""
-    widths: tuple[int, ...] = (256, 256)
+    widths: Widths = (256, 256)
     """For vectors: widths of the hidden layers."""
     activation: str = "relu"
     """Activation of the network, with optional parameters: leaky_relu(negative_slope=0.1)."""
-    normalization: Annotated[Literal["none", "layer", "spectral"], tyro.conf.arg(metavar="none|layer|spectral")] = (
-        "none"
-    )
+    normalization: Literal["none", "layer", "spectral"] = "none"
     """Layer or spectral normalisation of the hidden linear layers, before their activation."""
-    initialization: Annotated[Literal["xavier", "pytorch"], tyro.conf.arg(metavar="xavier|pytorch")] = "xavier"
+    initialization: Literal["xavier", "pytorch"] = "xavier"
     """Initial parameters: Xavier-uniform weights and zero biases, or PyTorch's default for both."""
     softmax_values: bool = False
     """Apply a softmax over the actions to the action values, as the code of Switching FrozenLake does."""
-    precision: Annotated[Literal["float32", "bfloat16"], tyro.conf.arg(metavar="float32|bfloat16")] = "float32"
+    precision: Literal["float32", "bfloat16"] = "float32"
     """Precision of the products of updates. bfloat16 is faster on processors with AMX; weights stay float32."""
-    compile: Annotated[Literal["auto", "on", "off"], tyro.conf.arg(metavar="auto|on|off")] = "auto"
+    compile: Literal["auto", "on", "off"] = "auto"
     """On a CPU, compile the update: a third more steps on MinAtar, after about 30 s, once. auto: from 86,000 gradient
     steps on, for images, but not for Atari games."""
 
@@ -135,17 +133,10 @@ class DQNSettings(ReplaySettings, GameSettings):
 
     def problems(self) -> Iterator[str]:
         yield from super().problems()
-        yield from not_positive(self, "target_period", "rmsprop_epsilon", "exploration_steps", "hidden", "widths")
-        yield from outside_unit_interval(self, "gamma", "exploration_start", "exploration", "eval_epsilon")
-        yield from wrong_adam(self)
         of_other = ("adam_betas", "adam_epsilon") if self.optimizer == "rmsprop" else RMSPROP
         if given := [name for name in of_other if getattr(self, name) != getattr(DQNSettings, name)]:
             names = ", ".join(f"--{name.replace('_', '-')}" for name in given)
             yield f"{names} has no effect with --optimizer {self.optimizer}"
-        for name in ("rmsprop_decay", "rmsprop_momentum"):
-            if not 0.0 <= (share := getattr(self, name)) < 1.0:
-                yield f"--{name.replace('_', '-')} must lie in [0, 1), got {share}"
-        yield from negative(self, "max_grad_norm")
 
     def resolve(self) -> str | None:
         note, self.exploration_steps = super().resolve(), self.exploring_steps

@@ -2,32 +2,33 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal
-
-import tyro
+from typing import ClassVar, Literal
 
 from supple.agents.image_settings import ImageSettings
-from supple.agents.limits import compile_problem, drawn_by_member, in_one_line, negative, not_positive
-from supple.engine.settings import Device, Groups, Interval, device_here
+from supple.agents.limits import compile_problem, drawn_by_member, in_one_line
+from supple.engine.settings import Device, Groups, device_here
+from supple.registry.schema import NotNegative, Positive
+
+Start = NotNegative[int] | Literal["auto"]
 
 
 @dataclass(kw_only=True)
 class ReplaySettings(ImageSettings):
     # Each agent gives those without a help line its own default and help line.
-    replay_ratio: float
-    batch_size: int
-    replay_size: int = 1_000_000
+    replay_ratio: Positive[float]
+    batch_size: Positive[int]
+    replay_size: Positive[int] = 1_000_000
     """Capacity of the replay memory in decisions."""
     replay_folder: str | None = None
     """Keep the observations of the replay memory in a file in this folder instead of in RAM."""
     replay_sampling: str = "uniform"
     """Which transitions are learned: uniform, recency(horizon=80000,low=.1), or reservoir, a sample of all so far."""
-    learning_starts: Interval
-    priming_updates: int = 0
+    learning_starts: Start
+    priming_updates: NotNegative[int] = 0
     """Gradient steps made at once when learning begins (heavy priming, Nikishin et al. 2022)."""
-    device: Annotated[Device, tyro.conf.arg(metavar="auto|cpu|cuda")] = "auto"
+    device: Device = "auto"
     """Device of the networks; auto: a CUDA GPU if there is one."""
-    compile: Annotated[Literal["auto", "on", "off"], tyro.conf.arg(metavar="auto|on|off")]
+    compile: Literal["auto", "on", "off"]
     capture: bool = True
     """On a GPU, record the update as a CUDA graph and replay it, which is faster."""
 
@@ -70,8 +71,6 @@ class ReplaySettings(ImageSettings):
         from .sampling import parse_sampling  # PyTorch, which help lines do without
 
         yield from super().problems()
-        yield from not_positive(self, "action_repeat", "replay_ratio", "batch_size", "replay_size")
-        yield from negative(self, "learning_starts", "priming_updates")
         try:
             parse_sampling(self.replay_sampling)
         except ValueError as error:

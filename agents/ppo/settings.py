@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 import tyro
 
 from supple.agents.games import GameSettings
-from supple.agents.limits import compile_problem, in_one_line, negative, not_positive, outside_unit_interval, wrong_adam
+from supple.agents.limits import compile_problem, in_one_line
 from supple.engine.settings import Device, Groups, device_here
 from supple.registry.errors import UsageError
+from supple.registry.schema import BelowOne, NotNegative, Positive, Share, Widths
 
 if TYPE_CHECKING:
     from supple.envs import Picture
@@ -19,27 +20,27 @@ COMPILE_PAYS_AFTER = 250_000  # environment steps per environment: saves about 0
 
 @dataclass(kw_only=True)
 class PPOSettings(GameSettings):
-    rollout_steps: int = 256
+    rollout_steps: Positive[int] = 256
     """Steps of each copy between updates. A batch has rollout_steps × num_envs transitions."""
-    epochs: int = 10
+    epochs: Positive[int] = 10
     """Passes over each batch per update."""
-    minibatch_size: int = 64
+    minibatch_size: Positive[int] = 64
     """Transitions per gradient step."""
-    learning_rate: float = 3e-4
+    learning_rate: Positive[float] = 3e-4
     """Adam's learning rate. The cycling-MuJoCo paper uses 1e-4 or 1e-5."""
-    adam_epsilon: float = 1e-5
+    adam_epsilon: Positive[float] = 1e-5
     """Adam's ε."""
-    adam_betas: tuple[float, float] = (0.9, 0.999)
+    adam_betas: tuple[BelowOne, BelowOne] = (0.9, 0.999)
     """Adam's β₁ and β₂. Dohare et al. 2024 keep plasticity better with 0.99 0.99."""
-    weight_decay: float = 0.0
+    weight_decay: NotNegative[float] = 0.0
     """Adam's weight decay, added to the gradient as an L2 penalty (torch.optim.Adam, not AdamW)."""
-    gamma: float = 0.99
+    gamma: Share = 0.99
     """Discount factor."""
-    gae_lambda: float = 0.95
+    gae_lambda: Share = 0.95
     """λ of generalised advantage estimation (GAE)."""
-    target_lambda: Annotated[float | None, tyro.conf.arg(metavar="FLOAT")] = None
+    target_lambda: Share | None = None
     """λ of the value targets; 1: Monte Carlo returns (default: gae_lambda)."""
-    clip: float = 0.2
+    clip: Positive[float] = 0.2
     """Clipping range of the probability ratio and, with clip_value, of the change in value."""
     clip_value: bool = False
     """Clip the change in value too, to the same range."""
@@ -51,47 +52,45 @@ class PPOSettings(GameSettings):
     """Weight of the value loss, a mean squared error without the factor ½. CleanRL's 0.5 corresponds to 0.25 here."""
     entropy_coefficient: float = 0.0
     """Weight of the entropy bonus."""
-    max_grad_norm: float = 0.5
+    max_grad_norm: NotNegative[float] = 0.5
     """Clip the global gradient norm to this value; 0: no clipping."""
-    hidden: Annotated[tuple[int, ...] | None, tyro.conf.arg(metavar="INT…")] = None
+    hidden: Widths | None = None
     """Widths of the linear hidden layers (default: 64 64; after convolutions 512 for nature, 256 for impala, 128 for
     minatar)."""
-    value_hidden: Annotated[tuple[int, ...] | None, tyro.conf.arg(metavar="INT…")] = None
+    value_hidden: Widths | None = None
     """Widths of the value function's hidden layers, if share_value is off (default: hidden)."""
-    normalization: Annotated[Literal["none", "layer", "spectral"], tyro.conf.arg(metavar="none|layer|spectral")] = (
-        "none"
-    )
+    normalization: Literal["none", "layer", "spectral"] = "none"
     """Normalisation of linear hidden layers: layer normalisation before activations, or spectral norm of weights."""
     initialization: Literal["orthogonal", "pytorch"] = "orthogonal"
     """Initial weights: orthogonal with CleanRL's gains (in IMPALA too, unlike CleanRL's), or PyTorch's default."""
-    adapter: Annotated[int | None, tyro.conf.arg(metavar="INT")] = None
+    adapter: NotNegative[int] | None = None
     """Width of each environment's linear input adapter; 0: none (default: 256 in sequences of vectors, else 0)."""
-    heads: Annotated[Literal["environment", "one"], tyro.conf.arg(metavar="environment|one")] = "environment"
+    heads: Literal["environment", "one"] = "environment"
     """In a sequence of environments: adapter, heads and statistics for each environment, or one of each for all, whose
     spaces must be equal then."""
     activation: Annotated[str | None, tyro.conf.arg(metavar="NAME")] = None
     """Activation of the hidden layers, such as smooth_leaky(c=0.3) (default: tanh, or relu for images)."""
-    init_lambda: Annotated[float | None, tyro.conf.arg(metavar="FLOAT")] = None
+    init_lambda: float | None = None
     """Scale the initial weights so that ‖outgoing‖² − ‖incoming‖² = λ for every linear hidden unit (default: no
     scaling)."""
-    share_value: Annotated[bool | None, tyro.conf.arg(metavar="{True,False}")] = None
+    share_value: bool | None = None
     """Share the hidden layers between policy and value function (default: False; for images True, unless value_hidden
     is given)."""
     normalize_observations: bool = True
     """Normalise observations, but not pixels, by running statistics, one set per environment."""
     normalize_rewards: bool = True
     """Divide rewards by the running standard deviation of the discounted return, per environment."""
-    reward_scale: float = 1.0
+    reward_scale: Positive[float] = 1.0
     """Multiply rewards by this factor for learning. Logged returns are not scaled."""
     restart_episodes: bool = False
     """Reset the environments after every rollout, as TRAC and C-CHAIN do. Episodes cut short are logged like others."""
     clip_actions: bool = True
     """Clip actions to the action space. If off, control costs are unbounded, as they use the action as given."""
-    eval_friction: float = 0.5
+    eval_friction: Positive[float] = 0.5
     """Factor by which all sliding frictions are multiplied in the held-out evaluation environment."""
-    device: Annotated[Device, tyro.conf.arg(metavar="auto|cpu|cuda")] = "cpu"
+    device: Device = "cpu"
     """Device of the network. Small networks are faster on a CPU; auto: a CUDA GPU if there is one."""
-    compile: Annotated[Literal["auto", "on", "off"], tyro.conf.arg(metavar="auto|on|off")] = "auto"
+    compile: Literal["auto", "on", "off"] = "auto"
     """Compile the update: 2 to 6 times faster, after about 30 s per environment, once. auto: from 250,000 steps on."""
 
     groups: ClassVar[Groups] = {
@@ -135,22 +134,15 @@ class PPOSettings(GameSettings):
 
     def problems(self) -> Iterator[str]:
         yield from super().problems()
-        yield from not_positive(
-            self, "rollout_steps", "epochs", "minibatch_size", "clip", "reward_scale", "eval_friction",
-        )  # fmt: skip
         if self.minibatch_size > (batch := self.rollout_steps * self.num_envs) > 0:
             yield (
                 f"--minibatch-size is {self.minibatch_size}, but a batch has only {batch} transitions "
                 "(--rollout-steps × --num-envs)"
             )
-        yield from not_positive(self, "hidden", "value_hidden")
         if self.value_hidden is not None and self.share_value:
             yield "--value-hidden needs separate hidden layers for the value function: add --share-value False"
         if self.restart_episodes and self.plays_games():
             yield "--restart-episodes True cannot interrupt the episodes of Atari games: leave it out"
-        yield from outside_unit_interval(self, "gamma", "gae_lambda", "target_lambda")
-        yield from negative(self, "adapter", "max_grad_norm")
-        yield from wrong_adam(self)
 
     def resolve(self) -> str | None:
         note = super().resolve()

@@ -44,7 +44,7 @@ def render(
         ),
         verdict=scores.verdict,
         settings=settings_of(data.runs),
-        command=data.first.command,
+        command=data.first.spec.command,
         place=place,
         videos=videos,
     )
@@ -52,7 +52,7 @@ def render(
 
 def _what(data: ComparisonData, scores: AgentScores) -> str:
     """Return what was trained on what: `PPO on four tasks of CartPole-v1`."""
-    algorithm = str(data.first.config.get("algorithm", "run")).upper()
+    algorithm = data.first.spec.kind.upper()
     places = join_words(list(map(short_name, scores.environments)))
     tasks = len(data.first.tasks)
     return f"{algorithm} on {places}" if tasks == 1 else f"{algorithm} on {in_words(tasks)} tasks of {places}"
@@ -64,10 +64,10 @@ def _facts(data: ComparisonData) -> list[tuple[str, str]]:
     facts = [(f"{first.total_steps:,}", "environment steps per run")]
     if len(first.tasks) > 1:
         facts.append((range_text(lengths), f"steps per task, {len(first.tasks)} tasks"))
-    if shift := first.config.get("settings", {}).get("shift"):
+    if shift := first.settings.shift:
         facts.append((shift, "shift between tasks"))
     facts += facts_of_arms(len(data.methods), {data.seeds})
     if data.fork_step:
-        whose = "arms with the same settings" if first.config.get("variant") else "arms"
+        whose = "arms with the same settings" if first.spec.labels.variant else "arms"
         facts.append((f"{data.fork_step:,}", f"fork point: {whose} share all steps before it"))
     return facts

@@ -101,9 +101,9 @@ def plot_evaluation_curves(data: ComparisonData, scores: AgentScores) -> Plot | 
     figure = _draw_stream(
         data, scores, lambda run, task, low, high: run.series("eval/return", task.index, low, high), [], dots=True
     )
-    settings = data.first.config.get("settings", {})
-    episodes = f" of {n} episodes" if (n := settings.get("eval_episodes")) else ""
-    policy = f"ε = {epsilon:g}" if (epsilon := settings.get("eval_epsilon")) else "no exploration"
+    settings = data.first.settings
+    episodes = f" of {n} episodes" if (n := settings.eval_episodes) else ""
+    policy = f"ε = {epsilon:g}" if (epsilon := getattr(settings, "eval_epsilon", None)) else "no exploration"
     caption = (
         f"Mean return{episodes} with {policy}, on separate environments, at each dot; the lines only join the dots. "
         "Each dot is one state of the network and few episodes, so part of the variation is chance. The intervals over "

@@ -47,10 +47,9 @@ def to_json(data: ComparisonData, scores: AgentScores) -> dict[str, Any]:
         `old_tasks`, if they were evaluated: see `old_tasks.old_tasks_json`.
     Differences between arms and the verdict are as in `reports.tables.differences.differences_json`.
     """
-    config = data.first.config
     body = {
         "supple": data.first.supple,
-        "algorithm": config.get("algorithm"),
+        "algorithm": data.first.spec.kind,
         "leads": data.first.leads,
         "total_steps": data.first.total_steps,
         "fork_step": data.fork_step,

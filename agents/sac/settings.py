@@ -2,13 +2,12 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal
+from typing import ClassVar, Literal
 
-import tyro
-
-from supple.agents.limits import not_positive, outside_unit_interval, wrong_adam
-from supple.agents.offpolicy.settings import ReplaySettings
-from supple.engine.settings import Groups, Interval
+from supple.agents.offpolicy.settings import ReplaySettings, Start
+from supple.agents.settings import Copies
+from supple.engine.settings import Groups
+from supple.registry.schema import BelowOne, NotNegative, Positive, Share, Widths
 
 HeadsSetting = Literal["one", "environment", "one-hot"]
 WIDEST = 128  # networks that gain on a CPU from a stack: products of wider ones take nearly all the time
@@ -16,60 +15,58 @@ WIDEST = 128  # networks that gain on a CPU from a stack: products of wider ones
 
 @dataclass(kw_only=True)
 class SACSettings(ReplaySettings):
-    num_envs: int = 1
+    num_envs: Copies = 1
     """Number of parallel copies of the environment."""
-    action_repeat: int = 2
+    action_repeat: Positive[int] = 2
     """Environment steps for which each action is repeated. Together they are one decision."""
-    replay_ratio: float = 2.0
+    replay_ratio: Positive[float] = 2.0
     """Gradient steps per decision."""
-    batch_size: int = 256
+    batch_size: Positive[int] = 256
     """Transitions per gradient step."""
-    learning_starts: Interval = 5_000
+    learning_starts: Start = 5_000
     """Decisions with random actions before learning begins. auto: 1 % of the run, but at least a batch."""
-    network: Annotated[Literal["simba", "mlp"], tyro.conf.arg(metavar="simba|mlp")] = "simba"
+    network: Literal["simba", "mlp"] = "simba"
     """SimBa's residual networks, or plain MLPs with the widths of --hidden."""
-    actor_width: int = 128
+    actor_width: Positive[int] = 128
     """Width of the SimBa actor."""
-    actor_blocks: int = 1
+    actor_blocks: Positive[int] = 1
     """Residual blocks of the SimBa actor."""
-    critic_width: int = 512
+    critic_width: Positive[int] = 512
     """Width of each SimBa critic."""
-    critic_blocks: int = 2
+    critic_blocks: Positive[int] = 2
     """Residual blocks of each SimBa critic."""
-    hidden: tuple[int, ...] = (256, 256)
+    hidden: Widths = (256, 256)
     """With --network mlp: widths of the hidden layers of actor and critics."""
-    normalization: Annotated[Literal["none", "layer", "spectral"], tyro.conf.arg(metavar="none|layer|spectral")] = (
-        "none"
-    )
+    normalization: Literal["none", "layer", "spectral"] = "none"
     """With --network mlp: layer or spectral normalisation of the hidden layers, before their activation."""
-    log_std: Annotated[Literal["squashed", "clipped"], tyro.conf.arg(metavar="squashed|clipped")] = "squashed"
+    log_std: Literal["squashed", "clipped"] = "squashed"
     """The policy's log-standard deviation: squashed into [-10, 2] by a tanh (SimBa), or clipped to [-20, 2] (SB3)."""
-    heads: Annotated[HeadsSetting, tyro.conf.arg(metavar="one|environment|one-hot")] = "one"
+    heads: HeadsSetting = "one"
     """In a sequence of environments: one head for all, with statistics of all; heads and statistics for each
     environment; or one head, of networks that read the environment as a one-hot vector, with statistics for each."""
-    critics: int = 2
+    critics: Positive[int] = 2
     """Number of critics. The smallest of their values is used (clipped double Q-learning)."""
     activation: str = "relu"
     """Activation of the networks, with optional parameters: leaky_relu(negative_slope=0.1)."""
     normalize_observations: bool = True
     """Normalise observations by running statistics."""
-    learning_rate: float = 1e-4
+    learning_rate: Positive[float] = 1e-4
     """AdamW's learning rate for actor, critics and temperature."""
-    weight_decay: float = 0.01
+    weight_decay: NotNegative[float] = 0.01
     """AdamW's weight decay of all parameters of actor and critics. The temperature has none."""
-    adam_betas: tuple[float, float] = (0.9, 0.999)
+    adam_betas: tuple[BelowOne, BelowOne] = (0.9, 0.999)
     """AdamW's β₁ and β₂ for actor, critics and temperature."""
-    adam_epsilon: float = 1e-8
+    adam_epsilon: Positive[float] = 1e-8
     """AdamW's ε."""
-    gamma: float = 0.99
+    gamma: Share = 0.99
     """Discount factor per decision."""
-    tau: float = 0.005
+    tau: Share = 0.005
     """Rate at which the target critics move towards the critics at each gradient step."""
-    temperature: float = 0.01
+    temperature: Positive[float] = 0.01
     """Initial temperature (the weight of the entropy), which is then learned."""
     target_entropy: float = -0.5
     """Target entropy per dimension of the action, in nats. Haarnoja et al. use −1."""
-    compile: Annotated[Literal["auto", "on", "off"], tyro.conf.arg(metavar="auto|on|off")] = "auto"
+    compile: Literal["auto", "on", "off"] = "auto"
     """Compile the update: faster, after about a minute, once. auto: from 20,000 gradient steps on."""
 
     groups: ClassVar[Groups] = {
@@ -88,11 +85,6 @@ class SACSettings(ReplaySettings):
 
     def problems(self) -> Iterator[str]:
         yield from super().problems()
-        yield from not_positive(
-            self, "actor_width", "actor_blocks", "critic_width", "critic_blocks", "critics", "temperature", "hidden",
-        )  # fmt: skip
-        yield from wrong_adam(self)
         if self.normalization != "none" and self.network != "mlp":
             reason = "SimBa has its own layer normalisation"
             yield f"--normalization {self.normalization} needs --network mlp: {reason}"
-        yield from outside_unit_interval(self, "gamma", "tau")

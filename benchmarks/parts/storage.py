@@ -21,12 +21,12 @@ from entries import Asked, Turns
 from timing import seconds, temporary_folder
 from torch import Tensor
 
-from supple.engine.forks import fork
-from supple.engine.runs import build, prepare
-from supple.engine.spec import RunSpec, settings_to_json, write_config
+from supple.agents.dqn.settings import DQNSettings
+from supple.engine.runs import build, fork, prepare, resolved
+from supple.engine.spec import Resolved, RunSpec, Start, start_run
 from supple.engine.storage import checkpoint
 from supple.engine.storage.checkpoint import Rows
-from supple.engine.storage.run_directory import RunDirectory
+from supple.engine.storage.run_directory import CHECKPOINTS
 from supple.experiments.queue.queue import FINISHED, QueuedRun
 from supple.experiments.sweeps.file import read_sweep
 from supple.experiments.sweeps.space import Space
@@ -38,10 +38,6 @@ SUPPLE = [sys.executable, "-c", "from supple.scripts.main import main; main()"]
 # -- checkpoints ------------------------------------------------------------------------------------------------------
 
 POOL, CHUNK = 4096, 16_384  # random rows, which repeat; rows that are loaded at a time
-CONFIG: dict[str, Any] = {
-    "algorithm": "dqn", "seed": 0, "total_steps": 128, "start_step": 0, "stop_step": None, "hooks": [], "arm": None,
-    "command": "", "data": {}, "settings": {}, "tasks": [],
-}  # fmt: skip
 
 
 def checkpoints(asked: Asked) -> Turns:
@@ -65,7 +61,8 @@ def checkpoints(asked: Asked) -> Turns:
 def save_and_load(
     folder: Path, frames: Tensor, rows: int, new: tuple[int, ...], sizes: dict[str, int]
 ) -> dict[str, float]:
-    trunk = RunDirectory.create(folder / "trunk", CONFIG)
+    trunk = RunSpec("dqn", DQNSettings(), resolved=Resolved(identity="trunk"))
+    checkpoints = folder / "trunk" / CHECKPOINTS
     found: dict[str, float] = {}
     last: Path | None = None
     end = rows
@@ -73,16 +70,16 @@ def save_and_load(
         end += more
         tree = {"memory": make_rows(frames, end - rows, end), "logs": {}}
         started = time.perf_counter()
-        last = checkpoint.save(trunk.checkpoints, step, tree, trunk.identity, last)
+        last = checkpoint.save(checkpoints, step, tree, "trunk", last)
         name = f"{more:,} new rows" if more else "first save"
         found[name] = time.perf_counter() - started
         sizes[name] = sum(file.stat().st_size for file in last.iterdir() if file.stat().st_nlink == 1)
-        checkpoint.prune(trunk.checkpoints, keep=1, step=step)
+        checkpoint.prune(checkpoints, keep=1, step=step)
     assert last is not None
-    found["fork"] = seconds(lambda: fork(trunk, last, folder / "arm", CONFIG | {"start_step": step}))
-    copy, opened = RunDirectory.open(folder / "arm"), []
-    at = checkpoint.folder_of(copy.checkpoints, step)
-    found["load: sums"] = seconds(lambda: opened.append(checkpoint.load(at, copy.identity)))
+    arm, opened = replace(trunk, start=Start(step)), []
+    found["fork"] = seconds(lambda: fork(trunk, last, folder / "arm", arm))
+    at = checkpoint.folder_of(folder / "arm" / CHECKPOINTS, step)
+    found["load: sums"] = seconds(lambda: opened.append(checkpoint.load(at, arm.resolved.identity)))
     leaf = opened[0]["memory"]
     kinds = leaf.read(leaf.first, leaf.first + 1)
     memory = {name: torch.zeros(rows, *row.shape[1:], dtype=row.dtype) for name, row in kinds.items()}
@@ -141,9 +138,9 @@ def report(asked: Asked) -> Turns:
     studies, seeds, steps = (1, 1, 100_000) if asked.small else (4, 5, 1_000_000)
     folder = temporary_folder()
     jobs = Sweep(make_studies(studies, seeds, steps)).begin(folder / "sweep", command="supple sweep made.toml")
-    config, logs = make_real_run(jobs[0], folder / "real")
+    resolved, logs = make_real_run(jobs[0], folder / "real")
     for job in jobs:
-        lengthen(job, config, logs, steps)
+        lengthen(job, resolved, logs, steps)
 
     def floor() -> dict[str, float]:
         import orjson
@@ -186,27 +183,25 @@ def make_studies(studies: int, seeds: int, steps: int) -> list[Study]:
     return [Study(f"study{i + 1}", "ppo", space=space, **given) for i in range(studies)]
 
 
-def make_real_run(job: QueuedRun, folder: Path) -> tuple[dict[str, Any], dict[str, list[dict[str, Any]]]]:
-    """Return config.json of a run as it will be, and the logs of one that is trained on two short tasks."""
+def make_real_run(job: QueuedRun, folder: Path) -> tuple[Resolved, dict[str, list[dict[str, Any]]]]:
+    """Return what a run results in, and the logs of one that is trained on two short tasks."""
     work = build(job.spec.kind_row, job.spec.settings, print)
-    config = write_config(job.spec, work)
+    found = resolved(job.spec, work).resolved
     work.close()
     short = replace(job.spec.settings, cycles=2, steps_per_task=4_096, measure_every=2_048, hook=("fire@task",))
     prepare(RunSpec(job.spec.kind, short), folder, print).train()
-    return config, {
+    return found, {
         name: [json.loads(line) for line in (folder / f"{name}.jsonl").read_text().splitlines()]
         for name in ("metrics", "episodes", "events")
     }
 
 
-def lengthen(job: QueuedRun, config: dict[str, Any], logs: dict[str, list[dict[str, Any]]], steps: int) -> None:
+def lengthen(job: QueuedRun, resolved: Resolved, logs: dict[str, list[dict[str, Any]]], steps: int) -> None:
     """Write a run as one that is at its end: the real rows at other steps, with returns that rise in every task."""
     labels, length = job.spec.labels, steps // 10
     assert labels.arm is not None
-    settings = {**config["settings"], **settings_to_json(job.spec.settings)}
-    hooks = [hook for hook in job.spec.hooks if hook != "none"]
-    own = {"seed": job.spec.seeds[0], "hooks": hooks, "arm": labels.arm, "variant": labels.variant}
-    RunDirectory.create(job.folder, {**config, "settings": settings, **own}).close()
+    hooks = tuple(hook for hook in job.spec.settings.hook if hook != "none")
+    start_run(job.folder, replace(job.spec, resolved=replace(resolved, hooks=hooks)))
     draw = np.random.default_rng([job.spec.seeds[0], len(labels.arm)])
     measured = next(row for row in logs["metrics"] if "agent/srank" in row)
     evaluated = next(row for row in logs["metrics"] if "eval/return" in row)

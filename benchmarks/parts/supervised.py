@@ -11,7 +11,6 @@ from sides_networks import forward, moram, peft_lora
 from timing import matmul_rate, microseconds, seconds, temporary_folder
 from torch import nn
 
-from supple.engine.spec import RunSpec, write_config
 from supple.engine.storage.run_directory import RunDirectory
 from supple.metrics import METRICS, View, cheap_metrics
 from supple.tracks.language.adapters import moram as moram_module
@@ -46,8 +45,7 @@ def metrics(asked: Asked) -> Turns:
     stack, updates = subjects.Stacked(True), 10 if asked.small else 250
     learner = stack.work.model.learner
     learner.mark()
-    config = write_config(RunSpec("vision", stack.work.settings), stack.work)
-    run = RunDirectory.create(temporary_folder() / "run", config)
+    run = RunDirectory(temporary_folder(), "")
     run.start_logs({}, 0.0, stack.work.logs)
 
     def log() -> None:

@@ -12,7 +12,7 @@ from .event import NO_EXTRAS, ExtraMeasurements
 
 
 class Span(Protocol):
-    """One task of a stream: its index, and its first and last step."""
+    """One task of a run: its index, and its first and last step."""
 
     @property
     def index(self) -> int: ...
@@ -44,7 +44,18 @@ def read_hooks(
     Raises:
         UsageError: A hook cannot be parsed, never fires in this run, is given twice, or fits no learner.
     """
-    option, total = "--arm" if start else "--hook", tasks[-1].end
+    hooks, total = parse_hooks(texts, tasks, start), tasks[-1].end
+    try:
+        return HookDriver(
+            hooks, learners, lambda **_: None, total, start, ends=True, extras=extras, planned=planned, seeds=seeds
+        )
+    except ValueError as error:
+        raise UsageError(f"{_option(start)}: {error}") from error
+
+
+def parse_hooks(texts: Sequence[str], tasks: Sequence[Span], start: int = 0) -> list[Hook]:
+    """Return these hooks. Raises UsageError if one cannot be parsed, never fires in this run, or is given twice."""
+    total = tasks[-1].end
     switches = [task.index for task in tasks[1:] if task.start >= start]
     hooks: list[Hook] = []
     problems: list[str] = []  # all are reported together, like those of the settings
@@ -66,10 +77,9 @@ def read_hooks(
             problems.append(f"{hook.text} is given twice")
         hooks.append(hook)
     if problems:
-        raise UsageError(f"{option}: {'; '.join(problems)}")
-    try:
-        return HookDriver(
-            hooks, learners, lambda **_: None, total, start, ends=True, extras=extras, planned=planned, seeds=seeds
-        )
-    except ValueError as error:
-        raise UsageError(f"{option}: {error}") from error
+        raise UsageError(f"{_option(start)}: {'; '.join(problems)}")
+    return hooks
+
+
+def _option(start: int) -> str:
+    return "--arm" if start else "--hook"

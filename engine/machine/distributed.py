@@ -4,7 +4,6 @@ All processes have the same weights, draw the same random numbers and run the sa
 micro-batches.
 """
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -13,8 +12,8 @@ import torch.distributed as dist
 
 from supple.registry.errors import RunError, one_line
 
-from .torchrun import ADDRESS, PORT, local_rank, require_whole, world
 from .torchrun import is_first as is_first
+from .torchrun import local_rank, world
 from .torchrun import rank as rank
 
 
@@ -34,20 +33,18 @@ def join_processes(device: str) -> Iterator[None]:
     """Join the other processes started by `torchrun`, if any, with NCCL on GPUs and gloo on CPUs.
 
     Raises:
-        UsageError: A variable of torchrun is missing, or this process has no GPU of its own.
+        UsageError: This process has no GPU of its own.
         RunError: They cannot be joined.
     """
     if world() == 1 or is_joined():
         yield
         return
-    require_whole()
     if device == "cuda":
         torch.cuda.set_device(local_rank(torch.cuda.device_count()))
     try:
         dist.init_process_group("nccl" if device == "cuda" else "gloo")
     except (ValueError, RuntimeError, OSError) as error:
-        where = f"{ADDRESS}={os.environ[ADDRESS]}, {PORT}={os.environ[PORT]}"
-        raise RunError(f"the processes that train together cannot be joined at {where}: {one_line(error)}") from error
+        raise RunError(f"the processes that train together cannot be joined: {one_line(error)}") from error
     try:
         yield
     finally:

@@ -1,11 +1,9 @@
-"""The run directory: config.json, logs and checkpoints.
+"""The run directory: logs and checkpoints.
 
 Logs are only appended to. A checkpoint records their lengths, and resuming truncates them to these lengths. A run that
 was killed therefore writes the same bytes as one that was not.
 """
 
-import hashlib
-import json
 import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
@@ -19,9 +17,7 @@ from supple.registry.errors import RunError
 
 from . import logs
 from .lock import Lock
-from .signed_json import read_json, start_folder
 from .strict_json import json_line
-from .versions import versions
 
 LOGS = {
     "metrics": "metrics.jsonl",
@@ -32,14 +28,16 @@ LOGS = {
 CHECKPOINTS = "checkpoints"
 NUMBERS = ("evaluation", "random")  # events that tell only a number, which would be a text of its own in trackers
 SHOWN = 5.0  # seconds after which returns of episodes are shown, at the latest
-STATE = ("algorithm", "settings", "tasks", "start_step", "stop_step")  # the entries of config.json that a state needs
 
 
 class RunDirectory:
-    """A run on the disk. Use `create` or `open` to make one, and `close` it or use it in a with statement."""
+    """The logs and checkpoints of a run. `close` it, or use it in a with statement.
 
-    def __init__(self, path: Path, config: dict[str, Any]) -> None:
-        self.path, self.config = path, config
+    `identity` is the mark of the run's checkpoints.
+    """
+
+    def __init__(self, path: Path, identity: str) -> None:
+        self.path, self.identity = path, identity
         self.checkpoints = path / CHECKPOINTS
         self.lock: Lock | None = None  # of the process that trains the run
         self._logs: dict[str, logs.Log] = {}
@@ -50,28 +48,6 @@ class RunDirectory:
         # returns of episodes that were not shown yet, by seed; under None, those of a run of one seed
         self._returns: dict[int | None, list[float]] = defaultdict(list)
         self._shown = self._started
-
-    @staticmethod
-    def create(path: Path, config: dict[str, Any], *beside: str) -> "RunDirectory":
-        """Make a new run directory. Raises UsageError if `path` has contents other than those named in `beside`."""
-        start_folder(path, "config.json", {**config, "versions": versions()}, *beside)
-        return RunDirectory.open(path)
-
-    @staticmethod
-    def open(path: Path) -> "RunDirectory":
-        """Open an existing run directory. Raises UsageError if there is none, and RunError if it was changed."""
-        return RunDirectory(path, read_json(path / "config.json", f"{path} is not a run directory"))
-
-    @property
-    def identity(self) -> str:
-        """The mark of the checkpoints of this run."""
-        return self.config.get("identity") or identity_of(self.config)
-
-    @property
-    def end(self) -> int:
-        """The step (or update) at which the run will end."""
-        stop = self.config["stop_step"]
-        return int(self.config["total_steps"] if stop is None else stop)
 
     def start_logs(self, lengths: dict[str, int], seconds: float, names: Sequence[str]) -> None:
         """Open logs for appending, truncated to the lengths that a checkpoint recorded.
@@ -185,10 +161,9 @@ class ReadOnlyRun(RunDirectory):
         return
 
 
-def open_directory(path: Path) -> RunDirectory:
+def open_directory(path: Path, identity: str) -> RunDirectory:
     """Return the run directory for this process. Only the first process writes to it."""
-    run = RunDirectory.open(path)
-    return run if is_first() else ReadOnlyRun(path, run.config)
+    return (RunDirectory if is_first() else ReadOnlyRun)(path, identity)
 
 
 def require_ended(run: Path, lengths: Mapping[str, int]) -> None:
@@ -199,11 +174,6 @@ def require_ended(run: Path, lengths: Mapping[str, int]) -> None:
     for name in lengths.keys() & LOGS.keys():  # earlier versions had TensorBoard's file among them
         if (file := run / LOGS[name]).exists():
             logs.require_length(file, lengths[name], "the run ended with")
-
-
-def identity_of(config: Mapping[str, Any]) -> str:
-    """Return a SHA-256 sum over the entries of config.json on which the state of a run depends."""
-    return hashlib.sha256(json.dumps([config[key] for key in STATE]).encode()).hexdigest()
 
 
 def _describe(event: Mapping[str, Any]) -> str:

@@ -15,7 +15,7 @@ from supple.registry.errors import RunError, UsageError
 from . import files, lock
 
 SIGNATURE = "supple"  # the entry with the format, the version that wrote the file, and the checksum of all others
-FORMAT = 2
+FORMAT = 3
 
 
 def start_folder(path: Path, name: str, value: dict[str, Any], *beside: str) -> None:

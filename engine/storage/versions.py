@@ -1,19 +1,15 @@
 """The versions of what results depend on, and runs that continue under others or stand beside others."""
 
 import platform
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import metadata
+from itertools import chain
 from pathlib import Path
-from typing import Any
-
-from supple.registry.errors import RunError, UsageError
-
-from . import signed_json
 
 PACKAGES = ("supple", "torch", "numpy", "gymnasium", "mujoco", "ale-py", "minatar", "minigrid", "transformers")
-LATER = "later_versions"  # the entry of config.json with those under which a run was continued, if others
 DIGITS = 12  # of the SHA-256 sum that is a plug-in's version
+Versions = Mapping[str, str]  # package, or name of a plug-in → version
 
 
 def versions() -> dict[str, str]:
@@ -31,17 +27,22 @@ def _version(package: str) -> str | None:
         return None
 
 
-def remark(path: Path, folders: Iterable[Path], plugins: Mapping[str, str]) -> str:
+def here(plugins: Mapping[str, str]) -> Versions:
+    """Return the versions of what results depend on here, with the plug-ins by their shortened sums."""
+    return {**versions(), **{name: value[:DIGITS] for name, value in plugins.items()}}
+
+
+def remark(path: Path, known: Mapping[str, Sequence[Versions]], plugins: Mapping[str, str]) -> str:
     """Return a line for the user if runs in `path` were trained under other versions than those here, or "".
 
-    `folders` are those of the runs, `plugins` the sums of the plug-ins here. What is not installed here or was not
+    `known` are the versions of each run, `plugins` the sums of the plug-ins here. What is not installed here or was not
     there is not compared: no run can use it.
     """
-    here = {**versions(), **_shorten(plugins)}
+    own = here(plugins)
     others = []
-    for name, runs in _runs_by_version({str(folder): _read_config(folder) for folder in folders}).items():
-        if name in here and (other := sorted(runs.keys() - {here[name]})):
-            others.append(f"{name} {' and '.join(other)} (here {here[name]})")
+    for name, runs in _runs_by_version(known).items():
+        if name in own and (other := sorted(runs.keys() - {own[name]})):
+            others.append(f"{name} {' and '.join(other)} (here {own[name]})")
     if not others:
         return ""
     return (
@@ -50,27 +51,13 @@ def remark(path: Path, folders: Iterable[Path], plugins: Mapping[str, str]) -> s
     )
 
 
-def note_later(path: Path, config: dict[str, Any], plugins: Mapping[str, str]) -> None:
-    """Add the versions here to the config.json of the run in `path`, if it has only been trained under others.
-
-    `plugins` are the sums of the plug-ins here. They replace those that were recorded, which stay among the versions.
-    """
-    here = {**versions(), **_shorten(plugins)}
-    known = _recorded(config)
-    same = any(all(recorded.get(name, value) == value for name, value in here.items()) for recorded in known)
-    if not same or config.get("plugins", {}) != plugins:
-        begun, *later = known
-        config.update({**({"plugins": plugins} if plugins else {}), "versions": begun, LATER: [*later, here]})
-        signed_json.write_json(path / "config.json", config)
-
-
-def describe_mixed(configs: Mapping[str, Mapping[str, Any]]) -> list[str]:
+def describe_mixed(known: Mapping[str, Sequence[Versions]]) -> list[str]:
     """Return a sentence if runs were not all trained under the same versions, or [].
 
-    `configs` are the contents of config.json by the name of the run's folder.
+    `known` are the versions of each run, by the name of its folder.
     """
     mixed = []
-    for name, runs in _runs_by_version(configs).items():
+    for name, runs in _runs_by_version(known).items():
         if len(runs) > 1:
             more = {value: f" and {len(of) - 1} more" if len(of) > 1 else "" for value, of in runs.items()}
             mixed.append(f"{name} " + ", ".join(f"{value} ({runs[value][0]}{more[value]})" for value in sorted(runs)))
@@ -79,32 +66,12 @@ def describe_mixed(configs: Mapping[str, Mapping[str, Any]]) -> list[str]:
     return [f"trained under different versions, which may be why results differ: {'; '.join(mixed)}"]
 
 
-def _read_config(folder: Path) -> Mapping[str, Any]:
-    """Return the contents of a run's config.json, or {} if it is missing or damaged, which is reported elsewhere."""
-    try:
-        return signed_json.read_json(folder / "config.json", str(folder))
-    except (RunError, UsageError):
-        return {}
-
-
-def _recorded(config: Mapping[str, Any]) -> list[dict[str, str]]:
-    """Return the versions under which a run was begun, and those under which it was continued."""
-    begun, later = config.get("versions"), config.get(LATER)
-    entries = [entry for entry in (begun, *(later if isinstance(later, list) else [])) if isinstance(entry, dict)]
-    return [{**_shorten(config.get("plugins", {})), **entry} for entry in entries]
-
-
-def _shorten(plugins: Mapping[str, str]) -> dict[str, str]:
-    return {name: value[:DIGITS] for name, value in plugins.items()}
-
-
-def _runs_by_version(configs: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, list[str]]]:
+def _runs_by_version(known: Mapping[str, Sequence[Versions]]) -> dict[str, dict[str, list[str]]]:
     """Return the names of the runs that were trained under each version of each package."""
     runs: dict[str, dict[str, list[str]]] = {}
-    for folder, config in configs.items():
-        for recorded in _recorded(config):
-            for name, value in recorded.items():
-                folders = runs.setdefault(name, {}).setdefault(str(value), [])
-                if folder not in folders:
-                    folders.append(folder)
+    for folder, recorded in known.items():
+        for name, value in chain.from_iterable(each.items() for each in recorded):
+            folders = runs.setdefault(name, {}).setdefault(value, [])
+            if folder not in folders:
+                folders.append(folder)
     return runs

@@ -93,12 +93,10 @@ def learner_from(text: str, forward: str = "forward") -> tuple[Learner, list[str
     """
     function = load_named(text, text)
     with importing_beside(Path(text.rpartition(":")[0])):
-        if not callable(function):
-            raise UsageError(f"{text} must be a function, but is {summary(function)}")
         with naming(text):
             returned = function()
         if not isinstance(returned, tuple) or len(returned) not in (2, 3) or not isinstance(returned[0], nn.Module):
-            raise UsageError(f"{text} must return {FORMS}, but returned {_describe_returned(returned)}")
+            raise UsageError(f"{text} must return {FORMS}, but returned {summary(returned)}")
         module, inputs_given, *third = returned
         inputs = inputs_given if isinstance(inputs_given, tuple) else (inputs_given,)
         try:
@@ -114,12 +112,6 @@ def learner_from(text: str, forward: str = "forward") -> tuple[Learner, list[str
             raise
         except ValueError as error:
             raise UsageError(f"{text}: {error}") from error
-
-
-def _describe_returned(returned: Any) -> str:
-    if isinstance(returned, tuple) and 2 <= len(returned) <= 3:
-        return f"{summary(returned[0])} first"
-    return f"{len(returned)} values" if isinstance(returned, tuple) else summary(returned)
 
 
 def _try_out(module: nn.Module, run: Callable[..., Any], inputs: tuple[Any, ...], what: str) -> None:
@@ -170,8 +162,6 @@ def _initialise(learner: Learner, third: Any, text: str) -> list[str]:
             )
         if flawed := [name for name, value in values.items() if not value.isfinite().all()]:
             raise UsageError(f"{text}: '{flawed[0]}' in {what} has NaN or infinity")
-    elif isinstance(third, nn.Module) or not callable(third):
-        raise UsageError(f"{text} must return {FORMS}, but its third value is {summary(third)}")
     else:
         what = f"{text}: the function that makes the network anew"
         values, second = (_make_anew(module, third, seed, what) for seed in (0, 1))
@@ -254,8 +244,6 @@ def _make_anew(module: nn.Module, make: Callable[[], Any], seed: int, what: str)
     kept = {name: tensor.detach().clone() for name, tensor in _tensors(module).items()}
     with naming(what), borrow_generators(seed):
         new = make()
-    if not isinstance(new, nn.Module):
-        raise UsageError(f"{what} must return a module, but returned {summary(new)}")
     if _shared_parts(module, _tensors(new)):
         with torch.no_grad():
             for name, tensor in _tensors(module).items():

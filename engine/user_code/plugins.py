@@ -107,11 +107,6 @@ def options() -> str:
     return "".join(f" --plugin {quoted(plugin.source)}" for plugin in loaded())
 
 
-def config_entry() -> dict[str, dict[str, str]]:
-    """Return the entry of config.json and comparison.json, {"plugins": {name: sum}}, or {} without plug-ins."""
-    return {"plugins": sums()} if _loaded else {}
-
-
 def sums() -> dict[str, str]:
     """Return the SHA-256 sums of this process's plug-ins by name."""
     return {plugin.name: plugin.sha256 for plugin in loaded()}

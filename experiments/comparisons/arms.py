@@ -3,7 +3,8 @@
 import re
 
 from supple.engine.forks import FRESH, NONE, Variant
-from supple.engine.kinds import Kind, value_in_text
+from supple.engine.kinds import Kind, value_of
+from supple.registry import schema
 
 SETTING = re.compile(r"(\w+)=(.+)")  # a part of an arm that is not a hook: a setting for this arm only
 
@@ -26,7 +27,7 @@ def hooks_of(arm: str) -> tuple[str, ...]:
 def settings_in(kind: Kind, arm: str) -> Variant:
     """Return the settings in an arm's text, such as `none + learning_rate=0.001`. Raises UsageError."""
     matches = [match for part in split_arm(arm) if (match := SETTING.fullmatch(part))]
-    return {match[1]: value_in_text(kind, match[1], match[2]) for match in matches}
+    return {match[1]: value_of(kind, match[1], match[2], schema.read) for match in matches}
 
 
 def is_fresh(arm: str) -> bool:

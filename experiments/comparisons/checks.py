@@ -1,6 +1,5 @@
-"""The networks of a comparison, each of which is built once to check everything that is trained with it."""
+"""The networks of a comparison, which are built to check what will be trained with them, and dropped."""
 
-from supple.engine.hooks.preserve import preserve
 from supple.engine.kinds import Kind
 from supple.engine.loop import Warn
 from supple.engine.runs import attach_hooks, build
@@ -11,7 +10,8 @@ from supple.engine.work import Task, Work
 class Networks:
     """Builds the networks of runs of one kind, to check their tasks and their hooks.
 
-    Settings that do not change the networks (`RunSettings.same_network`) share one. Only the last one is kept.
+    Settings that do not change the networks (`RunSettings.same_network`) share one, until hooks are attached to it.
+    Only the last one is kept.
     """
 
     def __init__(self, kind: Kind, warn: Warn) -> None:
@@ -41,12 +41,12 @@ class Networks:
 
     def check_hooks(self, settings: RunSettings, start: int) -> None:
         """Raise UsageError if the hooks cannot be used in a run with these settings that begins at step `start`."""
-        work, checked = self.build(settings), (_identify(settings), settings.hook, start)
-        if checked in self._checked:
-            return
-        with preserve(work.learners.values()):
-            attach_hooks(work, settings.hook, start)
-        self._checked.add(checked)
+        settings.check()
+        asked = (_identify(settings), settings.hook, start)
+        if asked not in self._checked:
+            attach_hooks(self.build(settings), settings.hook, start)
+            self.close()  # these networks are no longer as they are at the beginning of a run
+            self._checked.add(asked)
 
     def close(self) -> None:
         """Release the last networks."""

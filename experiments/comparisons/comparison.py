@@ -1,5 +1,6 @@
 """Comparisons: one trunk per seed, then every arm from the trunk's identical state, for every kind of run."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -11,7 +12,7 @@ from supple.engine.machine.denormals import flushing_denormals
 from supple.engine.machine.resources import sharing
 from supple.engine.machine.torchrun import require_alone
 from supple.engine.settings import RunSettings, Seeds
-from supple.engine.spec import Labels, RunSpec, Start, settings_to_json
+from supple.engine.spec import Labels, RunSpec, Start, to_json
 from supple.experiments.queue.queue import Queue, QueuedRun
 from supple.registry.errors import UsageError
 
@@ -42,8 +43,9 @@ class Comparison:
         stop_step: The step at which all runs stop; 0 for the end.
         leads: The measure that leads reports; "" for that of the kind.
         command: The command line as typed.
-        note: A line for the user about the fork, to be shown once everything has been checked. It is not saved.
         stacks: The seeds that each run trains. () before `resolve`: as the settings group them.
+        note: A line for the user about the fork, to be shown once everything has been checked. It is not saved.
+        plugins: The SHA-256 sums, by name, of the plug-ins with which the runs were started or tried again.
     """
 
     kind: str
@@ -57,8 +59,9 @@ class Comparison:
     stop_step: int = 0
     leads: str = ""
     command: str = ""
-    note: str = field(default="", compare=False)
     stacks: tuple[Seeds, ...] = ()
+    note: str = field(default="", compare=False)
+    plugins: Mapping[str, str] = field(default_factory=dict, compare=False)
 
     @property
     def kind_row(self) -> Kind:
@@ -245,9 +248,9 @@ class Comparison:
         Raises:
             UsageError: The other comparison has other settings, another fork step or another stop step.
         """
-        asked = settings_to_json(wanted.settings)
-        resolved = settings_to_json((wanted := wanted.resolve(jobs, warn, self)).settings)
-        for name, before in settings_to_json(self.settings).items():
+        asked = to_json(wanted.settings)
+        resolved = to_json((wanted := wanted.resolve(jobs, warn, self)).settings)
+        for name, before in to_json(self.settings).items():
             # "auto" may become another value on another machine or in another version: the one of the start stays
             if (
                 name not in ("seed", "seeds", "stack")

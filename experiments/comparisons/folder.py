@@ -1,40 +1,23 @@
 """The folders of comparisons: their comparison.json, with which they begin and are continued."""
 
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, NotRequired, TypedDict
+from typing import Any
 
-from supple.engine.forks import Variant
+from supple.engine.kinds import value_of
 from supple.engine.loop import Warn
 from supple.engine.machine.denormals import flushing_denormals
-from supple.engine.settings import RunSettings, Seeds
-from supple.engine.spec import read_settings, settings_to_json
+from supple.engine.spec import from_json, to_json
 from supple.engine.storage.signed_json import read_json, require_outside, start_folder, write_json
 from supple.engine.user_code import plugins
 from supple.experiments.queue.queue import Queue
-from supple.registry import schema
-from supple.registry.errors import RunError, UsageError
+from supple.registry.errors import RunError
 
 from .checks import Networks
 from .comparison import Comparison
-from .grid import Point, sort_points
+from .grid import Point
 
 FILE = "comparison.json"
-
-
-class Plan(TypedDict):
-    """The contents of comparison.json. If not every arm is in every variant, `only` has the pairs that are."""
-
-    algorithm: str
-    settings: dict[str, Any]
-    arms: tuple[str, ...]
-    seeds: Seeds
-    stacks: NotRequired[tuple[Seeds, ...]]
-    fork_step: int
-    command: str
-    variants: tuple[dict[str, Any], ...]
-    only: tuple[tuple[str, int], ...]
-    stop_step: int
-    leads: NotRequired[str]
 
 
 def files_of_runs(path: Path, name: str) -> list[Path]:
@@ -67,28 +50,13 @@ def create(path: Path, comparison: Comparison, jobs: int, warn: Warn = print) ->
 
 
 def rewrite(path: Path, comparison: Comparison) -> None:
-    """Write comparison.json, replacing the present one."""
+    """Write comparison.json with the plug-ins here, replacing the present one."""
     path.mkdir(parents=True, exist_ok=True)
     write_json(path / FILE, _to_json(comparison))
 
 
-def _to_json(comparison: Comparison) -> dict[str, Any]:
-    arms, variants = comparison.arms, comparison.variants
-    pairs = [(point.arm, variants.index(point.variant)) for point in comparison.points]
-    plan = Plan(
-        algorithm=comparison.kind,
-        settings=settings_to_json(comparison.settings),
-        arms=arms,
-        seeds=comparison.seeds,
-        stacks=comparison.groups,
-        fork_step=comparison.fork_step or 0,
-        command=comparison.command,
-        variants=tuple(map(dict, variants)),
-        only=tuple(pairs) if len(pairs) < len(arms) * len(variants) else (),
-        stop_step=comparison.stop_step,
-        leads=comparison.leads,
-    )
-    return {**plan, **plugins.config_entry()}
+def _to_json(comparison: Comparison) -> Any:
+    return to_json(replace(comparison, stacks=comparison.groups, note="", plugins=plugins.sums()))
 
 
 def open_runs(path: Path, warn: Warn, study: str = "") -> Queue:
@@ -96,7 +64,7 @@ def open_runs(path: Path, warn: Warn, study: str = "") -> Queue:
 
     Raises UsageError if there is none, or if the plug-ins are others.
     """
-    comparison = read_comparison(path)
+    comparison = open_comparison(path)
     if (queue := comparison.queue(path, study)).left:
         require_continuable(path, comparison, warn)
     return queue
@@ -112,30 +80,22 @@ def require_continuable(path: Path, comparison: Comparison, warn: Warn) -> None:
 
 
 def read_comparison(path: Path) -> Comparison:
-    """Return the comparison in a folder. Raises UsageError if there is none, or the plug-ins are others."""
-    file = path / FILE
-    data = read_json(file, f"{path} is not a comparison")
-    try:
-        named = schema.convert(data.pop("plugins", {}), dict[str, str], "plugins")
-        plan: Plan = schema.convert(data, Plan, "")
-        _, settings = read_settings({**plan, "plugins": named}, file)
-        variants: list[Variant] = []
-        for i, variant in enumerate(plan["variants"]):
-            values = vars(schema.convert(variant, type(settings), f"variants[{i}]"))
-            variants.append({name: values[name] for name in variant})
-        pairs = plan["only"] or [(arm, i) for i in range(len(variants)) for arm in plan["arms"]]
-        points = sort_points([Point(arm, variants[i]) for arm, i in pairs])
-    except UsageError:
-        raise
-    except (ValueError, IndexError) as error:
-        raise RunError(f"{file} was edited or was written by another version of supple: {error}") from error
-    # before agents could be stacked, each of their seeds was a run of its own
-    group = RunSettings.group if "stack" in vars(settings) else type(settings).group
-    stacks = plan.get("stacks") or group(settings, plan["seeds"])
-    comparison = Comparison(
-        plan["algorithm"], settings, points, plan["seeds"],
-        fork_step=plan["fork_step"], stop_step=plan["stop_step"], leads=plan.get("leads", ""),
-        command=plan["command"], stacks=stacks,
-    )  # fmt: skip
-    comparison.check()
-    return comparison
+    """Return the comparison in a folder, for reports: values that vary are as in JSON, and nothing is checked.
+
+    Raises UsageError if there is none, and RunError if it is damaged.
+    """
+    return from_json(Comparison, read_json(path / FILE, f"{path} is not a comparison"), path / FILE)
+
+
+def open_comparison(path: Path, mended: bool = False) -> Comparison:
+    """Return the comparison in a folder, to be trained.
+
+    Raises UsageError if there is none, or the plug-ins are others. With `mended`, their sums may differ.
+    """
+    found = read_comparison(path)
+    plugins.require(found.plugins, path, mended=mended)
+    kind = found.kind_row
+    points = [Point(arm, {name: value_of(kind, name, x) for name, x in of.items()}) for arm, of in found.points]
+    found = replace(found, points=tuple(points))
+    found.check()
+    return found

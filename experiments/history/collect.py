@@ -6,31 +6,42 @@ from dataclasses import fields
 from functools import cache, partial
 from operator import itemgetter
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from supple.engine.forks import NONE
+from supple.engine.kinds import Kind
+from supple.engine.spec import FILE, RunSpec, read_spec
 from supple.engine.storage import checkpoint
 from supple.engine.storage.names import TRUNK
 from supple.engine.storage.run_directory import CHECKPOINTS, require_ended
 from supple.engine.storage.versions import describe_mixed
-from supple.experiments.comparisons.folder import files_of_runs
+from supple.experiments.comparisons.comparison import Comparison
+from supple.experiments.comparisons.folder import FILE as COMPARISON
+from supple.experiments.comparisons.folder import files_of_runs, read_comparison
 from supple.experiments.comparisons.grid import Point
-from supple.registry.errors import RunError
+from supple.experiments.queue.queue import FAILED, OUTCOME, read_outcome
 
 from .data import ComparisonData, Episodes, RunData, Segment
 from .logs import LOGS, Row, read_log
-from .objects import read_object
-from .stacks import Logs, logs_of_seed, stack_of
+from .stacks import Logs, logs_of_seed
 
 RUN_FILES = "config.json, episodes.jsonl (or tasks.jsonl), metrics.jsonl and events.jsonl"
 
 
-def kind_of(path: Path) -> str:
-    """Return the kind of a run or a comparison. Raises ValueError if it is neither, or a file in it is damaged."""
-    for name in ("comparison.json", "config.json"):
-        if (path / name).is_file():
-            return str(read_object(path / name).get("algorithm", ""))
-    raise ValueError(f"{path} is neither a run directory ({RUN_FILES}) nor a comparison directory (comparison.json)")
+def kind_of(path: Path) -> Kind:
+    """Return the kind of a run or a comparison.
+
+    Raises:
+        ValueError: It is neither.
+        RunError: A file in it is damaged.
+    """
+    if (path / COMPARISON).is_file():
+        return read_comparison(path).kind_row
+    if (path / FILE).is_file():
+        return read_spec(path).kind_row
+    raise ValueError(f"{path} is neither a run directory ({RUN_FILES}) nor a comparison directory ({COMPARISON})")
 
 
 def load(path: Path) -> ComparisonData:
@@ -40,65 +51,58 @@ def load(path: Path) -> ComparisonData:
     have not started.
 
     Raises:
-        ValueError: The directory is neither, or a file in it is damaged.
+        ValueError: The directory is neither, or a log in it is damaged.
+        RunError: Another file in it is damaged.
     """
     path = Path(path)
     kind_of(path)
-    if (path / "comparison.json").is_file():
+    if (path / COMPARISON).is_file():
         return _load_comparison(path)
     runs = load_runs(path)
-    label = runs[0].config.get("arm") or ", ".join(runs[0].config.get("hooks", [])) or "none"
-    notes = [*notes_of_seeds({label: runs}), *describe_mixed({path.name: runs[0].config})]
+    spec = runs[0].spec
+    label = spec.labels.arm or ", ".join(spec.resolved.hooks) or NONE
+    notes = [*notes_of_seeds({label: runs}), *describe_mixed({path.name: spec.resolved.versions})]
     return ComparisonData(path, {label: runs}, notes=notes)
 
 
 def _load_comparison(path: Path) -> ComparisonData:
-    plan, configs = read_plan(path)
-    fork = int(plan.get("fork_step", 0))
-    trunks = {folder.parent: folder for folder, config in configs.items() if config.get("arm") is None}
+    plan, specs = read_comparison(path), read_specs(path)
+    fork = plan.fork_step or 0
+    trunks = {folder.parent: folder for folder, spec in specs.items() if spec.labels.arm is None}
     for folder in trunks.values():
-        _require_whole(folder, configs[folder], fork)
+        _require_whole(folder, fork)
     logs_of_trunk = cache(lambda trunk: _logs_until(fork, trunk))  # shared by all arms of its seed
 
     def load_arm(folder: Path) -> list[RunData]:
         trunk = trunks.get(folder.parent)
         return load_runs(folder, partial(logs_of_trunk, trunk) if trunk else None)
 
-    variants, points = load_points(plan, configs, load_arm)
-    arms = {Point(arm, variants[i]).label: by_seed(runs) for (i, arm), runs in points.items()}
+    arms = {point.label: by_seed(runs) for point, runs in load_points(plan, specs, load_arm)}
     notes = [note for label, runs in arms.items() for note in missing_seeds(label, plan, runs)] + notes_of_seeds(arms)
     started = require_started(path, arms, (run for folder in trunks.values() for run in load_runs(folder)))
-    return ComparisonData(path, started, fork, notes + notes_of_runs(path, configs))
+    return ComparisonData(path, started, fork, notes + notes_of_runs(path, specs))
 
 
-def read_plan(path: Path) -> tuple[Row, dict[Path, Row]]:
-    """Return the contents of comparison.json, and those of config.json for each run that has started, by folder."""
-    configs = {file.parent: read_object(file) for file in files_of_runs(path, "config.json")}
-    return read_object(path / "comparison.json"), configs
+def read_specs(path: Path) -> dict[Path, RunSpec]:
+    """Return the specification of each run of a comparison that has started, by folder."""
+    return {file.parent: read_spec(file.parent) for file in files_of_runs(path, FILE)}
 
 
 def load_points(
-    plan: Row, configs: Mapping[Path, Row], load_arm: Callable[[Path], list[RunData]]
-) -> tuple[list[Row], dict[tuple[int, str], list[RunData]]]:
-    """Return the variants of a comparison, and the runs of each arm in each of them: (index, arm) → runs.
+    plan: Comparison, specs: Mapping[Path, RunSpec], load_arm: Callable[[Path], list[RunData]]
+) -> list[tuple[Point, list[RunData]]]:
+    """Return the points of a comparison with their runs, those of the plan first, also if they have no run yet.
 
-    The planned arms come first, with an empty list if they have no run. Trunks are left out.
-
-    Args:
-        plan: The contents of comparison.json.
-        configs: Folder of a run → contents of its config.json.
-        load_arm: Returns the runs in a folder.
+    Trunks are left out. `specs` are those of the runs that have started, and `load_arm` returns the runs in a folder.
     """
-    variants, arms = list(plan.get("variants") or [{}]), list(map(str, plan.get("arms", [])))
-    planned = [(i, arm) for i in range(len(variants)) for arm in arms]
-    only = plan.get("only") or []
-    points: dict[tuple[int, str], list[RunData]] = {(i, arm): [] for i, arm in planned if not only or [arm, i] in only}
-    for folder, config in configs.items():
-        if config.get("arm") is not None:
-            if (variant := config.get("variant", {})) not in variants:
-                variants.append(variant)
-            points.setdefault((variants.index(variant), str(config["arm"])), []).extend(load_arm(folder))
-    return variants, points
+    points: list[tuple[Point, list[RunData]]] = [(point, []) for point in plan.points]
+    for folder, spec in specs.items():
+        if spec.labels.arm is not None:
+            point = Point(spec.labels.arm, spec.labels.variant)
+            if not any(point == known for known, _ in points):
+                points.append((point, []))
+            next(runs for known, runs in points if known == point).extend(load_arm(folder))
+    return points
 
 
 def by_seed(runs: Iterable[RunData]) -> list[RunData]:
@@ -106,9 +110,9 @@ def by_seed(runs: Iterable[RunData]) -> list[RunData]:
     return sorted(runs, key=lambda run: run.seed)
 
 
-def missing_seeds(label: str, plan: Row, runs: Sequence[RunData]) -> list[str]:
+def missing_seeds(label: str, plan: Comparison, runs: Sequence[RunData]) -> list[str]:
     """Return a line that names the seeds of the plan for which an arm has no run, or []."""
-    missing = sorted(set(plan.get("seeds", [])) - {run.seed for run in runs})
+    missing = sorted(set(plan.seeds) - {run.seed for run in runs})
     return [f"{label}: no run yet for seed {', '.join(map(str, missing))}"] if missing else []
 
 
@@ -145,11 +149,10 @@ def _list_seeds(runs: Iterable[tuple[str, int]]) -> str:
     return ", ".join(f"{seeds} ({', '.join(labels)})" for seeds, labels in arms.items())
 
 
-def notes_of_runs(path: Path, configs: Mapping[Path, Row]) -> list[str]:
+def notes_of_runs(path: Path, specs: Mapping[Path, RunSpec]) -> list[str]:
     """Return sentences about failed runs, and about runs under different versions."""
-    return failures(path) + describe_mixed(
-        {str(folder.relative_to(path)): config for folder, config in configs.items()}
-    )
+    known = {str(folder.relative_to(path)): spec.resolved.versions for folder, spec in specs.items()}
+    return failures(path) + describe_mixed(known)
 
 
 def require_started(
@@ -158,7 +161,7 @@ def require_started(
     """Return the arms that have runs, or the trunks as arms if none has. Raises ValueError if no run has started."""
     started = {arm: runs for arm, runs in arms.items() if runs}
     for run in () if started else by_seed(trunks):
-        started.setdefault(Point(TRUNK, run.config.get("variant", {})).label, []).append(run)
+        started.setdefault(Point(TRUNK, run.spec.labels.variant).label, []).append(run)
     if not started:
         raise ValueError(f"{path}: no run has started yet; expected run directories such as seed-0/<arm>/config.json")
     return started
@@ -166,43 +169,38 @@ def require_started(
 
 def failures(path: Path) -> list[str]:
     """Return one line for each failed run of a comparison, with its folder and the reason."""
-    outcomes = {file.parent: read_object(file) for file in files_of_runs(path, "outcome.json")}
+    outcomes = {file.parent: read_outcome(file.parent) or {} for file in files_of_runs(path, OUTCOME)}
     return [
         f"{folder.relative_to(path)} failed: {outcome.get('reason')}"
         for folder, outcome in outcomes.items()
-        if outcome.get("outcome") == "failed"
+        if outcome.get("outcome") == FAILED
     ]
 
 
 def load_runs(path: Path, logs_of_trunk: Callable[[], Logs] | None = None) -> list[RunData]:
     """Return the run in a directory, or one run per seed if it trains several at once.
 
-    `logs_of_trunk` returns the logs of the trunk up to the fork. Raises ValueError for a damaged file.
+    `logs_of_trunk` returns the logs of the trunk up to the fork. Raises ValueError for a damaged log.
     """
-    config = read_object(path / "config.json")
-    tasks = tuple(map(_read_task, config["tasks"]))
-    _require_whole(path, config, tasks[-1].end)
+    spec = read_spec(path)
+    tasks = tuple(map(_read_task, spec.resolved.tasks))
+    _require_whole(path, spec.end)
     shared = logs_of_trunk() if logs_of_trunk else {}
     logs = {name: shared.get(name, []) + read_log(path, name) for name in LOGS}
-    if seeds := stack_of(config):
-        return [_history(path, {**config, "seed": seed}, tasks, logs_of_seed(logs, seed, seeds)) for seed in seeds]
-    return [_history(path, config, tasks, logs)]
+    seeds, histories = spec.seeds, []
+    for seed in seeds:
+        own = logs_of_seed(logs, seed, seeds) if len(seeds) > 1 else logs
+        episodes = _as_arrays(own["episodes"])
+        histories.append(RunData(path, spec, seed, tasks, episodes, own["metrics"], own["events"], own["tasks"]))
+    return histories
 
 
-def _history(path: Path, config: Row, tasks: tuple[Segment, ...], logs: Logs) -> RunData:
-    return RunData(path, config, tasks, _as_arrays(logs["episodes"]), logs["metrics"], logs["events"], logs["tasks"])
-
-
-def _require_whole(path: Path, config: Row, end: int) -> None:
-    """Raise ValueError if logs of a run that has ended were changed since. Runs without checkpoints are not checked."""
+def _require_whole(path: Path, end: int) -> None:
+    """Raise RunError if logs of a run that has ended were changed since. Runs without checkpoints are not checked."""
     last = checkpoint.newest_step(checkpoints := path / CHECKPOINTS)
-    if last < (config.get("stop_step") or config.get("total_steps", end)):
-        return
-    lengths = checkpoint.lengths_of_logs(checkpoint.folder_of(checkpoints, last))
-    try:
+    if last >= end:
+        lengths = checkpoint.lengths_of_logs(checkpoint.folder_of(checkpoints, last))
         require_ended(path, {name: length for name, length in lengths.items() if name in LOGS})
-    except RunError as error:
-        raise ValueError(str(error)) from error
 
 
 def _logs_until(fork: int, trunk: Path) -> Logs:
@@ -213,7 +211,7 @@ def _logs_until(fork: int, trunk: Path) -> Logs:
     return logs
 
 
-def _read_task(task: Row) -> Segment:
+def _read_task(task: Mapping[str, Any]) -> Segment:
     return Segment(**{field.name: task[field.name] for field in fields(Segment) if field.name in task})
 
 

@@ -7,15 +7,15 @@ from functools import cached_property
 from itertools import chain
 from math import isfinite
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from supple.engine.forks import FRESH
-from supple.engine.kinds import find_kind
+from supple.engine.spec import RunSpec, to_json
 
 from .logs import Row
-from .stacks import stack_of
 
 Array = NDArray[np.float64]
 NOTHING = (np.empty(0), np.empty(0), np.empty(0))
@@ -57,7 +57,8 @@ class RunData:
     """
 
     path: Path
-    config: Row
+    spec: RunSpec
+    seed: int
     tasks: tuple[Segment, ...]
     episodes: Episodes
     metrics: list[Row]
@@ -65,33 +66,30 @@ class RunData:
     outcomes: list[Row] = field(default_factory=list)
 
     @property
-    def seed(self) -> int:
-        return int(self.config.get("seed", 0))
+    def settings(self) -> Any:
+        """The settings, of the class of the kind."""
+        return self.spec.settings
+
+    @cached_property
+    def values(self) -> Row:
+        """The settings as JSON values, by name."""
+        values: Row = to_json(self.spec.settings)
+        return values
 
     @property
     def supple(self) -> str | None:
-        """The version of supple with which the run was trained."""
-        return self.config.get("versions", {}).get("supple")
-
-    @property
-    def command(self) -> str:
-        """The command that started the run."""
-        return str(self.config.get("command", ""))
-
-    @property
-    def kind(self) -> str:
-        """The kind of the run."""
-        return str(self.config.get("algorithm", ""))
+        """The version of supple with which the run was begun."""
+        return self.spec.resolved.begun.get("supple")
 
     @property
     def leads(self) -> str:
         """The measure that leads reports: the one declared before the run, or that of the kind; "" for none."""
-        return str(self.config.get("leads") or find_kind(self.kind).leads)
+        return self.spec.labels.leads or self.spec.kind_row.leads
 
     @property
     def stack(self) -> tuple[int, ...]:
         """The seeds that were trained with this one as a stack; () if it was trained alone."""
-        return stack_of(self.config)
+        return self.spec.seeds if len(self.spec.seeds) > 1 else ()
 
     @property
     def unfinished(self) -> str:
@@ -102,7 +100,7 @@ class RunData:
 
     @property
     def total_steps(self) -> int:
-        return int(self.config.get("total_steps", self.tasks[-1].end))
+        return self.tasks[-1].end
 
     @cached_property
     def last_step(self) -> int:
@@ -191,7 +189,7 @@ class ComparisonData(RunsByArm):
     @property
     def unit(self) -> str:
         """The unit of steps."""
-        return find_kind(self.first.kind).unit
+        return self.first.spec.kind_row.unit
 
 
 def any_logged(runs: Iterable[RunData], name: str) -> bool:

@@ -12,12 +12,6 @@ SIDES = ("before", "after", "change")  # the measurements of an intervention
 POWERS = {"sum": 1.0, "norm": 0.5}  # of the number of members, by the way in which a metric of a stack is pooled
 
 
-def stack_of(config: Row) -> tuple[int, ...]:
-    """Return the seeds that a run trained as one stack, from its config.json; () if it trained one seed alone."""
-    seeds = tuple(int(seed) for seed in config.get("settings", {}).get("seeds", ()))
-    return seeds if len(seeds) > 1 else ()
-
-
 def logs_of_seed(logs: Mapping[str, Sequence[Row]], seed: int, seeds: Sequence[int]) -> Logs:
     """Return the rows of one seed in the logs of a stack, as its run alone would have logged them.
 

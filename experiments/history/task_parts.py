@@ -56,8 +56,7 @@ def parts_of(run: RunData, count: int = 1, metrics: Sequence[str] = (), limit: i
 
 def rollout_of(run: RunData) -> int:
     """Return the environment steps of a rollout over all copies, or 0 for agents without rollouts."""
-    settings = run.config.get("settings", {})
-    return int(settings.get("rollout_steps") or 0) * int(settings.get("num_envs") or 1)
+    return getattr(run.settings, "rollout_steps", 0) * getattr(run.settings, "num_envs", 1)
 
 
 def mean_by_rollout(steps: Array, returns: Array, rollout: int) -> float:

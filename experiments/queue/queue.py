@@ -14,11 +14,10 @@ from typing import Any
 from supple.engine.divergence import in_words
 from supple.engine.loop import Warn
 from supple.engine.runs import Run, open_run, prepare
-from supple.engine.spec import TRACEBACK, RunSpec
+from supple.engine.spec import FILE, TRACEBACK, RunSpec, note_versions, read_spec
 from supple.engine.storage import versions
 from supple.engine.storage.lock import Held, Lock, removal_error
 from supple.engine.storage.names import TRUNK
-from supple.engine.storage.run_directory import RunDirectory
 from supple.engine.storage.signed_json import read_json, write_json
 from supple.engine.user_code import plugins
 from supple.registry.errors import CheckpointError, DiskError, describe_error
@@ -51,6 +50,11 @@ class QueuedRun:
     def trunk(self) -> Path | None:
         """The folder of the run from whose end this one continues; None if it begins at step 0."""
         return self.path / self.spec.start.trunk if self.spec.start.trunk else None
+
+    @property
+    def begun(self) -> bool:
+        """Whether the run has a folder with its specification."""
+        return (self.folder / FILE).exists()
 
     @property
     def label(self) -> str:
@@ -110,8 +114,8 @@ class QueuedRun:
         if self.failed and (held := self.lock()):
             with held:
                 if self.failed:
-                    if (self.folder / "config.json").exists():
-                        versions.note_later(self.folder, RunDirectory.open(self.folder).config, plugins.sums())
+                    if self.begun:
+                        note_versions(self.folder, read_spec(self.folder))
                     _forget(self.folder)
 
     def lock(self) -> Lock | None:
@@ -145,7 +149,7 @@ class QueuedRun:
         with suppress(Held):
             try:
                 if run := self._open(held, warn):
-                    end = RunDirectory.open(self.folder).end
+                    end = run.spec.end
                     with run:
                         run.train(lambda step: progress(step, end), held)
                     ends = {str(seed): how for seed, how in run.divergences.items()}
@@ -163,7 +167,7 @@ class QueuedRun:
         None is returned if the trunk turns out to be damaged. The trunk is then trained again from an earlier
         checkpoint.
         """
-        if (self.folder / "config.json").exists():
+        if self.begun:
             return open_run(self.folder, warn)
         try:
             run = prepare(self.spec, self.folder, lambda line: None, held, self.trunk)  # the plan told the user already
@@ -218,7 +222,10 @@ class Queue(tuple[QueuedRun, ...]):
 
     def other_versions(self, path: Path) -> str:
         """Return a line if runs remain, and some in `path` were trained under other versions; otherwise ""."""
-        return versions.remark(path, (run.folder for run in self), plugins.sums()) if self.left else ""
+        if not self.left:
+            return ""
+        known = {run.name: read_spec(run.folder).resolved.versions for run in self if run.begun}
+        return versions.remark(path, known, plugins.sums())
 
     def work_off(self, train: Callable[[QueuedRun, Lock], None]) -> None:
         """Train one run after another, each with the lock on its folder, until all have an outcome.

@@ -25,8 +25,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, TypedDict
 
-from supple.engine.kinds import as_json, find_kind, value_in_text
-from supple.engine.settings import Seeds, seeds_of
+import msgspec
+
+from supple.engine.kinds import as_json, find_kind, value_of
+from supple.engine.settings import SeedsOption
 from supple.registry import did_you_mean, schema
 from supple.registry.errors import UsageError
 
@@ -38,7 +40,7 @@ from .sweep import Sweep
 DEFAULTS, ABOUT = "defaults", "about"
 Scale = Literal["small", "paper"]
 STUDY: dict[str, Any] = {
-    "kind": str, "preset": str, "settings": dict[str, Any], "arms": tuple[str, ...], "seeds": str | tuple[int, ...],
+    "kind": str, "preset": str, "settings": dict[str, Any], "arms": tuple[str, ...], "seeds": SeedsOption,
     "reference": str, "fork_at": float, "fork_at_task": int, "leads": str,
     "grid": dict[str, list[Any]], "points": list[dict[str, Any]], "random": dict[str, Any], "search": dict[str, Any],
     "small": dict[str, Any], "published": Published,
@@ -136,22 +138,13 @@ def _study(name: str, table: dict[str, Any], method: Method | None, settings: Ma
     if "kind" not in table:
         raise UsageError(f"[{name}] has no entry kind; `supple list kinds` shows the kinds of runs")
     kind = find_kind(table["kind"])
-    given = {key: as_json(value_in_text(kind, key, value)) for key, value in settings.items()}
+    given = {key: as_json(value_of(kind, key, value, schema.read)) for key, value in settings.items()}
     own = {key: value for key, value in _merged(table, {"settings": given}).items() if key != "small"}
-    seeds, random, search = (own.pop(key, None) for key in ("seeds", "random", "search"))
+    random, search = (own.pop(key, None) for key in ("random", "search"))
     space = Space(own.pop("grid", {}), own.pop("points", ()), _random(name, random) if random else None)
     if search is not None:
         own["search"] = _search(name, search | ({"method": method} if method else {}))
-    return Study(name, seeds=_seeds(name, seeds), space=space, **own)
-
-
-def _seeds(name: str, seeds: str | Seeds | None) -> Seeds | None:
-    if not isinstance(seeds, str):
-        return seeds
-    try:
-        return seeds_of(seeds.replace(",", " ").split())
-    except ValueError as error:
-        raise UsageError(f"[{name}] seeds: {error}") from error
+    return Study(name, space=space, **own)
 
 
 def _random(name: str, table: dict[str, Any]) -> Random:
@@ -168,14 +161,12 @@ def _search(name: str, table: dict[str, Any]) -> Search:
         "points": int,
         "method": Method,
         "share": float,
-        "seeds": str | tuple[int, ...],
+        "seeds": SeedsOption,
         "measure": str,
         "seed": int,
     }
     required = set() if table.get("method") == GRID else {"points"}
     own, values = _drawn(table, types, required, f"[{name}].search")
-    if seeds := _seeds(name, own.pop("seeds", None)):
-        own["seeds"] = seeds
     return Search(values, **own)
 
 
@@ -192,7 +183,11 @@ def _drawn(
         if key not in types:
             if not isinstance(value, dict) or not ({"low", "high"} <= value.keys() or "choice" in value):
                 raise UsageError(f"{where}.{key} must be {{ low = 1, high = 2 }} or {{ choice = [1, 2] }}")
-            values[key] = schema.convert(value, Choice if "choice" in value else Range, f"{where}.{key}")
+            drawn: type[Range | Choice] = Choice if "choice" in value else Range
+            try:
+                values[key] = msgspec.convert(value, drawn)
+            except ValueError as error:
+                raise UsageError(f"{where}.{key}: {error}") from error
     if not values:
         raise UsageError(f"{where} has nothing to draw: add e.g. learning_rate = {{ low = 1e-4, high = 1e-2 }}")
     return own, values

@@ -51,7 +51,7 @@ class PointScores:
         path = self.path / folder
         if folder not in self._queues:
             begun = (path / comparisons.FILE).exists()
-            self._queues[folder] = comparisons.read_comparison(path).queue(path) if begun else Queue()
+            self._queues[folder] = comparisons.open_comparison(path).queue(path) if begun else Queue()
         return [run for run in self._queues[folder] if (run.spec.labels.arm, run.spec.labels.variant) == point]
 
     def _file(self, folder: str) -> Path:

@@ -181,7 +181,7 @@ def score(run: RunData, measure: str) -> float:
     for task in run.tasks[-1:] if which == LAST else run.tasks:
         if name == RETURN:
             own = run.episodes.tasks == task.index
-            end = min(task.end, run.config.get("stop_step") or task.end)
+            end = min(task.end, run.spec.stop or task.end)
             if own.any():
                 found.append(learning_curve_area(run.episodes.steps[own], run.episodes.returns[own], task.start, end))
             continue

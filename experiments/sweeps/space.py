@@ -1,11 +1,12 @@
 """The points of a sweep: all combinations of a grid, listed points, and randomly drawn points."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from math import exp, log
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from supple.registry.errors import UsageError
@@ -14,8 +15,7 @@ Values = Mapping[str, Any]  # the values of one point, by name
 DIGITS = 4  # significant digits of drawn numbers, which are part of folder names
 
 
-@dataclass(frozen=True)
-class Range:
+class Range(msgspec.Struct, frozen=True, tag=True):
     """A range of numbers from `low` to `high`, both included.
 
     Numbers are drawn uniformly or, with `log`, uniformly in their logarithm. They are integers if both ends are.
@@ -46,8 +46,7 @@ class Range:
         return "with log, both ends must be above 0" if self.log and self.low <= 0 else None
 
 
-@dataclass(frozen=True)
-class Choice:
+class Choice(msgspec.Struct, frozen=True, tag=True):
     """A choice of values with equal probabilities."""
 
     choice: tuple[Any, ...]
@@ -81,8 +80,8 @@ class Space:
     one point without values.
     """
 
-    grid: Mapping[str, list[Any] | tuple[Any, ...]] = field(default_factory=dict)
-    listed: list[Values] | tuple[Values, ...] = ()
+    grid: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    listed: Sequence[Values] = ()
     random: Random | None = None
 
     def points(self) -> list[Values]:
@@ -93,9 +92,9 @@ class Space:
         """
         for name, values in self.grid.items():
             if not values:
-                raise UsageError(f"grid.{name} is empty: give at least one value")
+                raise UsageError(f"{name} is empty: give at least one value")
             if any(value in values[:i] for i, value in enumerate(values)):
-                raise UsageError(f"grid.{name} contains a value twice")
+                raise UsageError(f"{name}: a value is given twice")
         for name, each in self.random.values.items() if self.random else ():
             if problem := each.problem():
                 raise UsageError(f"random.{name}: {problem}")

@@ -1,16 +1,15 @@
-"""Studies: the entries of a sweep, and the runs that each asks for."""
+"""Studies: what `supple compare`, `supple.compare` and sweeps ask for, and the comparisons that follow from it."""
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from supple.engine.kinds import Kind, as_json, find_kind, preset_of, presets_of, settings_with, value_of
-from supple.engine.settings import Seeds
+from supple.engine.kinds import Kind, Preset, find_kind, preset_of, presets_of, settings_with, value_of
+from supple.engine.settings import RunSettings, Seeds
+from supple.engine.spec import to_json
 from supple.engine.storage import names
-from supple.experiments.comparisons.asked import choose_seeds, make_comparison
 from supple.experiments.comparisons.comparison import Comparison
-from supple.experiments.comparisons.grid import FIXED, Point, make_points, vary_of
+from supple.experiments.comparisons.grid import Point, add_reference, make_points, vary_of
 from supple.registry import did_you_mean
 from supple.registry.errors import UsageError
 
@@ -20,6 +19,7 @@ from .templates import fill, holes
 from .tuning import Score, Tuning, tune
 
 PRESET = "preset"  # the name in a point that is not a setting
+EXTENDED = ("name", "arms", "seeds", "leads", "space", "published")  # the parts that may change once runs have started
 
 
 @dataclass(frozen=True)
@@ -39,14 +39,15 @@ class Published:
 
 @dataclass(frozen=True)
 class Study:
-    """One entry of a sweep: runs of one kind to compare.
+    """Runs of one kind to compare: a comparison, or one entry of a sweep.
 
     Attributes:
-        name: Name of its folder.
+        name: Name of its folder in a sweep.
         kind: The kind of run.
         preset: The preset whose settings the runs start from, or None.
         settings: Values of settings for all runs. Texts in them, and arms, may contain `{names}` from the points.
-        arms, seeds, reference, fork_at, fork_at_task, leads: As in `supple.experiments.compare`.
+        arms, seeds, reference, fork_at, fork_at_task, leads: As in `supple.compare`. What is None, or no arms, is that
+            of the preset, or else of the kind.
         space: The values to vary. A name in it is a setting, a `{name}` or `preset`.
         search: How the arms are tuned before they are trained with their best values; None for no tuning.
         published: Published numbers to show beside the results.
@@ -69,13 +70,10 @@ class Study:
     @property
     def base(self) -> dict[str, Any]:
         """The part that must not change once runs have started, as JSON values. The rest can be extended."""
-        settings = {name: as_json(value) for name, value in self.settings.items()}
-        search = json.loads(json.dumps(asdict(self.search))) if self.search else {}
-        return {
-            "kind": self.kind, "preset": self.preset, "settings": settings, "reference": self.reference,
-            "fork_at": self.fork_at, "fork_at_task": self.fork_at_task,
-            "search": {name: value for name, value in search.items() if name != "points"} or None,
-        }  # fmt: skip
+        own = {name: value for name, value in to_json(self).items() if name not in EXTENDED}
+        if search := own["search"]:
+            own["search"] = {name: value for name, value in search.items() if name != "points"}
+        return own
 
     def comparisons(self, score: Score) -> dict[str, tuple[Comparison, Tuning | None]]:
         """Return the comparisons that the study asks for by folder, each with the tuning that it serves, if any.
@@ -92,16 +90,23 @@ class Study:
         comparisons: dict[str, tuple[Comparison, Tuning | None]] = {}
         for preset, points in by_preset.items():
             folder = "/".join([self.name, *([names.slug(str(preset))] if varied else [])])
-            comparison = self._comparison(preset, points)
+            comparison = self._compare(preset, points)
             comparisons |= tune(self.search, folder, comparison, score) if self.search else {folder: (comparison, None)}
         return comparisons
 
-    def _comparison(self, name: str | None, points: Sequence[Values]) -> Comparison:
-        """Return the comparison of these points with a preset. Names of the search stay in braces."""
+    def comparison(self, command: str) -> Comparison:
+        """Return the comparison of a study that tunes no arms and has one preset, with the command line as typed.
+
+        Raises:
+            UsageError: The study is invalid.
+        """
+        return replace(self._compare(self.preset, self.space.points()), command=command)
+
+    def _compare(self, name: str | None, points: Sequence[Values]) -> Comparison:
+        """Return the comparison of these points with the preset `name`. Names of the search stay in braces."""
         kind = find_kind(self.kind)
         preset = None if self._is_benchmark(kind, name) else preset_of(kind, name)
         settings = settings_with(kind, preset, {k: value for k, value in self.settings.items() if not holes(value)})
-        seeds = choose_seeds(settings, self.seeds, preset)
         arms = self.arms or (preset.arms if preset else None) or kind.arms
         varied = {key for values in points for key in values}
         vary = {key: values for key, values in vary_of(preset, settings).items() if key not in varied}
@@ -120,9 +125,29 @@ class Study:
         in_all = {key: value for key, value in first.items() if all(key in variant for variant in others)}
         # settings without a value need one for the plan, such as the environment; every point has its own
         settings = replace(settings, **{key: x for key, x in in_all.items() if getattr(settings, key) is None})
-        fork_at = 0.0 if self.search and not self.fork_at else self.fork_at
-        fork = fork_at, self.fork_at_task
-        return make_comparison(kind, preset, settings, seeds, filled, self.reference, *fork, self.leads)
+        return Comparison(
+            kind.name,
+            settings,
+            add_reference(filled, preset.reference if preset and self.reference is None else self.reference),
+            self._choose_seeds(settings, preset),
+            self._choose_fork(preset),
+            self.fork_at_task,
+            leads=self.leads or (preset.leads if preset else "") or kind.leads,
+        )
+
+    def _choose_seeds(self, settings: RunSettings, preset: Preset | None) -> Seeds:
+        """Return the seeds asked for, else those of the settings, else those of the preset, or 0."""
+        if self.seeds is not None:
+            return self.seeds
+        if getattr(settings, "seeds", ()) or settings.members != (0,):
+            return settings.members
+        return preset.seeds if preset else (0,)
+
+    def _choose_fork(self, preset: Preset | None) -> float | None:
+        """Return the fork asked for as a fraction, else that of the preset; 0 for arms that are tuned."""
+        if self.fork_at is None and self.search:
+            return 0.0
+        return preset.fork_at if preset and self.fork_at is None and self.fork_at_task is None else self.fork_at
 
     def _is_benchmark(self, kind: Kind, preset: str | None) -> bool:
         """Return whether the settings have all that every benchmark of the kind sets, so that none has to be named."""
@@ -132,8 +157,8 @@ class Study:
 
 
 def _require_settings(kind: Kind, names: Iterable[str]) -> None:
-    """Raise UsageError for a name that is not a setting that can vary."""
-    known = kind.settings_class().__dataclass_fields__.keys() - {*FIXED}
+    """Raise UsageError for a name that is not a setting."""
+    known = kind.settings_class().__dataclass_fields__
     if unknown := next((name for name in names if name not in known), None):
         raise UsageError(
             f"{unknown}: {kind.name} has no setting with this name{did_you_mean(unknown, known)}, and no arm or "

@@ -2,32 +2,32 @@
 
 A study is a table of a sweep file. Its points become ordinary comparisons, each in its own folder:
 
-    DIR/sweep.json                 the studies, without the parts that can be extended later; in full, if they search
+    DIR/sweep.json                 the studies, as a `Sweep`
     DIR/STUDY/comparison.json      …/seed-0/learning_rate=0.001/none, as from `supple compare`
     DIR/STUDY/tuning/              if arms are tuned: the comparison of their points,
     DIR/STUDY/tuned.json           the score of each point, and the chosen ones
 """
 
-import json
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import product
 from pathlib import Path
 from typing import Any
 
-from supple.engine.kinds import as_json
+import msgspec
+
 from supple.engine.loop import Warn
 from supple.engine.machine.torchrun import require_alone
+from supple.engine.spec import FILE as RUN
+from supple.engine.spec import read_spec, to_json, unreadable
 from supple.engine.storage import files, names, signed_json
-from supple.engine.storage.run_directory import RunDirectory
 from supple.engine.user_code import plugins
 from supple.experiments.comparisons import folder as comparisons
 from supple.experiments.comparisons.comparison import Comparison
 from supple.experiments.comparisons.grid import name_variant
 from supple.experiments.queue.queue import FAILED, OUTCOME, Queue, read_outcome
-from supple.registry import schema
-from supple.registry.errors import RunError, UsageError
+from supple.registry.errors import UsageError
 
 from .scores import PointScores
 from .study import Study
@@ -46,6 +46,7 @@ class Sweep:
 
     studies: Sequence[Study]
     about: Mapping[str, Any] = field(default_factory=dict)  # see `file.About`
+    command: str = ""  # as typed
 
     def begin(self, path: Path, jobs: int = 1, command: str = "", warn: Warn = print) -> Queue:
         """Make the folder of a sweep, or extend an existing one, and return all its runs.
@@ -65,27 +66,22 @@ class Sweep:
         """
         scores = PointScores(path)
         before, changes = self._plan(path, jobs, command, warn, scores)
-        bases = before | {study.name: study.base for study in self.studies}
-        published = {study.name: asdict(study.published) for study in self.studies if study.published}
-        wanted = {
-            "studies": bases, "published": published, "about": dict(self.about), "command": command,
-            "searches": json.loads(json.dumps([asdict(s) for s in self.studies if s.search], default=as_json)),
-        }  # fmt: skip
+        asked = replace(self, command=command)
         if not before:
-            self._start(path, wanted)
+            asked._start(path)
         with files.lock_folder(path):  # if two processes extend a sweep at once, the second adds to the first's
-            there = _bases(path)
+            there = _studies(path)
             for study in self.studies:
                 _check_base(study, there.get(study.name), path)
-            if wanted != signed_json.read_json(path / FILE, f"{path} is not a sweep"):
-                signed_json.write_json(path / FILE, {**wanted, "studies": there | bases})
+            studies = there | {study.name: study for study in self.studies}
+            signed_json.write_json(path / FILE, to_json(replace(asked, studies=list(studies.values()))))
             _write_changes(path, changes, scores, jobs, warn)
         return open_sweep(path, warn)
 
-    def _start(self, path: Path, wanted: dict[str, Any]) -> None:
+    def _start(self, path: Path) -> None:
         """Make the folder of a sweep, unless another process has made it since this one looked."""
         try:
-            signed_json.start_folder(path, FILE, wanted)
+            signed_json.start_folder(path, FILE, to_json(self))
         except UsageError:
             if not (path / FILE).is_file():
                 raise
@@ -100,12 +96,12 @@ class Sweep:
 
     def _plan(
         self, path: Path, jobs: int, command: str, warn: Warn, scores: PointScores
-    ) -> tuple[dict[str, Any], "dict[str, Change]"]:
+    ) -> tuple[dict[str, Study], "dict[str, Change]"]:
         """Return the studies with which the folder was started, and the change of each of its folders."""
         called = [study.name for study in self.studies]
         if len(set(called)) < len(called) or not called:
             raise UsageError("a sweep needs at least one study, and their names must differ")
-        before = _bases(path) if (path / FILE).exists() else {}
+        before = _studies(path) if (path / FILE).exists() else {}
         if not before:
             signed_json.require_outside(path)
         changes: dict[str, Change] = {}
@@ -167,7 +163,7 @@ def _plan_change(path: Path, wanted: Comparison, jobs: int, warn: Warn, tuning: 
 
 
 def _read_begun(path: Path) -> Comparison | None:
-    return comparisons.read_comparison(path) if (path / comparisons.FILE).exists() else None
+    return comparisons.open_comparison(path) if (path / comparisons.FILE).exists() else None
 
 
 def open_sweep(path: Path, warn: Warn = print) -> Queue:
@@ -186,12 +182,30 @@ def open_queue(path: Path, jobs: int = 1, warn: Warn = print) -> Queue:
     require_alone("a queue of runs")
     if not (path / FILE).is_file():
         return comparisons.open_runs(path, warn)
-    recorded = signed_json.read_json(path / FILE, str(path))
-    if searches := schema.convert(recorded.get("searches", []), tuple[Study, ...], "searches"):
-        _, changes = Sweep(searches)._plan(path, jobs, recorded["command"], warn, scores := PointScores(path))
+    sweep = read_record(path)
+    if searches := [study for study in sweep.studies if study.search]:
+        _, changes = Sweep(searches)._plan(path, jobs, sweep.command, warn, scores := PointScores(path))
         with files.lock_folder(path):
             _write_changes(path, changes, scores, jobs, warn)
     return open_sweep(path, warn)
+
+
+def finish(path: Path, queue: Queue, train: Callable[[Queue], None], jobs: int = 1, warn: Warn = print) -> Queue:
+    """Train the runs of the sweep or comparison in a folder, and those that its search then adds. Return all runs.
+
+    Args:
+        path: The folder.
+        queue: Its runs so far.
+        train: Trains the remaining runs of a queue. If it leaves some, because workers elsewhere have stopped, it is
+            not called again.
+        jobs, warn: As in `open_queue`.
+    """
+    while queue.left:
+        train(queue)
+        if queue.left:
+            break
+        queue = open_queue(path, jobs, warn)
+    return queue
 
 
 def retry_failed(path: Path) -> None:
@@ -202,23 +216,21 @@ def retry_failed(path: Path) -> None:
     Raises UsageError if one is missing, or if a run that has neither failed nor ended was begun with another version.
     """
     folders = folders_of(path) if (path / FILE).is_file() else [path]
-    begun = [file.parent for folder in folders for file in comparisons.files_of_runs(folder, "config.json")]
+    begun = [file.parent for folder in folders for file in comparisons.files_of_runs(folder, RUN)]
     ended = [file.parent for folder in folders for file in comparisons.files_of_runs(folder, OUTCOME)]
     if not any((read_outcome(run) or {}).get("outcome") == FAILED for run in ended):
         return
     for run in {*begun} - {*ended}:
-        plugins.require(RunDirectory.open(run).config.get("plugins", {}), run)
+        plugins.require(read_spec(run).resolved.plugins, run)
     for folder in folders:
-        plan = signed_json.read_json(folder / comparisons.FILE, str(folder))
-        plugins.require(plan.get("plugins", {}), folder, mended=True)
-        signed_json.write_json(folder / comparisons.FILE, {**plan, **plugins.config_entry()})
-        for failed in comparisons.read_comparison(folder).queue(folder).failed:
+        comparisons.rewrite(folder, plan := comparisons.open_comparison(folder, mended=True))
+        for failed in plan.queue(folder).failed:
             failed.retry()
 
 
 def folders_of(path: Path) -> list[Path]:
     """Return the folders of a sweep's comparisons, by study. Raises UsageError if there is no sweep."""
-    return [folder for name in _bases(path) for folder in sorted(_comparisons_in(path / name))]
+    return [folder for name in _studies(path) for folder in sorted(_comparisons_in(path / name))]
 
 
 def _comparisons_in(study: Path) -> Iterator[Path]:
@@ -232,11 +244,17 @@ def _comparisons_in(study: Path) -> Iterator[Path]:
             yield Path(folder)
 
 
-def _bases(path: Path) -> dict[str, Any]:
-    found = signed_json.read_json(path / FILE, f"{path} is not a sweep").get("studies")
-    if not isinstance(found, dict):
-        raise RunError(f"{path / FILE} was edited or was written by another version of supple")
-    return found
+def read_record(path: Path) -> Sweep:
+    """Return the sweep in a folder. Raises UsageError if there is none, and RunError if sweep.json is damaged."""
+    record = signed_json.read_json(path / FILE, f"{path} is not a sweep")
+    try:
+        return msgspec.convert(record, Sweep)
+    except ValueError as error:
+        raise unreadable(path / FILE, error) from error
+
+
+def _studies(path: Path) -> dict[str, Study]:
+    return {study.name: study for study in read_record(path).studies}
 
 
 def _check_places(path: Path, study: str, wanted: Iterable[str]) -> None:
@@ -255,13 +273,13 @@ def _without_tuning(folder: str) -> Path:
     return path.parent if path.name == TUNING else path
 
 
-def _check_base(study: Study, before: Mapping[str, Any] | None, path: Path) -> None:
+def _check_base(study: Study, before: Study | None, path: Path) -> None:
     """Raise UsageError if a study differs from the one with which its runs were started."""
     if before is None:
         return
-    for name, value in study.base.items():
-        if before.get(name) != value:
+    for (name, value), started in zip(study.base.items(), before.base.values(), strict=True):
+        if started != value:
             raise UsageError(
                 f"[{study.name}] {name} is {value!r}, but the runs in {path / study.name} were started with "
-                f"{before.get(name)!r}: restore that value, or choose another --out"
+                f"{started!r}: restore that value, or choose another --out"
             )

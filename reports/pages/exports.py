@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from supple.reports.figures.style import Plot
 
 FOLDER = "tables"
-FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠")  # the wide forms are read as the others in Japanese, for example
 LATEX = {
     "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "#": r"\#", "%": r"\%", "_": r"\_",
     "^": r"\textasciicircum{}", "~": r"\textasciitilde{}", "<": r"$<$", ">": r"$>$", "|": r"$|$",
@@ -45,7 +44,7 @@ def put(file: Path, text: str) -> None:
 
 
 def put_json(file: Path, value: Any) -> None:
-    """Write strict JSON with the same names as elsewhere."""
+    """Write strict JSON as UTF-8."""
     put(file, json.dumps(strict_json(value), indent=2, allow_nan=False, ensure_ascii=False) + "\n")
 
 
@@ -63,8 +62,7 @@ def as_csv(table: Table) -> str:
 
     A number with an interval becomes three columns, a number before and after an intervention two, and numbers by seed
     one for each seed. Shares are not in %. Missing values are empty, and an interval without bounds ends at `-inf` and
-    `inf`. A text that a spreadsheet would compute, such as `=1+1`, follows a `'`. Headings are unique: the second
-    column of an equal name is `NAME (2)`.
+    `inf`. Headings are unique: the second column of an equal name is `NAME (2)`.
     """
     columns = chain.from_iterable(map(_split, zip(table.header, *table.rows, strict=True)))
     unique: dict[str, list[str]] = {}
@@ -109,10 +107,9 @@ def _row(cells: Sequence[str]) -> str:
 
 
 def _field(value: Scalar) -> str:
-    """Return a number with all digits, or a text that no spreadsheet takes for a formula."""
+    """Return a number with all digits, or a text."""
     if isinstance(value, int):
         return str(value)
     if isinstance(value, float):
         return "" if isnan(value) else repr(float(value))  # the repr of NumPy's floats names their type
-    text = value or ""
-    return f"'{text}" if text.lstrip().startswith(FORMULA) else text
+    return value or ""

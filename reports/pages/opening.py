@@ -6,7 +6,6 @@ from itertools import chain
 from operator import attrgetter
 
 from supple.engine.forks import FRESH, NONE
-from supple.engine.kinds import find_kind
 from supple.experiments.history.data import ComparisonData, RunData
 from supple.reports.tables.differences import (
     LEVEL,
@@ -53,7 +52,7 @@ def make_opening(
         return Opening(compared)
     name = measures[0].group
     others = list(dict.fromkeys(measure.group for measure in measures if measure.known and measure.group != name))
-    before = ", as declared before the runs" if data.first.config.get("leads") else ""
+    before = ", as declared before the runs" if data.first.spec.labels.leads else ""
     also = f"{',' * bool(before)} and also by {join_words(_cut_names(others))}" if others else ""
     compared += [f"Arms are compared by {name}{before}{also}.", *filter(None, [meaning])]
     can, cannot = conclude(measures)
@@ -164,15 +163,14 @@ def _cut_names(names: Sequence[str]) -> list[str]:
 
 def _about(arm: str, runs: Sequence[RunData]) -> str:
     """Return a description in parentheses of an arm whose name does not contain its hooks, or ""."""
-    hooks = [str(hook) for hook in runs[0].config.get("hooks", [])]
-    hidden = join_words([hook for hook in hooks if hook not in arm])
+    hidden = join_words([hook for hook in runs[0].spec.resolved.hooks if hook not in arm])
     about = ABOUT_ARMS.get(arm, f"with {hidden}" if hidden else "")
     return f" ({about})" if about else ""
 
 
 def _steps_sentence(data: ComparisonData) -> str:
     steps, tasks = {run.total_steps for run in data.runs}, {len(run.tasks) for run in data.runs}
-    sentence = f"Each run has {range_text(steps)} {find_kind(data.first.kind).unit}"
+    sentence = f"Each run has {range_text(steps)} {data.unit}"
     return f"{sentence}, in {range_text(tasks)} tasks." if tasks != {1} else f"{sentence}."
 
 

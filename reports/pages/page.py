@@ -65,7 +65,7 @@ def render_page(
         videos: Videos of trained agents.
     """
     resets, idle = contracts(data)
-    config, events = data.first.config, event_rows(data)
+    resolved, events = data.first.spec.resolved, event_rows(data)
     return template("report.html").render(
         what="report",
         title=title,
@@ -80,12 +80,12 @@ def render_page(
         terms=list(dict.fromkeys(name for contract in resets for name in contract.terms)),
         idle=idle,
         videos=videos,
-        hooks={label: ", ".join(runs[0].config.get("hooks", [])) for label, runs in data.arms.items()},
+        hooks={label: ", ".join(runs[0].spec.resolved.hooks) for label, runs in data.arms.items()},
         events=events[:MOST_EVENTS],
         total_events=len(events),
         runs=run_lines(place, data.runs) if len({run.path for run in data.runs}) > 1 else [],
         settings=settings,
-        versions=setting_texts(config.get("versions", {})),
+        versions=setting_texts(resolved.begun),
         command=command,
         path=data.path.resolve().name,
         version=data.first.supple or "",
@@ -150,7 +150,7 @@ def setting_texts(values: Any) -> list[tuple[str, str]]:
 def settings_of(runs: Sequence[RunData]) -> list[tuple[str, str]]:
     """Return the settings of these runs as pairs of texts. If runs differ in a setting, all its values are listed."""
     different = differing_settings([[run] for run in runs])
-    texts = [dict(setting_texts(run.config.get("settings", {}))) for run in runs]
+    texts = [dict(setting_texts(run.values)) for run in runs]
     pairs = []
     for name, text in texts[0].items():
         values = dict.fromkeys(of_run.get(name, "") for of_run in texts)

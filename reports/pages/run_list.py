@@ -7,11 +7,9 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 
 from supple.engine.forks import FRESH, NONE
-from supple.engine.kinds import find_kind
 from supple.experiments.comparisons.folder import files_of_runs
 from supple.experiments.history.data import RunData
-from supple.experiments.history.objects import read_object
-from supple.experiments.queue.queue import OUTCOME
+from supple.experiments.queue.queue import OUTCOME, read_outcome
 from supple.registry import quoted
 from supple.reports.tables.table import variant_text
 
@@ -42,13 +40,13 @@ def run_lines(place: Path, runs: Sequence[RunData]) -> list[RunLine]:
     lines = {}
     for run in runs:
         together = [other for other in runs if other.path == run.path]
-        variant = variant_text(run.config.get("variant", {}))
+        variant = variant_text(run.spec.labels.variant)
         steps = f"{max(other.last_step for other in together):,} of {run.total_steps:,}"
         diverged = [f"seed {other.seed} {other.unfinished}" for other in together if other.of_kind("diverged")]
         ended = ", ".join([*outcomes(run.path), *diverged]) or "left"
-        arm = str(run.config.get("arm") or "")
+        arm = run.spec.labels.arm or ""
         folder = Path(os.path.relpath(run.path, place)).as_posix()
-        command = command_alone(run) or run.command
+        command = command_alone(run) or run.spec.command
         seeds = ", ".join(str(other.seed) for other in together)
         lines[run.path] = RunLine(names[run.path], arm, variant, seeds, steps, ended, folder, command)
     return list(lines.values())
@@ -57,7 +55,7 @@ def run_lines(place: Path, runs: Sequence[RunData]) -> list[RunLine]:
 def outcomes(folder: Path) -> list[str]:
     """Return the outcome of a run, or those of all runs of a comparison that have ended."""
     files = [file] if (file := folder / OUTCOME).is_file() else files_of_runs(folder, OUTCOME)
-    return [str(read_object(file).get("outcome")) for file in files]
+    return [str((read_outcome(file.parent) or {}).get("outcome")) for file in files]
 
 
 def page_names(runs: Sequence[RunData]) -> dict[Path, str]:
@@ -79,16 +77,15 @@ def command_alone(run: RunData) -> str:
 
     There is none for a run with a trunk or plug-ins, the reference, or a benchmark, whose name is not recorded.
     """
-    kind, config = find_kind(run.kind), run.config
-    if config.get("start_step") or config.get("arm") == FRESH or kind.benchmark or config.get("plugins"):
+    spec, kind = run.spec, run.spec.kind_row
+    if spec.start.step or spec.labels.arm == FRESH or kind.benchmark or spec.resolved.plugins:
         return ""
     words = ["supple", "train", kind.name]
-    settings = config.get("settings", {})
     for setting in fields(kind.settings_class()):
         if setting.name == "seed" and run.stack:  # --seeds says it
             continue
         default = setting.default if setting.default is not NO_DEFAULT else None
-        value = settings.get(setting.name, default)
+        value = run.values[setting.name]
         if setting.name == "hook":
             words += [word for hook in value or () if hook != NONE for word in ("--hook", hook)]
         elif (tuple(value) if isinstance(value, list) else value) != default:

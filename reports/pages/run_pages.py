@@ -11,7 +11,6 @@ from markupsafe import Markup
 from numpy.typing import NDArray
 
 from supple.engine.forks import NONE
-from supple.engine.kinds import find_kind
 from supple.experiments.history.data import Row, RunData
 from supple.registry import quoted
 from supple.reports.figures.sketch import draw_curves, draw_marks
@@ -40,11 +39,11 @@ def write(folder: Path, runs: Sequence[RunData]) -> None:
 
 def render_run(name: str, runs: Sequence[RunData]) -> str:
     """Return the page of one run as text. `runs` has one entry per seed of the run."""
-    run, config = runs[0], runs[0].config
-    variant = variant_text(config.get("variant", {}))
-    arm = str(config.get("arm") or ", ".join(config.get("hooks", [])) or NONE)
+    run, spec = runs[0], runs[0].spec
+    variant = variant_text(spec.labels.variant)
+    arm = spec.labels.arm or ", ".join(spec.resolved.hooks) or NONE
     facts = [
-        (f"{max(each.last_step for each in runs):,}", f"of {run.total_steps:,} {find_kind(run.kind).unit}"),
+        (f"{max(each.last_step for each in runs):,}", f"of {run.total_steps:,} {run.spec.kind_row.unit}"),
         (str(sum(len(each.of_kind("intervention")) for each in runs)), "interventions"),
         (", ".join(str(each.seed) for each in runs), "seed"),
     ]
@@ -53,11 +52,11 @@ def render_run(name: str, runs: Sequence[RunData]) -> str:
     return template("run.html").render(
         what="run", numbers="../scores.json", title=", ".join(filter(None, [arm, variant])), path=name,
         facts=facts, limits=LIMITS, version=run.supple or "",
-        curves=list(_draw_logs(runs).items()), unit=find_kind(run.kind).unit, commands=_commands(run),
+        curves=list(_draw_logs(runs).items()), unit=run.spec.kind_row.unit, commands=_commands(run),
         lists=[
             (events_title, ("step", "event", "details"), list(map(_event_row, events[:MOST_EVENTS]))),
-            ("Settings", ("setting", "value"), setting_texts(config.get("settings", {}))),
-            ("Versions", ("package", "version"), setting_texts(config.get("versions", {}))),
+            ("Settings", ("setting", "value"), setting_texts(run.values)),
+            ("Versions", ("package", "version"), setting_texts(spec.resolved.begun)),
         ],
     )  # fmt: skip
 
@@ -122,6 +121,6 @@ def _commands(run: RunData) -> list[tuple[str, str]]:
     commands = {
         "Resume this run, if it is unfinished": f"supple resume {quoted(run.path)}",
         "Repeat this run alone": command_alone(run),
-        "Command that started it": run.command,
+        "Command that started it": run.spec.command,
     }
     return [(description, command) for description, command in commands.items() if command]

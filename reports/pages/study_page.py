@@ -47,7 +47,7 @@ def render_study(
     by_cell = {f"{group.words} {arm}": runs for group, arm, runs in study.cells}
     runs = study.runs
     first, *others = tables
-    data = [(name, text) for name, text in setting_texts(runs[0].config.get("data")) if text]
+    data = [(name, text) for name, text in setting_texts(runs[0].spec.resolved.data) if text]
     names = [re.sub(r"\S*/", "", task.name) for task in study.first.tasks]  # file names without their folders
     stream = " → ".join(names) if len(names) <= FEW else f"{len(names)} tasks"
     return render_page(
@@ -61,7 +61,7 @@ def render_study(
         opening=make_opening(ComparisonData(study.path, study.arms), f"{study.kind} on {stream}", measures, more=more),
         verdict=verdict,
         settings=[*data, *settings_of(runs)],
-        command="\n".join(dict.fromkeys(run.command for run in runs)),
+        command="\n".join(dict.fromkeys(run.spec.command for run in runs)),
         place=place,
     )
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any
 
-from supple.engine.kinds import find_kind
+from supple.engine.kinds import Kind
 
 if TYPE_CHECKING:
     from supple.engine.loop import Warn
@@ -55,7 +55,7 @@ class SideBySide:
     """
 
     named: str = ""
-    benchmark: "Callable[[RunData], str]" = lambda run: run.kind
+    benchmark: "Callable[[RunData], str]" = lambda run: run.spec.kind
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class Report:
     side_by_side: SideBySide | None = None
 
 
-def report_of(kind: str) -> Report:
-    """Return the report of a kind of run. Raises UnknownName if there is no such kind."""
-    report: Report = resolve_name(find_kind(kind).report)
+def report_of(kind: Kind) -> Report:
+    """Return the report of a kind of run."""
+    report: Report = resolve_name(kind.report)
     return report

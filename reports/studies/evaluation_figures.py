@@ -66,7 +66,7 @@ def plot_first_phase(study: ReportedStudy) -> Plot | None:
     names = [name for name in ("val_loss", "train_loss") if any_logged(trunks, name)]
     if not names:
         return None
-    end = max(int(trunk.config.get("stop_step") or trunk.total_steps) for trunk in trunks)
+    end = max(trunk.spec.end for trunk in trunks)
     divisor, label, _ = step_unit(end, "updates")
     figure = new_figure(3.6)
     axes = figure.subplots()
@@ -79,7 +79,7 @@ def plot_first_phase(study: ReportedStudy) -> Plot | None:
     cut = cut_losses(axes, *_panel_limits(drawn, end))
     marks: dict[float, list[str]] = defaultdict(list)
     for group in study.groups:
-        starts = [int(run.config.get("start_step", 0)) for run in group.data.runs]
+        starts = [run.spec.start.step for run in group.data.runs]
         for start in dict.fromkeys(starts):
             axes.axvline(start / divisor, zorder=1, **FORK)
         marks[float(np.mean(starts)) / divisor].append(group.words or "start")

@@ -139,7 +139,7 @@ def to_json(study: ReportedStudy, cells: Sequence[Cell], more: Sequence[dict[str
         {
             "supple": study.first.supple,
             "algorithm": study.kind,
-            "data": study.first.config.get("data"),
+            "data": study.first.spec.resolved.data,
             "tasks": [task.name for task in study.first.tasks],
             "notes": study.notes,
             "variants": variants,
@@ -156,7 +156,7 @@ def _cell_json(cell: Cell) -> dict[str, Any]:
     return {
         "seeds": cell.seeds,
         "updates": [run.total_steps for run in cell.runs],
-        "start_step": [int(run.config.get("start_step", 0)) for run in cell.runs],
+        "start_step": [run.spec.start.step for run in cell.runs],
         "finished": [run.last_step >= run.total_steps for run in cell.runs],
         **{name: _number_json(number) for name, number in cell.numbers.items()},
         "interventions": sum(len(run.of_kind("intervention")) for run in cell.runs),

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from supple.engine.storage.versions import describe_mixed
 from supple.experiments.history.collect import by_seed, load, load_runs, notes_of_seeds
-from supple.experiments.history.data import ComparisonData, Row, RunData
+from supple.experiments.history.data import ComparisonData, RunData
 from supple.reports.tables.differences import group_by
 
 from .content import SideBySide, report_of
@@ -35,7 +35,7 @@ def gather(paths: Sequence[Path]) -> dict[str, ComparisonData]:
         data = load(paths[0])
         return {_benchmark([data.first]): data}
     entries = [_read_entry(path) for path in dict.fromkeys(paths)]
-    if len(kinds := dict.fromkeys(entry[0].kind for entry in entries)) > 1:
+    if len(kinds := dict.fromkeys(entry[0].spec.kind for entry in entries)) > 1:
         raise ValueError(f"runs of {' and '.join(kinds)} cannot be shown side by side: each kind has its own report")
     labels: dict[Path, str] = {}
     for name, group in group_by(entries, lambda entry: _arm_name(entry[0], bare=True)).items():
@@ -47,16 +47,17 @@ def gather(paths: Sequence[Path]) -> dict[str, ComparisonData]:
     place = paths[0] if len(paths) == 1 else Path("side by side")
     studies = {}
     for name, arms in benchmarks.items():
-        configs = {run.path.name if len(paths) == 1 else str(run.path): run.config for run in chain(*arms.values())}
+        names = [(run, run.path.name if len(paths) == 1 else str(run.path)) for run in chain(*arms.values())]
+        known = {name: run.spec.resolved.versions for run, name in names}
         in_order = {label: by_seed(arms[label]) for label in palette if label in arms}
-        notes = notes_of_seeds(in_order) + describe_mixed(configs)
+        notes = notes_of_seeds(in_order) + describe_mixed(known)
         studies[name] = ComparisonData(place, in_order, notes=notes, palette=palette)
     return studies
 
 
 def differing_settings(entries: Sequence[Entry]) -> list[str]:
     """Return the names of the settings in which these runs differ, except incidental ones."""
-    first, *others = [_settings(entry[0]) for entry in entries]
+    first, *others = [entry[0].values for entry in entries]
     names = dict.fromkeys(chain(first, *others))
     different = {name for settings in others for name in names if settings.get(name) != first.get(name)}
     return [name for name in names if name in different and name not in INCIDENTAL]
@@ -81,8 +82,8 @@ def _read_entry(path: Path) -> Entry:
 
 def _labelling(run: RunData) -> SideBySide:
     """Return how runs of this kind are labelled. Raises ValueError if they cannot be shown side by side."""
-    if (labelling := report_of(run.kind).side_by_side) is None:
-        raise ValueError(f"{run.path} is a run of {run.kind}: these cannot be shown side by side")
+    if (labelling := report_of(run.spec.kind_row).side_by_side) is None:
+        raise ValueError(f"{run.path} is a run of {run.spec.kind}: these cannot be shown side by side")
     return labelling
 
 
@@ -95,15 +96,10 @@ def _arm_name(run: RunData, bare: bool = False) -> str:
 
     With `bare`, the parameters of that setting are left out.
     """
-    if run.config.get("arm"):
-        return str(run.config["arm"])
-    value = str(_settings(run).get(_labelling(run).named, ""))
-    return " + ".join(filter(None, [value.split("(")[0] if bare else value, *run.config.get("hooks", [])])) or "none"
-
-
-def _settings(run: RunData) -> Row:
-    settings: Row = run.config.get("settings", {})
-    return settings
+    if run.spec.labels.arm:
+        return run.spec.labels.arm
+    value = str(run.values.get(_labelling(run).named, ""))
+    return " + ".join(filter(None, [value.split("(")[0] if bare else value, *run.spec.resolved.hooks])) or "none"
 
 
 def _label_runs(name: str, entries: Sequence[Entry], level: int = 0) -> dict[Path, str]:
@@ -117,7 +113,7 @@ def _label_runs(name: str, entries: Sequence[Entry], level: int = 0) -> dict[Pat
     for column in columns.values():
         names = [n for n in differing_settings(column) if n not in ("hook", _labelling(column[0][0]).named)]
         for entry in column:
-            words = [_arm_name(entry[0]), *(f"{n} {_settings(entry[0]).get(n)}" for n in names)]
+            words = [_arm_name(entry[0]), *(f"{n} {entry[0].values.get(n)}" for n in names)]
             label = (words[0], ", ".join(words), f"{', '.join(words)} ({entry[0].path.name})")[level]
             detailed[label].append(entry)
     labels: dict[Path, str] = {}

@@ -5,6 +5,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from supple.experiments.comparisons.folder import FILE, read_comparison
+from supple.experiments.comparisons.grid import remove_repeats
 from supple.experiments.history.collect import (
     by_seed,
     load_points,
@@ -12,7 +14,7 @@ from supple.experiments.history.collect import (
     missing_seeds,
     notes_of_runs,
     notes_of_seeds,
-    read_plan,
+    read_specs,
     require_started,
 )
 from supple.experiments.history.data import ComparisonData, Row, RunData, RunsByArm
@@ -77,7 +79,7 @@ def read_study(paths: Sequence[Path]) -> ReportedStudy:
 
     Raises ValueError if the runs cannot be shown side by side, or a file is damaged.
     """
-    if len(paths) == 1 and (paths[0] / "comparison.json").is_file():
+    if len(paths) == 1 and (paths[0] / FILE).is_file():
         study = _read_comparison(paths[0])
     else:
         (kind, data), *_ = gather(paths).items()
@@ -92,16 +94,16 @@ def read_study(paths: Sequence[Path]) -> ReportedStudy:
 
 
 def _read_comparison(path: Path) -> ReportedStudy:
-    plan, configs = read_plan(path)
-    variants, points = load_points(plan, configs, load_runs)
-    trunk_folders = [folder for folder, config in configs.items() if config.get("arm") is None]
+    plan, specs = read_comparison(path), read_specs(path)
+    points = load_points(plan, specs, load_runs)
+    trunk_folders = [folder for folder, spec in specs.items() if spec.labels.arm is None]
     trunks = {run.seed: run for folder in trunk_folders for run in load_runs(folder)}
-    by_arm: dict[str, list[RunData]] = {arm: [] for _, arm in points}
-    for (_, arm), runs in points.items():
-        by_arm[arm] += runs
-    groups, notes = [], notes_of_seeds(by_arm) + notes_of_runs(path, configs)
-    for i, variant in enumerate(variants):
-        arms = {arm: by_seed(runs) for (j, arm), runs in points.items() if i == j}
+    by_arm: dict[str, list[RunData]] = {point.arm: [] for point, _ in points}
+    for point, runs in points:
+        by_arm[point.arm] += runs
+    groups, notes = [], notes_of_seeds(by_arm) + notes_of_runs(path, specs)
+    for variant in remove_repeats(point.variant for point, _ in points):
+        arms = {point.arm: by_seed(runs) for point, runs in points if point.variant == variant}
         data = ComparisonData(path, {arm: runs for arm, runs in arms.items() if runs}, palette=tuple(by_arm))
         group = Group(variant, _count_from_start(data))
         for arm, runs in arms.items():
@@ -110,7 +112,7 @@ def _read_comparison(path: Path) -> ReportedStudy:
             groups.append(group)
     arms = require_started(path, by_arm, trunks.values())
     groups = groups or [Group({}, ComparisonData(path, arms))]
-    return ReportedStudy(path, str(plan.get("algorithm", "")), groups, arms, trunks, notes)
+    return ReportedStudy(path, plan.kind, groups, arms, trunks, notes)
 
 
 def _count_from_start(data: ComparisonData) -> ComparisonData:
@@ -119,7 +121,7 @@ def _count_from_start(data: ComparisonData) -> ComparisonData:
 
 def _run_from_start(run: RunData) -> RunData:
     """Return a run with steps counted from its own beginning, without the part that belongs to its trunk."""
-    start = int(run.config.get("start_step", 0))
+    start = run.spec.start.step
     if not start:
         return run
 
@@ -131,7 +133,6 @@ def _run_from_start(run: RunData) -> RunData:
     ]
     return replace(
         run,
-        config={**run.config, "total_steps": run.total_steps - start},
         tasks=tuple(tasks),
         metrics=shift(run.metrics),
         events=shift(run.events),

@@ -175,17 +175,16 @@ def variants_of(data: ComparisonData) -> dict[str, dict[str, str]]:
     """
     variants: dict[str, dict[str, str]] = {}
     for label, runs in data.arms.items():
-        config = runs[0].config
-        variant = variant_text(config.get("variant", {}))
-        variants.setdefault(variant, {})[str(config.get("arm") or label)] = label
+        labels = runs[0].spec.labels
+        variants.setdefault(variant_text(labels.variant), {})[labels.arm or label] = label
     one_arm_each = all(len(arms) == 1 for arms in variants.values())
     return {"": {label: label for label in data.arms}} if one_arm_each else variants
 
 
 def points_of(data: ComparisonData, labels: Mapping[str, str]) -> dict[str, Point]:
-    """Return the point of each arm from the configuration of its runs. `labels` maps arms to labels in the data."""
-    configs = {arm: data.arms[label][0].config for arm, label in labels.items()}
-    return {arm: Point(str(config.get("arm") or arm), config.get("variant", {})) for arm, config in configs.items()}
+    """Return the point of each arm from the labels of its runs. `labels` maps arms to labels in the data."""
+    of_runs = {arm: data.arms[label][0].spec.labels for arm, label in labels.items()}
+    return {arm: Point(own.arm or arm, own.variant) for arm, own in of_runs.items()}
 
 
 def group_by(items: Iterable[Item], key: Callable[[Item], Key]) -> dict[Key, list[Item]]:

@@ -3,8 +3,9 @@
 from pathlib import Path
 from typing import TypedDict, cast
 
-from supple.experiments.history.objects import read_object
+from supple.engine.storage.signed_json import read_json
 from supple.experiments.sweeps.study import Published
+from supple.experiments.sweeps.sweep import read_record
 
 from .cells import Pair, Value, number
 from .table import Table
@@ -38,12 +39,12 @@ class TuningRecord(TypedDict):
 
 def read_published(sweep: Path) -> dict[str, Published]:
     """Return the published numbers of a sweep's studies, by study. Raises ValueError for a damaged file."""
-    return {name: Published(**entry) for name, entry in read_object(sweep / "sweep.json")["published"].items()}
+    return {study.name: study.published for study in read_record(sweep).studies if study.published}
 
 
 def read_title(sweep: Path) -> str:
     """Return the title of a sweep, or "" if its file has none. Raises ValueError for a damaged file."""
-    return str(read_object(sweep / "sweep.json")["about"].get("title", ""))
+    return str(read_record(sweep).about.get("title", ""))
 
 
 def tuning_tables(study: Path) -> list[Table]:
@@ -51,7 +52,7 @@ def tuning_tables(study: Path) -> list[Table]:
     file = study / TUNED
     if not file.is_file():
         return []
-    record = cast(TuningRecord, read_object(file))
+    record = cast(TuningRecord, read_json(file, str(file)))
     chosen = [_row(arm, points, record["chosen"].get(arm)) for arm, points in record["arms"].items()]
     seeds = ", ".join(map(str, record["seeds"]))
     words = (

@@ -1,13 +1,22 @@
-"""How help shows options: in groups, each option with one default."""
+"""How tyro reads and shows options: by `supple.registry.schema`, in groups, each option with one default."""
 
 import re
 from dataclasses import is_dataclass, replace
-from typing import Annotated, Any, get_args
+from pathlib import Path
+from types import NoneType
+from typing import Annotated, Any, Literal, get_args, get_origin
 
 import tyro
-from tyro.constructors import ConstructorRegistry, StructConstructorSpec, StructFieldSpec, StructTypeInfo
+from tyro.constructors import (
+    ConstructorRegistry,
+    PrimitiveConstructorSpec,
+    StructConstructorSpec,
+    StructFieldSpec,
+    StructTypeInfo,
+)
 
 from supple.engine.settings import GROUPS, RunSettings, group_of
+from supple.registry import schema
 
 SAYS_DEFAULT = re.compile(r"\s*\(default: [^()]*(\([^()]*\))?[^()]*\)|; default: [^()]*(?=\))")  # of no value, in words
 NOTHING = (None, (), "", tyro.MISSING, tyro.MISSING_NONPROP)  # of the last two tyro says that they are required
@@ -43,6 +52,34 @@ def read_options(info: StructTypeInfo) -> StructConstructorSpec | None:
     return _in_groups(info.type, spec) if issubclass(info.type, RunSettings) else spec
 
 
+def _reader_of(wanted: Any) -> PrimitiveConstructorSpec[Any] | None:
+    """Return how tyro reads and shows a value of a type, or None for settings, and options given several times."""
+    plain = get_args(wanted)[0] if get_origin(wanted) is Annotated else wanted
+    if tyro.conf.UseAppendAction in get_args(wanted) or is_dataclass(plain) or plain in (str, Path, bool):
+        return None
+    several, words = schema.takes_several(wanted), _words_of(plain)
+    return PrimitiveConstructorSpec(
+        nargs="*" if several else 1,
+        metavar="|".join(words) + (" …" if several else ""),
+        instance_from_str=lambda given: schema.read(given, wanted, "it"),
+        is_instance=lambda value: True,
+        str_from_instance=lambda value: list(map(str, value)) if isinstance(value, tuple) else [str(value)],
+        choices=None if several or any(map(str.isupper, words)) else tuple(words),
+    )
+
+
+def _words_of(wanted: Any) -> list[str]:
+    """Return the words and the types, in capitals, that help shows for a type."""
+    if wanted is bool:
+        return ["True", "False"]
+    if wanted in (NoneType, ...):
+        return []
+    if get_origin(wanted) is Literal:
+        return [str(choice) for choice in get_args(wanted)]
+    options = get_args(wanted)[:1] if get_origin(wanted) is Annotated else get_args(wanted)
+    return list(dict.fromkeys(word for each in options for word in _words_of(each))) or [wanted.__name__.upper()]
+
+
 def _in_groups(settings: type[RunSettings], spec: StructConstructorSpec) -> StructConstructorSpec:
     """Return the specification of settings with a part for each group that they have."""
     groups: dict[str, list[StructFieldSpec]] = {group: [] for group in GROUPS}
@@ -65,8 +102,9 @@ def _part(group: str, fields: list[StructFieldSpec]) -> StructFieldSpec:
 
 def _with_one_default(field: StructFieldSpec) -> StructFieldSpec:
     """Return a field whose help names one default: its value or, if it has none, the one in its help line."""
-    nothing, repeatable = field.default in NOTHING, tyro.conf.UseAppendAction in get_args(field.type)
-    silent: Any = Annotated[field.type, tyro.conf.arg(help_behavior_hint="")]
+    nothing, reader = field.default in NOTHING, _reader_of(field.type)
+    of: Any = Annotated[field.type, reader] if reader else field.type
+    silent: Any = Annotated[of, tyro.conf.arg(help_behavior_hint="")]
     text = field.helptext
 
     def shown() -> str | None:
@@ -74,4 +112,5 @@ def _with_one_default(field: StructFieldSpec) -> StructFieldSpec:
         joined = found and " ".join(found.split())
         return joined if nothing or not joined else SAYS_DEFAULT.sub("", joined)
 
-    return replace(field, type=silent if nothing and not repeatable else field.type, helptext=shown)
+    repeatable = tyro.conf.UseAppendAction in get_args(field.type)
+    return replace(field, type=silent if nothing and not repeatable else of, helptext=shown)

@@ -21,6 +21,8 @@ AGENTS = {
     "anneal-lr": "schedule", "lr-schedule": "schedule", "lr-scheduler-type": "schedule",
     "discount": "gamma", "beta1": "adam-betas", "eps": "adam-epsilon", "adam-eps": "adam-epsilon",
     "net-arch": "hidden", "hidden-layer-sizes": "hidden", "activation-fn": "activation",
+    "policy-kwargs": "hidden, --activation, --initialization", "wandb-project-name": "log-to wandb",
+    "capture-video": "video (of `supple report DIR`)",
 }  # fmt: skip
 RATIO = "replay-ratio (gradient steps per environment step or decision)"
 OFF_POLICY = {

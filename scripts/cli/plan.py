@@ -6,36 +6,33 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from supple.engine.kinds import find_kind
 from supple.engine.user_code import plugins
 from supple.registry import quoted
 
 if TYPE_CHECKING:
     from supple.engine.spec import RunSpec
-    from supple.engine.storage.run_directory import RunDirectory
     from supple.experiments.queue.queue import Queue
 
 MOST_NAMES = 4  # in a line; more are counted
 
 
-def plan_of_run(run: "RunDirectory", step: int) -> Iterator[str]:
+def plan_of_run(path: Path, spec: "RunSpec", step: int) -> Iterator[str]:
     """Yield what will be trained from `step` on, for how long, and where the results go."""
-    if step >= run.end:
-        yield f"{run.path} has been trained to its end, step {run.end:,}"
+    if step >= spec.end:
+        yield f"{path} has been trained to its end, step {spec.end:,}"
         return
-    config, kind = run.config, find_kind(run.config["algorithm"])
-    tasks = [task for task in config["tasks"] if task["end"] > config["start_step"] and task["start"] < run.end]
+    kind, seeds = spec.kind_row, spec.seeds
+    tasks = [task for task in spec.resolved.tasks if task["end"] > spec.start.step and task["start"] < spec.end]
     names = dict.fromkeys(str(task["name"]) for task in tasks)
-    seeds = config["settings"].get("seeds") or [config["seed"]]
     count = f"{len(tasks)} tasks, " if len(tasks) > 1 else ""
     start = f"from step {step:,} of " if step else ""
     yield (
-        f"plan: {kind.name} on {_list(list(names))}: {count}{start}{run.end:,} {kind.unit}, "
+        f"plan: {kind.name} on {_list(list(names))}: {count}{start}{spec.end:,} {kind.unit}, "
         f"seed{'s' if len(seeds) > 1 else ''} {_list(seeds)}"
     )
-    if config["hooks"]:
-        yield f"hooks: {_list(config['hooks'])}"
-    yield f"results: {run.path}"
+    if spec.resolved.hooks:
+        yield f"hooks: {_list(spec.resolved.hooks)}"
+    yield f"results: {path}"
 
 
 def plan_of_queue(path: Path, queue: "Queue", processes: int) -> Iterator[str]:
@@ -64,12 +61,12 @@ def plan_of_queue(path: Path, queue: "Queue", processes: int) -> Iterator[str]:
     yield f"results: {path}"
 
 
-def next_of_run(run: "RunDirectory") -> Iterator[str]:
+def next_of_run(path: Path, spec: "RunSpec") -> Iterator[str]:
     """Yield the commands that follow a finished run."""
     options = plugins.options()
-    yield f"next: supple report {quoted(run.path)}{options}  (tables and figures)"
-    yield f"      supple doctor {quoted(run.path)}{options}  (how much plasticity was lost)"
-    if command := comparison_command(run):
+    yield f"next: supple report {quoted(path)}{options}  (tables and figures)"
+    yield f"      supple doctor {quoted(path)}{options}  (how much plasticity was lost)"
+    if command := comparison_command(path, spec):
         yield f"      {command}  (with and without the hooks)"
 
 
@@ -79,9 +76,9 @@ def next_of_queue(queue: "Queue") -> str:
     return f"next: supple doctor {quoted(first.folder)}{plugins.options()}  (how much plasticity a run has lost)"
 
 
-def comparison_command(run: "RunDirectory") -> str:
+def comparison_command(path: Path, spec: "RunSpec") -> str:
     """Return the command that compares a run's hooks with none, or "" if it has no hooks of its own."""
-    hooks, words = run.config["settings"]["hook"], shlex.split(run.config["command"])
+    hooks, words = spec.settings.hook, shlex.split(spec.command)
     if not hooks or words[:2] != ["supple", "train"]:
         return ""
     parser = ArgumentParser(add_help=False, allow_abbrev=False)
@@ -90,7 +87,7 @@ def comparison_command(run: "RunDirectory") -> str:
     shared = parser.parse_known_args(words[2:])[1]
     seeds = [] if "--seeds" in shared else ["--seeds", "0-4"]
     arms = ["--arm", "none", "--arm", " + ".join(hooks), "--fork-at", "0"]
-    return " ".join(map(quoted, ["supple", "compare", *shared, *seeds, *arms, "--out", f"{run.path}-arms"]))
+    return " ".join(map(quoted, ["supple", "compare", *shared, *seeds, *arms, "--out", f"{path}-arms"]))
 
 
 def _list(names: Sequence[object]) -> str:

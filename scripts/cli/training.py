@@ -2,7 +2,8 @@
 
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -40,8 +41,6 @@ def identify_folder(path: Path) -> str:
 
 def count_processes(jobs: int) -> int:
     """Return the number of processes that `--jobs` asks for."""
-    if jobs < 0:
-        raise UsageError(f"--jobs must be 0 (one per core) or more, got {jobs}")
     if jobs:
         return jobs
     from supple.engine.machine.resources import cpus  # imports PyTorch, which help does not need
@@ -59,13 +58,12 @@ def finish_run(path: Path, run: "Run") -> None:
     from supple.engine.machine import distributed, torchrun
     from supple.engine.runs import other_versions
     from supple.engine.storage.checkpoint import newest_step
-    from supple.engine.storage.run_directory import CHECKPOINTS, RunDirectory
+    from supple.engine.storage.run_directory import CHECKPOINTS
 
     if not distributed.is_first():
         run.warn = lambda line: None
         run.train()
         return
-    folder = RunDirectory.open(path)
     for remark in filter(None, (torchrun.remark(), other_versions(path))):
         warn(remark)
     announced = False
@@ -78,9 +76,9 @@ def finish_run(path: Path, run: "Run") -> None:
     def watch(step: int) -> None:
         nonlocal announced
         if not announced:  # by now config.json has been checked
-            say(*plan_of_run(folder, step))
+            say(*plan_of_run(path, run.spec, step))
             announced = True
-        progress.update(str(path), run.path, step, folder.end)
+        progress.update(str(path), run.path, step, run.spec.end)
 
     began = time.monotonic()
     with display(screen) as progress, at_interruption(explain_continuing):
@@ -93,7 +91,7 @@ def finish_run(path: Path, run: "Run") -> None:
     print_results(path)
     for seed, how in run.diverged.items():
         warn(f"seed {seed} {how}; its numbers end there, and resuming does not train it again")
-    say(f"done: {path} in {timedelta(seconds=round(time.monotonic() - began))}", *next_of_run(folder))
+    say(f"done: {path} in {timedelta(seconds=round(time.monotonic() - began))}", *next_of_run(path, run.spec))
 
 
 def print_results(path: Path) -> None:
@@ -103,7 +101,7 @@ def print_results(path: Path) -> None:
     try:
         with warnings.catch_warnings(action="ignore"):  # `supple report` shows warnings and errors
             table = reports.compose(path).tables[0]
-    except ValueError:
+    except (ValueError, RunError):
         return
     screen.print(replace(table, title="results"))
     if table.words:
@@ -122,44 +120,41 @@ def finish_queue(path: Path, queue: "Queue", processes: int, train_elsewhere: "E
     Raises:
         RunError: Runs failed. It is raised when all others have ended.
     """
-    from supple.experiments.sweeps.sweep import open_queue
-
-    train_queue(path, queue, processes, train_elsewhere)
-    # if arms are tuned, the next runs depend on the results so far; runs are left if workers elsewhere have stopped
-    while not queue.left and (queue := open_queue(path, processes, warn)).left:
-        train_queue(path, queue, processes, train_elsewhere)
-    report_queue(path, queue)
-
-
-def train_queue(path: Path, queue: "Queue", processes: int, train_elsewhere: "Elsewhere | None" = None) -> None:
-    """Train the remaining runs of a comparison or a sweep, with a bar for each. Arguments as for `finish_queue`."""
     from supple.experiments.queue import workers
+    from supple.experiments.sweeps.sweep import finish
 
-    warn_of_other_versions(path, queue)
-    if failed := queue.failed:
-        warn(f"{len(failed)} runs that failed before are skipped; --retry-failed trains them again")
+    def train(queue: "Queue") -> None:
+        if failed := queue.failed:
+            warn(f"{len(failed)} runs that failed before are skipped; --retry-failed trains them again")
+        with watching(path, queue, processes, "resume", "the others from their last checkpoints") as watch:
+            if train_elsewhere:
+                train_elsewhere(queue, watch)
+            else:
+                workers.train_queue(queue, processes, watch, warn)
+        screen.print()
+
+    report_queue(path, finish(path, queue, train, processes, warn))
+
+
+@contextmanager
+def watching(path: Path, queue: "Queue", processes: int, command: str, what: str = "") -> "Iterator[Watch]":
+    """Say what will be trained, and yield a function that shows how far a run has come, in a bar for each run.
+
+    If the block is interrupted, one line says that `command` continues `what`.
+    """
 
     def explain_continuing() -> str:
-        again = f"`supple resume {quoted(path)}{plugins.options()}` continues the others from their last checkpoints"
+        again = f"`supple {command} {quoted(path)}{plugins.options()}` continues {what}".strip()
         return f"{queue.ended} of {len(queue)} runs ended; {again}"
 
-    say(*plan_of_queue(path, queue, processes))
-    with display(screen, len(queue), queue.ended) as progress, at_interruption(explain_continuing):
+    def watch(run: "QueuedRun", step: int, end: int) -> None:
+        progress.update(run.label, run.folder, step, end)
 
-        def watch(run: "QueuedRun", step: int, end: int) -> None:
-            progress.update(run.label, run.folder, step, end)
-
-        if train_elsewhere:
-            train_elsewhere(queue, watch)
-        else:
-            workers.train_queue(queue, processes, watch, warn)
-    screen.print()
-
-
-def warn_of_other_versions(path: Path, queue: "Queue") -> None:
-    """Say if runs were begun under other versions than those with which the remaining ones will be trained."""
     if line := queue.other_versions(path):
         warn(line)
+    say(*plan_of_queue(path, queue, processes))
+    with display(screen, len(queue), queue.ended) as progress, at_interruption(explain_continuing):
+        yield watch
 
 
 def report_queue(path: Path, queue: "Queue") -> None:

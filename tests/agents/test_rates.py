@@ -116,7 +116,7 @@ def test_an_arm_continues_with_the_learning_rate_of_the_trunk(here: Any, same: A
         ({"schedule": "linear", "schedule_over": "run", "fresh": True}, r"--schedule-over run .* --fresh True"),
         ({"schedule_over": "run"}, "--schedule-over run has no effect"),
         ({"min_rate": 0.1}, "--min-rate has no effect"),
-        ({"schedule": "cosine", "min_rate": 1.5}, "--min-rate is a share from 0 to 1, got 1.5"),
+        ({"schedule": "cosine", "min_rate": 1.5}, r"--min-rate must lie in \[0, 1\], got 1.5"),
     ],
 )
 def test_a_schedule_that_cannot_be_meant_is_refused(changes: dict[str, Any], message: str) -> None:

@@ -85,7 +85,7 @@ def test_a_fault_in_a_worker_is_reported_as_without_workers(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("options", "complaint"),
     [
-        (["ppo", "--env-workers", "9"], r"--env-workers must be .* --num-envs \(8\), got 9"),
+        (["ppo", "--env-workers", "9"], r"--env-workers must be --num-envs \(8\) at most, got 9"),
         (["ppo", "--env-workers", "-1"], "--env-workers must be .* got -1"),
         (["dqn", "--env-workers", "1", "--sticky-per", "step"], "--sticky-per step"),
     ],

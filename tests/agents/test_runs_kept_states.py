@@ -12,9 +12,8 @@ import pytest
 
 from supple.agents.ppo import PPOSettings
 from supple.engine.runs import build, prepare
-from supple.engine.spec import RunSpec, read_settings
+from supple.engine.spec import RunSpec, read_spec
 from supple.engine.storage import checkpoint
-from supple.engine.storage.run_directory import RunDirectory
 from supple.registry.errors import UsageError
 
 EVALUATED = "--env inverted_pendulum --eval-every 128 --eval-episodes 2 --keep-best True "
@@ -70,11 +69,11 @@ def test_best_and_kept_states_can_be_used_and_survive_kills(
 
 def check_usable(run: Path, folder: Path, ret: float | None) -> None:
     """Assert that a new agent can load a state, and that its evaluation equals that of the run at that step."""
-    directory = RunDirectory.open(run)
-    work = build(*read_settings(directory.config, run))
+    spec = read_spec(run)
+    work = build(spec.kind_row, spec.settings)
     try:
         work.enter(work.tasks[0])
-        work.load_state(checkpoint.load(folder, directory.identity)["work"])
+        work.load_state(checkpoint.load(folder, spec.resolved.identity)["work"])
         if ret is not None:
             assert work.evaluate(work.tasks[0])["eval/return"] == ret
     finally:

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from supple.agents.evaluate import play
+from supple.engine.spec import read_spec
 from supple.envs import make_env, parse_shifts
 from supple.scripts import compare, train
 
@@ -61,7 +62,7 @@ def test_a_fork_during_a_gradual_change_is_what_the_trunk_would_have_done(
 
 def values_in(run: Path) -> list[dict[str, Any]]:
     """Return the values of each task's shifts in config.json."""
-    return [task["shift"] for task in json.loads((run / "config.json").read_text())["tasks"]]
+    return [task["shift"] for task in read_spec(run).resolved.tasks]
 
 
 def test_the_values_of_each_tasks_shifts_are_in_the_runs_files(reference: Path) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from supple.engine.spec import read_spec
 from supple.reports import build_report, load, summary_table
 from supple.scripts import compare, train
 from supple.scripts.cli.options import parse_request
@@ -41,10 +42,10 @@ def test_each_variant_has_a_trunk_and_is_what_a_run_with_its_settings_is(
         assert same.last_state(folder / "none") == same.last_state(tmp_path / rate)
         for log in ("episodes", "metrics", "events"):
             assert same.log(folder / "trunk", log) + same.log(folder / "none", log) == same.log(tmp_path / rate, log)
-        configs = {name: json.loads((folder / name / "config.json").read_text()) for name in ("trunk", "none", "fire")}
-        assert [config["settings"]["learning_rate"] for config in configs.values()] == [float(typed)] * 3
-        assert [config["variant"] for config in configs.values()] == [{"learning_rate": float(typed)}] * 3
-        assert (configs["trunk"]["stop_step"], configs["fire"]["start_step"], configs["fire"]["arm"]) == (
+        specs = {name: read_spec(folder / name) for name in ("trunk", "none", "fire")}
+        assert [spec.settings.learning_rate for spec in specs.values()] == [float(typed)] * 3
+        assert [spec.labels.variant for spec in specs.values()] == [{"learning_rate": float(typed)}] * 3
+        assert (specs["trunk"].stop, specs["fire"].start.step, specs["fire"].labels.arm) == (
             256,
             256,
             "fire",
@@ -59,7 +60,7 @@ def test_its_report_names_every_arm_after_its_variant(varied: Path, tmp_path: Pa
     assert list(data.arms) == names
     assert data.notes == []
     for name, [run] in data.arms.items():
-        assert run.config["settings"]["learning_rate"] == float(name.split("=")[1].split(" ")[0])
+        assert run.settings.learning_rate == float(name.split("=")[1].split(" ")[0])
         assert {row["step"] for row in run.metrics} == {128, 256, 384, 512}  # of its trunk, and its own
     paths = build_report(varied, out=tmp_path)
     page, scores = paths.html.read_text(), json.loads(paths.scores.read_text())

@@ -25,7 +25,7 @@ def compared(name: str, out: Path) -> Comparison:
     kind = presets_of()[name].kind
     eager = ["--compile", "off"]  # whether it can be compiled takes seconds to find out
     what = parse_request("compare", [kind, "--preset", name, "--out", str(out), *eager])
-    return create(out, compare.plan_comparison(what, compare.parse_options(what), "supple compare"), jobs=1)
+    return create(out, compare.ask(what, compare.parse_options(what)).comparison("supple compare"), jobs=1)
 
 
 @pytest.mark.parametrize("name", [*SUITES, *SMALL])

@@ -15,9 +15,11 @@ import pytest
 from torch import Tensor
 
 from supple.agents.work import AgentWork
+from supple.engine.spec import read_spec
 from supple.engine.storage import checkpoint
 from supple.engine.storage.append_only import Rows
-from supple.engine.storage.run_directory import RunDirectory
+from supple.engine.storage.run_directory import CHECKPOINTS
+from supple.experiments.comparisons.folder import read_comparison
 from supple.interventions import snapshot
 from supple.scripts import compare, train
 
@@ -150,7 +152,7 @@ def test_checkpoints_do_not_mix_the_memories_of_two_agents(tmp_path: Path) -> No
     ]
     arguments += ["--max-episode-steps", "500"]
     train.main([*arguments, "--out", str(run)])
-    saved = checkpoint.load_newest(RunDirectory.open(run).checkpoints, RunDirectory.open(run).identity, print)
+    saved = checkpoint.load_newest(run / CHECKPOINTS, read_spec(run).resolved.identity, print)
     assert saved is not None
     memories = list(rows_in(saved))
     assert len(memories) == 2  # of two environments
@@ -181,8 +183,8 @@ def test_the_reference_is_one_more_arm(here: Any, same: Any, tmp_path: Path) -> 
     alone = tmp_path / "alone"
     train.main([*PPO, "--fresh", "True", "--out", str(alone)])
     same.assert_runs(arms / "fresh", alone)
-    plans = {arm.name: json.loads((arm / "config.json").read_text()) for arm in arms.iterdir()}
-    assert {name: (plan["settings"]["fresh"], plan["arm"]) for name, plan in plans.items()} == {
+    plans = {arm.name: read_spec(arm) for arm in arms.iterdir()}
+    assert {name: (plan.settings.fresh, plan.labels.arm) for name, plan in plans.items()} == {
         "fire_task-efebf3": (False, "fire@task"), "fresh": (True, "fresh"), "none": (False, "none"),
     }  # fmt: skip
 
@@ -193,10 +195,10 @@ def test_a_preset_brings_its_reference_unless_none_is_asked_for(
 ) -> None:
     monkeypatch.setattr("supple.scripts.cli.training.finish_queue", lambda *_: None)
     compare.main(["ppo", "--preset", "gym-control", *arguments, "--compile", "off", "--out", str(tmp_path / "out")])
-    plan = json.loads((tmp_path / "out/comparison.json").read_text())
-    assert len(plan["arms"]) == arms
-    assert (plan["arms"][-1] == "fresh") == (arguments[:1] != ["--reference"])
-    assert plan["fork_step"] == 0
+    plan = read_comparison(tmp_path / "out")
+    assert len(plan.arms) == arms
+    assert (plan.arms[-1] == "fresh") == (arguments[:1] != ["--reference"])
+    assert plan.fork_step == 0
 
 
 @pytest.mark.parametrize(("place", "untrained"), [("0.5", [2]), ("0.3333333333", [1, 2])])

@@ -9,6 +9,7 @@ import pytest
 
 from supple.engine.extension import extend
 from supple.engine.runs import open_run
+from supple.engine.spec import read_spec
 from supple.registry.errors import RunError, UsageError
 from supple.scripts.main import dispatch
 
@@ -50,9 +51,9 @@ def test_an_extended_run_continues_and_fractions_of_hooks_keep_their_steps(
     extend(again, 240, lambda line: None)
     shutil.rmtree(max((again / "checkpoints").iterdir(), key=lambda folder: int(folder.name)))
     open_run(again, lambda line: None).train(lambda step: None)  # the checkpoint before the old end
-    config = json.loads((run / "config.json").read_text())
+    before = read_spec(run).resolved
     dispatch(["resume", str(run), "--steps", "320"])
-    assert json.loads((run / "config.json").read_text())["planned_steps"] == config["planned_steps"] == 120
+    assert read_spec(run).resolved.planned == before.planned == 120
     assert max(line["step"] for line in lines(again / "metrics.jsonl")) == 240
 
 

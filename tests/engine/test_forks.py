@@ -1,39 +1,36 @@
 """Forks take over the whole state of a trunk, and appear at once or not at all."""
 
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
 
-from supple.engine.forks import fork, fork_step_of, stop_step_of
+from supple.agents.ppo.settings import PPOSettings
+from supple.engine.forks import fork_step_of, stop_step_of
+from supple.engine.runs import fork
+from supple.engine.spec import Resolved, RunSpec, Start, read_spec, start_run
 from supple.engine.storage import checkpoint
-from supple.engine.storage.run_directory import RunDirectory
 from supple.engine.work import Task
 from supple.registry.errors import CheckpointError, UsageError
 
 pytestmark = pytest.mark.slow
 
-CONFIG: dict[str, Any] = {
-    "algorithm": "ppo", "seed": 0, "total_steps": 128, "start_step": 0, "stop_step": 64, "hooks": [], "arm": None,
-    "command": "", "data": {}, "settings": {"hook": []}, "tasks": [],
-}  # fmt: skip
-ARM = CONFIG | {"settings": {"hook": ["fire"]}, "start_step": 64, "stop_step": None}
+TRUNK = RunSpec("ppo", PPOSettings(), stop=64, resolved=Resolved(identity="trunk"))
+ARM = RunSpec("ppo", PPOSettings(hook=("fire",)), start=Start(64), resolved=Resolved(identity="arm"))
 
 
 @pytest.fixture
-def trunk(tmp_path: Path) -> RunDirectory:
-    run = RunDirectory.create(tmp_path / "trunk", CONFIG)
+def source(tmp_path: Path) -> Path:
+    """The last checkpoint of a trunk."""
     tree = {"step": 64, "agent": {"w": torch.randn(3)}, "logs": {"metrics": 12, "episodes": 9}, "seconds": 2.0}
-    checkpoint.save(run.checkpoints, 64, tree, run.identity)
-    return run
+    return checkpoint.save(tmp_path / "trunk/checkpoints", 64, tree, "trunk")
 
 
-def test_an_arm_begins_with_the_state_of_the_trunk_and_empty_logs(tmp_path: Path, trunk: RunDirectory) -> None:
-    fork(trunk, checkpoint.folder_of(trunk.checkpoints, 64), tmp_path / "arm", ARM)
-    arm = RunDirectory.open(tmp_path / "arm")
-    assert arm.config["start_step"] == 64
-    ours, theirs = (checkpoint.load_newest(run.checkpoints, run.identity, pytest.fail) for run in (arm, trunk))
+def test_an_arm_begins_with_the_state_of_the_trunk_and_empty_logs(tmp_path: Path, source: Path) -> None:
+    fork(TRUNK, source, tmp_path / "arm", ARM)
+    assert read_spec(tmp_path / "arm") == ARM
+    ours, theirs = (checkpoint.load_newest(tmp_path / n / "checkpoints", n, pytest.fail) for n in ("arm", "trunk"))
     assert ours is not None
     assert theirs is not None
     assert torch.equal(ours["agent"]["w"], theirs["agent"]["w"])
@@ -41,34 +38,33 @@ def test_an_arm_begins_with_the_state_of_the_trunk_and_empty_logs(tmp_path: Path
     assert ours["logs"] == {}
 
 
-def test_checkpoints_of_trunk_and_arm_are_not_taken_for_each_other(tmp_path: Path, trunk: RunDirectory) -> None:
-    fork(trunk, checkpoint.folder_of(trunk.checkpoints, 64), tmp_path / "arm", ARM)
-    arm = RunDirectory.open(tmp_path / "arm")
+def test_checkpoints_of_trunk_and_arm_are_not_taken_for_each_other(tmp_path: Path, source: Path) -> None:
+    fork(TRUNK, source, tmp_path / "arm", ARM)
     with pytest.raises(CheckpointError, match="belongs to another run"):
-        checkpoint.load_newest(arm.checkpoints, trunk.identity, pytest.fail)
+        checkpoint.load_newest(tmp_path / "arm/checkpoints", "trunk", pytest.fail)
 
 
-def test_an_arm_that_exists_is_left_alone(tmp_path: Path, trunk: RunDirectory) -> None:
-    RunDirectory.create(tmp_path / "arm", ARM)
-    fork(trunk, checkpoint.folder_of(trunk.checkpoints, 64), tmp_path / "arm", ARM)
+def test_an_arm_that_exists_is_left_alone(tmp_path: Path, source: Path) -> None:
+    start_run(tmp_path / "arm", ARM)
+    fork(TRUNK, source, tmp_path / "arm", ARM)
     assert [path.name for path in (tmp_path / "arm").iterdir()] == ["config.json"]
 
 
-def test_what_a_killed_fork_left_is_cleared_away(tmp_path: Path, trunk: RunDirectory) -> None:
+def test_what_a_killed_fork_left_is_cleared_away(tmp_path: Path, source: Path) -> None:
     (tmp_path / "arm/checkpoints/000000000001").mkdir(parents=True)
     (tmp_path / "arm/checkpoints/tmp-000000000064-1").mkdir()
     (tmp_path / "arm/config.json.tmp").write_text("{")
-    fork(trunk, checkpoint.folder_of(trunk.checkpoints, 64), tmp_path / "arm", ARM)
+    fork(TRUNK, source, tmp_path / "arm", ARM)
     assert sorted(path.name for path in (tmp_path / "arm").iterdir()) == ["checkpoints", "config.json"]
     assert [path.name for path in (tmp_path / "arm/checkpoints").iterdir()] == ["000000000064"]
 
 
-def test_no_fork_from_a_damaged_trunk_or_with_a_bad_config(tmp_path: Path, trunk: RunDirectory) -> None:
+def test_no_fork_from_a_damaged_trunk_or_with_a_bad_config(tmp_path: Path, source: Path) -> None:
     with pytest.raises(TypeError):
-        fork(trunk, checkpoint.folder_of(trunk.checkpoints, 64), tmp_path / "arm", ARM | {"bad": object()})
-    (checkpoint.folder_of(trunk.checkpoints, 64) / "state.safetensors").write_bytes(b"")
+        fork(TRUNK, source, tmp_path / "arm", replace(ARM, command=object()))
+    (source / "state.safetensors").write_bytes(b"")
     with pytest.raises(CheckpointError, match=r"state\.safetensors: damaged"):
-        fork(trunk, checkpoint.folder_of(trunk.checkpoints, 64), tmp_path / "arm", ARM)
+        fork(TRUNK, source, tmp_path / "arm", ARM)
     assert list((tmp_path / "arm").iterdir()) == []
 
 

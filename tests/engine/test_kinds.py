@@ -26,7 +26,7 @@ def test_all_that_a_row_names_is_there(name: str) -> None:
     assert issubclass(kind.settings_class(), RunSettings)
     assert callable(kind.builder())
     assert isinstance(kind.forks(), Forks)
-    assert isinstance(report_of(name), Report)
+    assert isinstance(report_of(kind), Report)
     assert kind.unit in ("updates", "environment steps")
 
 

@@ -127,7 +127,7 @@ def test_a_tracker_gets_the_rows_of_tensorboard_and_does_not_change_the_run(
     assert tracker.ended == "finished"
     assert (tracker.run.name, tracker.run.group) == ("run", None)
     assert tracker.run.config["settings"]["updates_per_task"] == 60
-    assert tracker.run.config["hooks"] == HOOKS
+    assert tracker.run.config["resolved"]["hooks"] == HOOKS
 
 
 @pytest.mark.slow
@@ -205,6 +205,6 @@ def test_runs_of_a_sweep_are_grouped_by_study_and_called_after_arm_and_seed(
 
 def test_a_tracker_that_is_not_installed_is_refused_in_a_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("supple.engine.settings.find_spec", lambda name: None)
-    with pytest.raises(UsageError, match=r"log_to mlflow: .*pip install 'supple\[mlflow\]'"):
+    with pytest.raises(UsageError, match=r"log-to mlflow: .*pip install 'supple\[mlflow\]'"):
         train("linear", {**SETTINGS, "log_to": ["mlflow"]}, out=tmp_path / "run")
     assert not (tmp_path / "run").exists()

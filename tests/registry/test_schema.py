@@ -2,11 +2,15 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, NotRequired, TypedDict
+from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
 import pytest
 
-from supple.registry.schema import convert
+from supple.registry.schema import Positive, Share, beyond, convert, most, read
+
+
+def sorted_(value: Any) -> Any:
+    return sorted(map(int, value))
 
 
 @dataclass
@@ -26,6 +30,7 @@ class Entry(TypedDict):
     [
         (3, int, 3),
         (3, float, 3),
+        (1e6, int, 1_000_000),
         ([1, 2], tuple[int, ...], (1, 2)),
         ([0.9, 0.999], tuple[float, float], (0.9, 0.999)),
         (None, tuple[int, ...] | None, None),
@@ -45,19 +50,19 @@ def test_a_value_is_converted_to_its_type(value: Any, wanted: Any, found: Any) -
     ("value", "wanted", "words"),
     [
         (True, int, "it should be an integer, but is true"),
-        (2.0, int, r"it should be an integer, but is 2\.0"),
+        (2.5, int, r"it should be an integer, but is 2\.5"),
         (float("nan"), float, "it should be a finite number, but is NaN"),
         (10**400, float, "it should be a finite number, but is 1000"),
-        ("3", int | None, 'it should be an integer or null, but is "3"'),
+        ("3", int | None, 'it should be an integer or none, but is "3"'),
         ([1, "x"], tuple[int, ...], r"it\[1\] should be an integer"),
         ([1.0], tuple[float, float], "it should be a list of 2 items, but is \\[1.0\\]"),
-        ([1, None], tuple[int, ...] | None, "it should be null or a list, each item an integer, but is \\[1, null\\]"),
+        ([1, None], tuple[int, ...] | None, "it should be none or a list, each item an integer, but is \\[1, none\\]"),
         ({}, str, "it should be a text, but is an object of 0"),
         ("maybe", Literal["on", "off"], "it should be one of on, off"),
         (["on"], Literal["on", "off"], "it should be one of on, off"),
         ({"y": 1}, Point, r"it\.x is missing"),
         ({"x": 1, "z": 1}, Point, r"it\.z is unknown"),
-        ({"name": "a", "points": [{"x": None}]}, Entry, r"it\.points\[0\]\.x should be an integer, but is null"),
+        ({"name": "a", "points": [{"x": None}]}, Entry, r"it\.points\[0\]\.x should be an integer, but is none"),
         ({"points": []}, Entry, r"it\.name is missing"),
         ({"²": {"no name": 1}}, dict[str, dict[str, str]], r'it\."\\u00b2"\."no name" should be a text|it\.²\.'),
     ],
@@ -65,3 +70,57 @@ def test_a_value_is_converted_to_its_type(value: Any, wanted: Any, found: Any) -
 def test_a_value_of_the_wrong_type_is_named(value: Any, wanted: Any, words: str) -> None:
     with pytest.raises(ValueError, match=words):
         convert(value, wanted, "it")
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted", "found"),
+    [
+        ("1_000", int, 1000),
+        ("2.5e6", int, 2_500_000),
+        ("3", float, 3.0),
+        ("3", str, "3"),
+        ("true", bool, True),
+        ("none", str | None, "none"),
+        ("None", float | None, None),
+        ("auto", int | Literal["auto"], "auto"),
+        ("4", int | Literal["auto"], 4),
+        ("data", Path | None, Path("data")),
+        ("64 32", tuple[int, ...] | None, (64, 32)),
+        ("[64,32]", tuple[int, ...], (64, 32)),
+        ("none", tuple[int, ...] | None, None),
+        (["a b", "c"], tuple[str, ...], ("a b", "c")),
+        ("'a b' c", tuple[str, ...], ("a b", "c")),
+        ("'0,1'", str, "0,1"),
+        ("2 1", Annotated[tuple[int, ...], sorted_], (1, 2)),
+    ],
+)
+def test_a_text_is_read_by_the_type(text: str | list[str], wanted: Any, found: Any) -> None:
+    assert read(text, wanted, "it") == found
+    assert type(read(text, wanted, "it")) is type(found)
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"), [("x", int), ("1.5", int), ("inf", float), ("1", bool), ("1 x", tuple[int, ...])]
+)
+def test_a_text_of_another_type_is_refused(text: str, wanted: Any) -> None:
+    with pytest.raises(ValueError, match="should be"):
+        read(text, wanted, "it")
+
+
+@pytest.mark.parametrize(
+    ("value", "wanted", "words"),
+    [
+        (0, Positive[int], ["must be a positive number, got 0"]),
+        (1, Positive[int], []),
+        ("auto", Positive[int] | Literal["auto"], []),
+        (-1, Positive[int] | Literal["auto"], ["must be a positive number, got -1"]),
+        ((5, 0), tuple[Positive[int], ...] | None, ["must be a positive number, got 0"]),
+        ((0.5, 2.0), tuple[Share, Share], ["must lie in [0, 1], got 2.0"]),
+        (float("nan"), float, ["must be a finite number, got nan"]),
+        (2**60, int, ["must be 9,007,199,254,740,992 at most, got 1152921504606846976"]),
+        (7, Annotated[int, most(5)], ["must be 5 at most, got 7"]),
+        (True, bool, []),
+    ],
+)
+def test_numbers_that_are_not_possible_are_named(value: Any, wanted: Any, words: list[str]) -> None:
+    assert list(beyond(value, wanted)) == words

@@ -37,7 +37,7 @@ def test_bind_passes_what_fits(params):
             "fire has no parameter 'stepz': did you mean 'steps'? (parameters: steps, ratio, scope, tolerance, fresh)",
         ),
         ({"steps": "abc"}, 'fire: steps should be an integer, but is "abc"'),
-        ({"steps": 1.0}, "fire: steps should be an integer, but is 1.0"),
+        ({"steps": 1.5}, "fire: steps should be an integer, but is 1.5"),
         ({"steps": True}, "fire: steps should be an integer, but is true"),
         ({"ratio": True}, "fire: ratio should be a finite number, but is true"),
         ({"ratio": None}, "fire: ratio should be a finite number, but is none"),

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from supple.engine.spec import read_spec
 from supple.scripts.cli.console import run
 from supple.scripts.main import COMMANDS, dispatch
 
@@ -74,10 +75,10 @@ def test_train_resume_and_report(
     out = tmp_path / "run"
     line = f"{SHORT} --hook fire@0.5 --out {out}"
     assert f"done: {out}" in supple(line, monkeypatch, capsys).replace("\n", "")
-    config = json.loads((out / "config.json").read_text())
-    assert config["command"] == f"supple {line}"
-    assert config["hooks"] == ["fire@0.5"]
-    assert config["settings"]["num_envs"] == 4
+    spec = read_spec(out)
+    assert spec.command == f"supple {line}"
+    assert spec.resolved.hooks == ("fire@0.5",)
+    assert spec.settings.num_envs == 4
     assert f"done: {out}" in supple(f"resume {out}", monkeypatch, capsys).replace("\n", "")
     supple(f"report {out}", monkeypatch, capsys)
     assert (out / "report/index.html").exists()

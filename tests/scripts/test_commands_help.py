@@ -104,8 +104,6 @@ def test_help_imports_no_torch(words: list[str]) -> None:
     [
         ("--versoin", "did you mean '--version'?"),
         ("swep", "did you mean 'sweep'?"),
-        ("train ppo --envv x", "--envv, did you mean --env?"),  # though --out is missing too
-        ("train ppo --qqq x", "--qqq (`supple train ppo --help` lists all)"),
         ("train ppo --preset cyclin", "did you mean 'cycling-mujoco'? (presets of ppo: demo-mujoco,"),
         ("train linear --preset moram-smal", "'moram-smal' (linear has no presets)"),
         ("report --out x", "DIR is missing"),

@@ -36,7 +36,7 @@ def test_an_unchanged_run_resumes(unfinished: Path, made: Path, ask: Ask) -> Non
 
 def test_a_changed_number_of_steps_is_noticed(unfinished: Path, ask: Ask) -> None:
     file = unfinished / "config.json"
-    file.write_text(file.read_text().replace('"total_steps": 120', '"total_steps": 12'))
+    file.write_text(file.read_text().replace('"updates_per_task": 60', '"updates_per_task": 6'))
     for command in ("resume", "report"):
         code, said = ask(command, unfinished)
         assert code

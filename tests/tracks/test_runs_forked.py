@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from supple.engine.spec import read_spec
 from supple.engine.storage.names import slug
 from supple.scripts.main import dispatch
 from tests.processes import die_when, ended
@@ -115,8 +116,8 @@ def test_a_fork_at_a_task_end_with_ewc_equals_the_uninterrupted_run(
     for name in LOGS:
         assert read_log(folder / "trunk", name) + read_log(folder / slug(hook), name) == read_log(whole, name), name
         assert read_log(folder / "trunk", name) + read_log(folder / "none", name) == read_log(none, name), name
-    config = json.loads((folder / slug(hook) / "config.json").read_text())
-    assert (config["start_step"], config["hooks"]) == (TASK_ENDS[kind], [hook])
+    spec = read_spec(folder / slug(hook))
+    assert (spec.start.step, spec.resolved.hooks) == (TASK_ENDS[kind], (hook,))
 
 
 def test_a_hook_of_the_method_is_called_once_at_each_task_end(arms: Arms, tmp_path: Path, here: Any) -> None:

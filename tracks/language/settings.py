@@ -1,12 +1,10 @@
 """The settings that all language kinds share, extended by each kind. The string under a field is its help line."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
-
-import tyro
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from supple.engine.settings import Groups, device_here
+from supple.registry.schema import NotNegative, Positive
 from supple.tracks.settings import TrackSettings
 
 if TYPE_CHECKING:
@@ -15,20 +13,16 @@ if TYPE_CHECKING:
 
 @dataclass(kw_only=True)
 class LanguageSettings(TrackSettings):
-    learning_rate: float = 6e-4
+    learning_rate: Positive[float] = 6e-4
     """AdamW's maximum learning rate."""
-    weight_decay: float = 0.1
+    weight_decay: NotNegative[float] = 0.1
     """AdamW's weight decay of matrices and embeddings; other parameters have none."""
-    clip: Annotated[float | None, tyro.conf.arg(metavar="FLOAT")] = 1.0
+    clip: Positive[float] | None = 1.0
     """Clip the gradient norm to this value; None: no clipping."""
     precision: Literal["auto", "float32", "bfloat16"] = "auto"
     """Precision of products: bfloat16 by autocast (auto: on GPUs that support it), or float32. Weights are float32."""
 
     groups: ClassVar[Groups] = {"speed": ("precision",)}
-
-    def problems(self) -> Iterator[str]:
-        yield from super().problems()
-        yield from self.negative("weight_decay")
 
     def autocast(self) -> "torch.autocast":
         """Return the context in which products are computed in `precision`."""

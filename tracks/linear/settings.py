@@ -2,14 +2,15 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from supple.engine.settings import Device, Groups
+from supple.registry.schema import NotNegative, Positive, most
 from supple.tracks.settings import TrackSettings
 
 from .sequence import names_of
 
-MOST = 1e9  # of the initial weights' scale, far above which their product is no number
+MOST = 10**9  # of the initial weights' scale, far above which their product is no number
 
 
 @dataclass(kw_only=True)
@@ -18,28 +19,28 @@ class LinearSettings(TrackSettings):
     """Tasks in order, separated by commas: random (a new regression each time), semantic (the hierarchy of eight
     items), or a change of the task before: reversal (of its largest singular vector), scaled (doubled), feature (an
     item gets a feature that it lacks)."""
-    n_in: int = 8
+    n_in: Positive[int] = 8
     """Number of inputs."""
-    n_hidden: int = 8
+    n_hidden: Positive[int] = 8
     """Number of hidden units."""
-    n_out: int = 8
+    n_out: Positive[int] = 8
     """Number of outputs."""
-    samples: int = 32
+    samples: Positive[int] = 32
     """Examples of a random task."""
     lam: float = 0.0
     """λ of the initial weights, W₂ᵀW₂ − W₁W₁ᵀ = λI: above 0 the second layer is the larger one. At λ = 0 a square
     network slows down near a saddle if the sign of det W₂W₁ has to change, as after reversal."""
-    init_scale: float = 0.1
+    init_scale: Annotated[Positive[float], most(MOST)] = 0.1
     """Standard deviation σ of the Gaussian matrices whose product the initial network computes (Algorithm 1)."""
-    updates_per_task: int = 1_000
+    updates_per_task: Positive[int] = 1_000
     """Updates (full-batch gradient descent) per task."""
-    learning_rate: float = 0.05
+    learning_rate: Positive[float] = 0.05
     """Learning rate of full-batch gradient descent. One update is this much time of the gradient flow, in τ."""
     device: Device = "cpu"
     """auto (a CUDA GPU if there is one), cpu or cuda. These networks are small: a CPU is faster."""
-    measure_every: int = 250
+    measure_every: Positive[int] = 250
     """Updates between measurements of the network (srank, dormancy, norms, …)."""
-    eval_every: int = 10
+    eval_every: NotNegative[int] = 10
     """Updates between evaluations; 0: only at the start and end of each task."""
 
     groups: ClassVar[Groups] = {
@@ -50,9 +51,6 @@ class LinearSettings(TrackSettings):
     def problems(self) -> Iterator[str]:
         yield from super().problems()
         names = names_of(self.tasks)
-        yield from self.not_positive("n_in", "n_hidden", "n_out", "samples", "init_scale", "updates_per_task")
-        if self.init_scale > MOST:
-            yield f"--init-scale must be {MOST:g} at most, got {self.init_scale}"
         if "semantic" in names and (self.n_in, self.n_out) != (8, 8):
             yield (
                 f"--tasks {self.tasks}: the hierarchy has 8 items and 8 features, the network {self.n_in} inputs and "

@@ -8,6 +8,7 @@ from typing import Annotated, ClassVar, Literal
 import tyro
 
 from supple.engine.settings import MOST_TASKS, Groups, Interval, RunSettings, Seeds, SeedsOption
+from supple.registry.schema import BelowOne, NotNegative, Positive, PositiveShare, most
 from supple.tracks.settings import TrackSettings
 
 StreamKind = Literal["permuted", "random-labels", "pairs", "alternating", "split", "chunks", "classes"]
@@ -23,61 +24,61 @@ class VisionSettings(TrackSettings):
     stream: StreamKind = "permuted"
     """Change from task to task: permuted pixels, random labels, pairs of classes, alternating (5 classes, then 1),
     split (some classes each), chunks (growing shares of the data), classes (all seen so far)."""
-    tasks: int = 500
+    tasks: Annotated[Positive[int], most(MOST_TASKS)] = 500
     """Number of tasks."""
-    images: Annotated[int | None, tyro.conf.arg(metavar="INT")] = None
+    images: Positive[int] | None = None
     """Training images per task with permuted pixels or random labels (default: all)."""
-    images_per_class: Annotated[int | None, tyro.conf.arg(metavar="INT")] = None
+    images_per_class: Positive[int] | None = None
     """Training images per class, if tasks consist of classes (default: as many as the smallest class has)."""
-    classes_per_task: int = 5
+    classes_per_task: Positive[int] = 5
     """Classes that each task adds, if tasks consist of classes."""
-    shares: tuple[float, ...] = (0.1, 1.0)
+    shares: tuple[PositiveShare, ...] = (0.1, 1.0)
     """Share of the data that each task of a stream of chunks contains."""
-    epochs: float = 1.0
+    epochs: Positive[float] = 1.0
     """Epochs over the images of a task."""
-    first_epochs: Annotated[float | None, tyro.conf.arg(metavar="FLOAT")] = None
+    first_epochs: Positive[float] | None = None
     """Epochs over the images of the first task (default: --epochs)."""
-    updates_per_task: Annotated[int | None, tyro.conf.arg(metavar="INT")] = None
+    updates_per_task: Positive[int] | None = None
     """Updates per task instead of --epochs."""
     network: NetworkName = "mlp"
     """mlp, cnn (Lillo & Cheney 2025), convnet (of its case studies), resnet18, vgg16 (with batch norm), vit-tiny."""
-    width: Annotated[int | None, tyro.conf.arg(metavar="INT")] = None
+    width: Positive[int] | None = None
     """Width of the network: units of a hidden layer, or channels of the first layer (default: as published)."""
     activation: str = "relu"
     """Activation, with optional parameters: relu, "leaky_relu(negative_slope=0.6)" (see `supple list activations`)."""
-    init_lambda: Annotated[float | None, tyro.conf.arg(metavar="FLOAT")] = None
+    init_lambda: float | None = None
     """Scale the initial weights of the mlp so that ‖outgoing‖² − ‖incoming‖² = λ for every hidden unit (default: no
     scaling)."""
     seeds: SeedsOption = ()
     """Seeds to train side by side, 0 1 2 or 0-4. Small networks are trained as one stack, with the results of
     separate runs (default: --seed alone)."""
-    batch_size: int = 16
+    batch_size: Positive[int] = 16
     """Images per update and seed."""
-    learning_rate: float = 1e-3
+    learning_rate: Positive[float] = 1e-3
     """Adam's learning rate."""
-    warmup: float = 0.0
+    warmup: BelowOne = 0.0
     """Share of each task's updates over which the learning rate rises from 0."""
     fresh_optimizer: bool = False
     """Reset Adam's state at the start of each task."""
     standardize: bool = False
     """Standardise pixels per channel by the training images. If off, they are only divided by 255."""
-    replay: int = 0
+    replay: NotNegative[int] = 0
     """Images of earlier tasks in the replay memory. Each batch gets as many images again from it. 0: no replay."""
-    replay_per_task: int = 500
+    replay_per_task: Positive[int] = 500
     """Maximum images of one task in the replay memory."""
-    shock_every: int = 0
+    shock_every: NotNegative[int] = 0
     """Epochs between shocks: for one epoch all pre-activations are multiplied by the next of --shocks. 0: no shocks."""
-    shocks: tuple[float, ...] = (1.5, 0.5, 0.25, 2.0)
+    shocks: tuple[Positive[float], ...] = (1.5, 0.5, 0.25, 2.0)
     """Factors of the shocks, in turn (Lillo & Cheney 2025, Appendix D.1)."""
-    eval_every: int = 0
+    eval_every: NotNegative[int] = 0
     """Updates between tests within a task; 0: only at its end, unless --eval-epochs is given."""
-    eval_epochs: float = 0.0
+    eval_epochs: NotNegative[float] = 0.0
     """Epochs between tests within a task."""
-    measure_every: int = 10_000
+    measure_every: Positive[int] = 10_000
     """Updates between measurements of the network (srank, dormancy, norms, …)."""
     checkpoint_every: Interval = "auto"
     """Updates between checkpoints. There is always one at the end. auto: a quarter of the run, 50,000 at most."""
-    keep_checkpoints: int = 2
+    keep_checkpoints: Positive[int] = 2
     """Number of checkpoints to keep."""
     compile: Literal["auto", "on", "off"] = "auto"
     """Compile loss and gradients. auto: for small networks in runs of at least 20,000 updates."""
@@ -135,12 +136,6 @@ class VisionSettings(TrackSettings):
 
     def problems(self) -> Iterator[str]:
         yield from super().problems()
-        yield from self.not_positive(
-            "tasks", "images", "images_per_class", "classes_per_task", "epochs", "first_epochs", "updates_per_task",
-            "width", "batch_size", "replay_per_task",
-        )  # fmt: skip
-        if min(self.replay, self.shock_every, self.eval_epochs) < 0:
-            yield "--replay, --shock-every and --eval-epochs must be 0 or more"
         if self.init_lambda is not None and self.network != "mlp":
             yield f"--init-lambda balances the units between Linear layers: --network mlp, not {self.network}"
         if min(self.members) < 0 or len(set(self.seeds)) < len(self.seeds):
@@ -149,14 +144,8 @@ class VisionSettings(TrackSettings):
             yield f"--seed {self.seed} and --seeds {self.seeds} both say which seeds: give one of them"
         if not self.stacked and len(self.seeds) > 1:
             yield f"--network {self.network} trains one seed at a time, got --seeds {self.seeds}"
-        if not 0 <= self.warmup < 1:
-            yield f"--warmup is a share of the updates in [0, 1), got {self.warmup}"
         if self.stream == "chunks" and (len(self.shares) != self.tasks or list(self.shares) != sorted(self.shares)):
             yield f"--shares must be {self.tasks} growing numbers, one a task, got {self.shares}"
-        if not all(0 < share <= 1 for share in self.shares):
-            yield f"--shares must lie in (0, 1], got {self.shares}"
-        if self.tasks > MOST_TASKS:
-            yield f"--tasks must be {MOST_TASKS:,} at most, got {self.tasks}"
         if self.images is not None and self.stream not in ("permuted", "random-labels"):
             yield f"--images goes with permuted pixels and random labels, not with --stream {self.stream}"
         if self.images_per_class is not None and not self.by_class:
@@ -167,5 +156,5 @@ class VisionSettings(TrackSettings):
             yield f"--replay goes with tasks of their own classes (split), not with --stream {self.stream}"
         if 0 < self.replay < self.tasks - 1:
             yield f"--replay {self.replay} holds no image of each of {self.tasks - 1} earlier tasks"
-        if not self.shocks or min(self.shocks) <= 0:
-            yield f"--shocks must be positive factors, got {self.shocks}"
+        if not self.shocks:
+            yield "--shocks is empty: give factors"

@@ -27,7 +27,7 @@ from .update import Update
 COMPILE_PAYS_AFTER = 20_000  # updates
 
 
-class VisionWork(Work):
+class VisionWork(Work[ImageTask]):
     """The networks of all seeds on their streams, trained in step. A step is an update.
 
     The data of a member are determined by its seed and the position in the stream, so a checkpoint can be anywhere.

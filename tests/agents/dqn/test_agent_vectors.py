@@ -212,9 +212,9 @@ def test_exploration_may_begin_at_any_rate() -> None:
 
 WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "continuous actions": ({"env": "Pendulum-v1"}, "Pendulum-v1: dqn needs Discrete actions, but they are Box"),
-    "no layers": ({"widths": ()}, "--widths must be a positive number"),
-    "a layer of nothing": ({"widths": (8, 0)}, "--widths must be a positive number"),
-    "β of 1": ({"adam_betas": (0.9, 1.0)}, "--adam-betas must both lie in [0, 1), got 0.9 1.0"),
+    "no layers": ({"widths": ()}, "--widths must be"),
+    "a layer of nothing": ({"widths": (8, 0)}, "--widths must be"),
+    "β of 1": ({"adam_betas": (0.9, 1.0)}, "--adam-betas must lie in [0, 1), got 1.0"),
     "negative decay": ({"weight_decay": -1.0}, "--weight-decay must be 0 or more"),
     "a negative norm": ({"max_grad_norm": -1.0}, "--max-grad-norm must be 0 or more"),
     "exploration above 1": ({"exploration_start": 1.5}, "--exploration-start must lie in [0, 1], got 1.5"),

@@ -134,8 +134,8 @@ def test_doctor_examines_and_videos_show_agents_that_see(tmp_path: Path) -> None
 REFUSALS = {
     "--env Column-v0 --encoder nature": "images of 6 × 6 pixels are too small for --encoder nature: it needs 36 × 36",
     "--env Column-v0 --encoder natura": "--encoder: unknown encoder 'natura': did you mean 'nature'?",
-    "--env Column-v0 --encoder minatar(channels=[8.5])": "--encoder: minatar: channels should be a list, each item an "
-    "integer, but is [8.5]",
+    "--env Column-v0 --encoder minatar(channels=[8.5])": "--encoder: minatar: channels[0] should be an "
+    "integer, but is 8.5",
     "--sequence Column-v0,ColumnWide-v0": "Column-v0 shows images of 6 × 6 pixels and 2 channels (channels last), ",
     "--sequence Column-v0,CartPole-v1": "Column-v0 shows images of 6 × 6 pixels and 2 channels (channels last), ",
     """--env CartPole-v1 --env-kwargs '{"colour": 3}'""": """--env-kwargs {"colour": 3}: CartPole-v1: making it""",

@@ -10,8 +10,8 @@ from supple.agents.report import score
 from supple.agents.report.areas import areas, mean_return
 from supple.agents.report.returns import plot_learning_curves
 from supple.agents.report.tables import tables
-from supple.engine.storage.signed_json import write_json
 from supple.reports import build_report, load
+from tests import records
 
 pytestmark = pytest.mark.slow
 
@@ -26,14 +26,11 @@ def level(arm, task, seed):
 
 
 def write_run(folder, arm, seed, envs, tasks, start=0, stop=None, untrained=True):
-    folder.mkdir(parents=True)
     spans = [
         {"index": i, "cycle": i // len(envs), "env": envs[i % len(envs)], "name": envs[i % len(envs)],
          "start": LENGTH * i, "end": LENGTH * (i + 1)} for i in range(tasks)
     ]  # fmt: skip
-    config = {"algorithm": "ppo", "seed": seed, "total_steps": LENGTH * tasks, "hooks": [], "arm": arm, "settings": {},
-              "tasks": spans}  # fmt: skip
-    write_json(folder / "config.json", config)
+    records.write_run(folder, "ppo", spans, {"seed": seed}, labels={"arm": arm})
     steps = range(start + 5, (stop or LENGTH * tasks) + 1, 5)
     episodes = [
         {"step": s, "task": (s - 1) // LENGTH, "return": level(arm or "none", (s - 1) // LENGTH, seed)} for s in steps
@@ -45,9 +42,7 @@ def write_run(folder, arm, seed, envs, tasks, start=0, stop=None, untrained=True
 
 
 def compare(path, arms=tuple(LEARNED), seeds=(0, 1, 2), envs=("CartPole-v1",), tasks=3, fork=0, **more):
-    path.mkdir()
-    plan = {"algorithm": "ppo", "arms": list(arms), "seeds": list(seeds), "fork_step": fork}
-    write_json(path / "comparison.json", plan)
+    records.write_plan(path, "ppo", arms, seeds, fork)
     for seed in seeds:
         if fork:
             write_run(path / f"seed-{seed}" / "trunk", None, seed, envs, tasks, stop=fork)

@@ -19,10 +19,10 @@ from supple.agents.report import score
 from supple.agents.report.areas import areas
 from supple.agents.report.returns import plot_learning_curves
 from supple.agents.report.tables import tables
-from supple.engine.storage.signed_json import read_json, write_json
 from supple.reports import build_report, load, summary_table
 from supple.reports.figures.style import arm_styles, mean_and_interval, on_common_steps
 from supple.reports.pages.opening import make_opening
+from tests import records
 
 pytestmark = pytest.mark.slow
 
@@ -40,10 +40,10 @@ def write_lines(file, rows):
     file.write_text("".join(json.dumps(row) + "\n" for row in rows))
 
 
-def write_run(folder, *, arm=None, hooks=(), seed=0, envs=tuple(ENVS), cycles=2, per_task=60_000, start=0, stop=None):
+def write_run(folder, *, arm=None, hooks=(), seed=0, envs=tuple(ENVS), cycles=2, per_task=60_000, start=0, stop=None,
+              variant=None):  # fmt: skip
     """Write a run directory from step `start` to `stop`, in which returns rise in each task, less in later cycles."""
     rng = np.random.default_rng([seed, len(arm or ""), start])
-    folder.mkdir(parents=True)
     tasks = [
         {
             "index": i,
@@ -57,13 +57,14 @@ def write_run(folder, *, arm=None, hooks=(), seed=0, envs=tuple(ENVS), cycles=2,
     ]
     total = tasks[-1]["end"]
     stop = total if stop is None else stop
-    config = {
-        "algorithm": "ppo", "seed": seed, "total_steps": total, "start_step": start,
-        "hooks": list(hooks), "arm": arm, "versions": {"python": "3.12.1", "torch": "2.13.0", "supple": "0.1.0"},
-        "settings": {"sequence": ",".join(envs), "cycles": cycles, "steps_per_task": per_task, "hook": list(hooks)},
-        "tasks": tasks, "command": f"supple compare ppo --cycles {cycles} --seed {seed}",
+    settings = {
+        "sequence": ",".join(envs), "cycles": cycles, "steps_per_task": per_task, "hook": list(hooks), "seed": seed
     }  # fmt: skip
-    write_json(folder / "config.json", config)
+    records.write_run(
+        folder, "ppo", tasks, settings, start, command=f"supple compare ppo --cycles {cycles} --seed {seed}",
+        labels={"arm": arm, "variant": variant or {}}, hooks=tuple(hooks),
+        versions=({"python": "3.12.1", "torch": "2.13.0", "supple": "0.1.0"},),
+    )  # fmt: skip
     talent = ARMS.get(arm or "none", 0.8)
     episodes, metrics, events = [], [], []
     for task in tasks:
@@ -122,9 +123,7 @@ def intervention(step, hook, rng):
 
 
 def write_comparison(folder, seeds=(0,), fork=60_000, **stream):
-    folder.mkdir(parents=True)
-    plan = {"algorithm": "ppo", "arms": list(ARMS), "seeds": list(seeds), "fork_step": fork}
-    write_json(folder / "comparison.json", plan)
+    records.write_plan(folder, "ppo", ARMS, seeds, fork)
     for seed in seeds:
         write_run(folder / f"seed-{seed}" / "trunk", seed=seed, stop=fork, **stream)
         for i, arm in enumerate(ARMS):
@@ -404,15 +403,11 @@ def test_every_arm_keeps_its_own_look_and_none_is_grey():
 def test_learning_curves_of_many_arms_are_a_figure_for_each_variant(tmp_path):
     folder, variants = tmp_path / "c", [{"activation": "relu"}, {"activation": "tanh"}]
     arms = ["none", *(f"l2_init(strength={value})" for value in (1, 2, 3, 4))]
-    folder.mkdir()
-    plan = {"algorithm": "ppo", "arms": arms, "seeds": [0], "fork_step": 0, "variants": variants}
-    write_json(folder / "comparison.json", plan)
+    records.write_plan(folder, "ppo", arms, [0], variants=variants)
     for variant in variants:
         for i, arm in enumerate(arms):
             run = folder / "seed-0" / f"activation={variant['activation']}" / str(i)
-            write_run(run, arm=arm, envs=("Hopper-v5",), cycles=1, per_task=12_000)
-            config = read_json(run / "config.json", "")
-            write_json(run / "config.json", config | {"variant": variant})
+            write_run(run, arm=arm, envs=("Hopper-v5",), cycles=1, per_task=12_000, variant=variant)
     paths = build_report(folder)
     names = {figure.stem for figure in paths.figures}
     assert {"learning_curves_activation_relu", "learning_curves_activation_tanh", "sensitivity_strength"} <= names
@@ -438,7 +433,7 @@ def test_figures_number_the_tasks_of_the_stream(three_seeds):
 
 def declare(folder, leads):
     for file in folder.rglob("config.json"):
-        write_json(file, read_json(file, "") | {"leads": leads})
+        records.relabel(file.parent, leads=leads)
 
 
 @pytest.fixture(scope="module")

@@ -12,10 +12,10 @@ from rich.console import Console
 from supple.agents.presets import FINAL
 from supple.agents.report import score
 from supple.agents.report.tables import tables
-from supple.engine.storage.signed_json import write_json
 from supple.metrics import human_normalized, iqm
 from supple.reports import build_report, load, summary_table
 from supple.reports.figures.diagnostics import before_and_after
+from tests import records
 
 pytestmark = pytest.mark.slow
 
@@ -32,15 +32,13 @@ def write_lines(file, rows):
 def write_run(folder, *, arm=None, seed=0, game=GAME, start=0, stop=TOTAL, evaluations=True):
     """Write a run of one game from step `start` to `stop`. Its returns reach 900 at the fork, evaluations more."""
     rng = np.random.default_rng([seed, len(arm or ""), start])
-    folder.mkdir(parents=True)
     task = {"index": 0, "cycle": 0, "env": game, "name": game, "start": 0, "end": TOTAL}
     hooks = [f"{arm}@{FORK}"] if arm not in (None, "none") else []
-    config = {
-        "algorithm": "dqn", "seed": seed, "total_steps": TOTAL, "start_step": start, "arm": arm, "hooks": hooks,
-        "versions": {"torch": "2.13.0", "supple": "0.1.0"}, "command": "supple compare dqn", "tasks": [task],
-        "settings": {"env": game, "eval_episodes": 5, "eval_epsilon": 0.001},
-    }  # fmt: skip
-    write_json(folder / "config.json", config)
+    records.write_run(
+        folder, "dqn", [task], {"seed": seed, "env": game, "eval_episodes": 5, "eval_epsilon": 0.001}, start,
+        command="supple compare dqn", labels={"arm": arm}, hooks=tuple(hooks),
+        versions=({"torch": "2.13.0", "supple": "0.1.0"},),
+    )  # fmt: skip
     goal = ARMS[arm or "none"]
 
     def level(step):
@@ -86,9 +84,7 @@ def intervention(hook, arm, rng):
 
 
 def write_comparison(folder, seeds=(0, 1, 2), **run):
-    folder.mkdir(parents=True)
-    plan = {"algorithm": "dqn", "arms": list(ARMS), "seeds": seeds, "fork_step": FORK}
-    write_json(folder / "comparison.json", plan)
+    records.write_plan(folder, "dqn", ARMS, seeds, FORK)
     for seed in seeds:
         write_run(folder / f"seed-{seed}" / "trunk", seed=seed, stop=FORK, **run)
         for arm in ARMS:

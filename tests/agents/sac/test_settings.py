@@ -52,7 +52,7 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "too small images": (
         {"env": "Images-v0", "encoder": "nature"}, "images of 8 × 8 pixels are too small for --encoder nature"),
     "discrete actions": ({"env": "CartPole-v1"}, "CartPole-v1: sac needs Box actions, but they are Discrete(2): use"),
-    "β of 1": ({"adam_betas": (1.0, 0.9)}, "--adam-betas must both lie in [0, 1), got 1.0 0.9"),
+    "β of 1": ({"adam_betas": (1.0, 0.9)}, "--adam-betas must lie in [0, 1), got 1.0"),
     "another normalisation of SimBa": (
         {"normalization": "spectral"}, "--normalization spectral needs --network mlp"),
     "another size in a sequence": (
@@ -80,7 +80,7 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "a batch larger than the memory": ({"replay_size": 100}, "--replay-size is 100, but must be at least --batch-size"),
     "no temperature": ({"temperature": 0.0}, "--temperature must be a positive number"),
     "a discount above 1": ({"gamma": 1.5}, "--gamma must lie in [0, 1], got 1.5"),
-    "no layers": ({"hidden": ()}, "--hidden must be a positive number"),
+    "no layers": ({"hidden": ()}, "--hidden must be one width or more"),
     "an unknown activation": ({"activation": "relo"}, "relo"),
     "no GPU": ({"device": "cuda"}, "--device cuda: PyTorch finds no CUDA GPU here"),
 }  # fmt: skip

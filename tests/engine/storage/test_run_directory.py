@@ -13,14 +13,10 @@ from supple.engine.spec import RunSpec
 from supple.engine.storage.checkpoint import newest_step
 from supple.engine.storage.run_directory import LOGS, RunDirectory
 from supple.experiments.history.logs import read_log
-from supple.registry.errors import RunError, UsageError
+from supple.registry.errors import RunError
 from supple.tracks.linear.settings import LinearSettings
 from supple.tracks.linear.work import LinearWork
 
-CONFIG: dict[str, Any] = {
-    "algorithm": "ppo", "seed": 0, "total_steps": 128, "start_step": 0, "stop_step": None, "hooks": [], "arm": None,
-    "command": "", "data": {}, "settings": {"seed": 0, "hidden": (8, 8)}, "tasks": [],
-}  # fmt: skip
 AGENT_LOGS = ("metrics", "episodes", "events")
 
 
@@ -34,62 +30,15 @@ def log_some(run: RunDirectory, step: int) -> None:
     run.event(event="task", step=step)
 
 
-def test_a_folder_that_holds_anything_is_refused_and_left_alone(tmp_path: Path) -> None:
-    (tmp_path / "notes.txt").write_text("mine")
-    for path in (tmp_path, tmp_path / "notes.txt"):
-        with pytest.raises(UsageError, match="already holds another run or other files"):
-            RunDirectory.create(path, CONFIG)
-    assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
-
-
-def test_created_directory_opens_with_config_and_versions(tmp_path: Path) -> None:
-    RunDirectory.create(tmp_path / "a/b", CONFIG)
-    run = RunDirectory.open(tmp_path / "a/b")
-    assert run.config["settings"] == {"seed": 0, "hidden": [8, 8]}
-    assert {"python", "torch", "numpy", "supple"} <= run.config["versions"].keys()
-
-
-@pytest.mark.parametrize(
-    ("text", "error", "words"),
-    [
-        (None, UsageError, "is not a run directory: it has no config.json"),
-        ("{}", UsageError, "is not a run directory: its config.json was written by another version of supple"),
-        ('{"model_type": "llama"}', UsageError, "written by another version of supple"),
-        ("[1]", RunError, "config.json: damaged"),
-        ('{"algorithm": "pp', RunError, "config.json: damaged"),
-    ],
-)
-def test_other_folders_are_refused_as_run_directories(tmp_path: Path, text: str | None, error: Any, words: str) -> None:
-    if text is not None:
-        (tmp_path / "config.json").write_text(text)
-    with pytest.raises(error, match=words):
-        RunDirectory.open(tmp_path)
-
-
-def test_an_empty_folder_and_the_leftovers_of_a_killed_start_are_accepted(tmp_path: Path) -> None:
-    (tmp_path / "config.json.tmp").write_text('{"algo')
-    RunDirectory.create(tmp_path, CONFIG)
-    assert [path.name for path in tmp_path.iterdir()] == ["config.json"]
-
-
-@pytest.mark.slow
-def test_the_identity_of_a_run_depends_on_the_entries_that_training_depends_on(tmp_path: Path) -> None:
-    created = RunDirectory.create(tmp_path, CONFIG)
-    assert RunDirectory(tmp_path, CONFIG).identity == created.identity == RunDirectory.open(tmp_path).identity
-    assert RunDirectory(tmp_path, CONFIG | {"command": "other words"}).identity == created.identity
-    for other in ({"stop_step": 8}, {"start_step": 8}, {"algorithm": "x"}, {"settings": {"seed": 1, "hidden": (8, 8)}}):
-        assert RunDirectory(tmp_path, CONFIG | other).identity != created.identity
-
-
 def test_logs_that_are_truncated_and_written_again_equal_logs_without_interruption(tmp_path: Path) -> None:
-    with RunDirectory.create(tmp_path, CONFIG) as run:
+    with RunDirectory(tmp_path, "") as run:
         run.start_logs({}, 0.0, AGENT_LOGS)
         log_some(run, 1)
         lengths = run.log_lengths(1)
         log_some(run, 2)
     whole = contents(run)
     (tmp_path / LOGS["episodes"]).write_bytes(whole[LOGS["episodes"]] + b'{"step": 3, "ret')
-    with RunDirectory.open(tmp_path) as run:
+    with RunDirectory(tmp_path, "") as run:
         run.start_logs(lengths, 12.0, AGENT_LOGS)
         assert run.log_lengths(1) == lengths
         assert 12.0 <= run.seconds() < 13.0
@@ -101,13 +50,13 @@ def test_logs_that_are_truncated_and_written_again_equal_logs_without_interrupti
 
 
 def test_a_log_shorter_than_its_checkpoint_says_is_an_error_that_names_it(tmp_path: Path) -> None:
-    run = RunDirectory.create(tmp_path, CONFIG)
+    run = RunDirectory(tmp_path, "")
     with run, pytest.raises(RunError, match=r"episodes\.jsonl: this log was removed or renamed"):
         run.start_logs({"episodes": 9}, 0.0, AGENT_LOGS)
 
 
 def test_every_log_is_closed_even_if_one_cannot_be_written(tmp_path: Path) -> None:
-    run = RunDirectory.create(tmp_path, CONFIG)
+    run = RunDirectory(tmp_path, "")
     run.start_logs({}, 0.0, AGENT_LOGS)
     log_some(run, 1)
     os.close(run._logs["metrics"]._stream.fileno())
@@ -119,7 +68,7 @@ def test_every_log_is_closed_even_if_one_cannot_be_written(tmp_path: Path) -> No
 
 def test_numbers_that_json_does_not_have_are_logged_as_null_with_their_texts(tmp_path: Path) -> None:
     shown: dict[str, Any] = {}
-    with RunDirectory.create(tmp_path, CONFIG) as run:
+    with RunDirectory(tmp_path, "") as run:
         run.show = lambda step, values: shown.update(values)
         run.start_logs({}, 0.0, AGENT_LOGS)
         run.metrics(1, {"loss": math.nan, "norm": 2.0})
@@ -151,7 +100,7 @@ def test_the_returns_of_a_stack_are_shown_by_seed_and_after_a_while(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shown: list[tuple[int, dict[str, Any]]] = []
-    with RunDirectory.create(tmp_path / "run", CONFIG) as run:
+    with RunDirectory(tmp_path, "") as run:
         run.show = lambda step, values: shown.append((step, dict(values)))
         run.start_logs({}, 0.0, AGENT_LOGS)
         for seed, value in ((3, 1.0), (8, 5.0), (3, 2.0)):

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from supple.engine.storage.signed_json import SIGNATURE, read_json, start_folder, write_json
+from supple.engine.storage.signed_json import FORMAT, SIGNATURE, read_json, start_folder, write_json
 from supple.registry.errors import RunError, UsageError
 
 VALUE: dict[str, Any] = {"total_steps": 1000, "seed": 0, "settings": {"hidden": (8, 8), "rate": 1e-3, "name": "λ"}}
@@ -25,7 +25,7 @@ def test_what_was_written_is_read_back_without_its_signature(file: Path) -> None
 
 
 @pytest.mark.parametrize(
-    "edit", [{"total_steps": 100}, {"seed": False}, {"note": None}, {SIGNATURE: {"format": 2, "sha256": ""}}]
+    "edit", [{"total_steps": 100}, {"seed": False}, {"note": None}, {SIGNATURE: {"format": FORMAT, "sha256": ""}}]
 )
 def test_an_edited_file_is_refused_by_its_name(file: Path, edit: dict[str, Any]) -> None:
     file.write_text(json.dumps(json.loads(file.read_text()) | edit))
@@ -38,7 +38,7 @@ def test_an_edited_file_is_refused_by_its_name(file: Path, edit: dict[str, Any])
     [
         ({}, "continue with the version that wrote it"),
         ({"versions": {"supple": "0.1"}, "sums": {}}, "continue with the version 0.1"),
-        ({SIGNATURE: {"format": 3, "version": "9.0"}}, "continue with the version 9.0"),
+        ({SIGNATURE: {"format": FORMAT - 1, "version": "9.0"}}, "continue with the version 9.0"),
     ],
 )
 def test_another_format_is_refused_with_the_version_that_can_read_it(

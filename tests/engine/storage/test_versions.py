@@ -11,8 +11,8 @@ import pytest
 
 from supple import reports
 from supple.engine import storage
-from supple.engine.storage.run_directory import RunDirectory
-from supple.engine.storage.versions import describe_mixed, versions
+from supple.engine.spec import read_spec
+from supple.engine.storage.versions import versions
 from supple.engine.user_code import plugins
 from supple.experiments import resume, train
 from supple.registry.errors import UsageError
@@ -84,13 +84,13 @@ def test_the_command_line_prints_that_line(half: Path, capsys: pytest.CaptureFix
 def test_a_run_keeps_all_versions_it_was_trained_under_and_its_report_names_them(
     half: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    identity = RunDirectory.open(half).identity
+    identity = read_spec(half).resolved.identity
     with installed(torch="2.1.0"), pytest.raises(Stop):
         resume(half, progress=stop, warn=lambda _: None)
     resume(half, warn=lambda _: None)
-    run = RunDirectory.open(half)  # whose checksums are right
-    assert [own["torch"] for own in (run.config["versions"], *run.config["later_versions"])] == ["2.0.0", "2.1.0", HERE]
-    assert run.identity == identity
+    found = read_spec(half).resolved  # whose checksum is right
+    assert [own["torch"] for own in found.versions] == ["2.0.0", "2.1.0", HERE]
+    assert found.identity == identity
     (note,) = reports.compose(half).scores["notes"]
     assert note.startswith("trained under different versions, which may be why results differ: python 3.11.0 (run), ")
     assert f"torch 2.0.0 (run), 2.1.0 (run), {HERE} (run)" in note
@@ -116,7 +116,7 @@ def test_a_run_in_which_a_plug_in_raised_continues_with_another_version_of_it(
     load("1")
     with pytest.raises(UsageError, match="restore that version"):  # it has not failed since
         resume(tmp_path)
-    assert RunDirectory.open(tmp_path).config["later_versions"][-1]["my.py"] == "2" * 12
+    assert read_spec(tmp_path).resolved.versions[-1]["my.py"] == "2" * 12
 
 
 def test_equal_versions_and_packages_of_one_side_only_are_not_mentioned(tmp_path: Path) -> None:
@@ -160,10 +160,3 @@ def test_a_comparison_prints_one_line_and_its_report_names_the_arms(
     assert [line[: len(wanted)] for line in capsys.readouterr().err.splitlines()] == [wanted]
     (note,) = json.loads(json.dumps(reports.compose(comparison).scores["notes"]))
     assert f"torch 2.0.0 (seed-0/none and 1 more), {HERE} (seed-0/" in note
-
-
-def test_configs_with_other_contents_are_read() -> None:
-    assert (
-        describe_mixed({"a": {}, "b": {"versions": "0.1", "later_versions": 3}, "c": {"versions": {"torch": "1"}}})
-        == []
-    )

@@ -7,15 +7,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from supple.agents.ppo import PPOSettings
-from supple.envs import make_env
+from supple.agents.tasks import EnvTask, make_tasks, shift_tasks
+from supple.envs import make_env, parse_shifts
 from supple.envs.shifts.physics import model_of
 from supple.registry.errors import UsageError
 from supple.scripts import train
 
 
-def settings(env: str, kwargs: dict[str, Any], shift: str) -> PPOSettings:
-    return PPOSettings(env=env, cycles=2, steps_per_task=2_048, shift=shift, env_kwargs=json.dumps(kwargs))
+def tasks(env: str, kwargs: dict[str, Any], shift: str) -> tuple[EnvTask, ...]:
+    return shift_tasks(make_tasks([env], 2, 2_048), parse_shifts(shift), (0,), kwargs)
 
 
 def test_a_large_lake_is_mirrored_as_large() -> None:
@@ -34,13 +34,13 @@ def test_a_large_lake_is_mirrored_as_large() -> None:
 
 def test_a_lake_that_is_not_square_cannot_be_mirrored() -> None:
     with pytest.raises(UsageError, match="mirror_map needs a square map, but FrozenLake-v1 has 3 × 4 fields"):
-        settings("FrozenLake-v1", {"desc": ["SFFF", "FHFH", "FFFG"]}, "mirror_map").plan_tasks()
+        tasks("FrozenLake-v1", {"desc": ["SFFF", "FHFH", "FFFG"]}, "mirror_map")
 
 
 @pytest.mark.parametrize("name", ["FrozenLake-v1", "FrozenLake8x8-v1"])
 def test_a_lake_whose_map_no_seed_determines_is_refused(name: str) -> None:
-    with pytest.raises(UsageError, match=f"{name} with map_name null draws another map for each copy"):
-        settings(name, {"map_name": None}, "mirror_map").plan_tasks()
+    with pytest.raises(ValueError, match=f"{name} with map_name null draws another map for each copy"):
+        tasks(name, {"map_name": None}, "mirror_map")
 
 
 def test_running_backwards_costs_what_running_forwards_earns_with_this_weight() -> None:
@@ -61,7 +61,7 @@ def test_running_backwards_costs_what_running_forwards_earns_with_this_weight() 
 def test_values_have_the_sizes_of_the_environment_with_its_arguments() -> None:
     kwargs = {"exclude_current_positions_from_observation": False, "forward_reward_weight": 2.0}
     text = "offset + friction"
-    task = settings("HalfCheetah-v5", kwargs, text).plan_tasks()[1]
+    task = tasks("HalfCheetah-v5", kwargs, text)[1]
     assert len(task.shift["offset"]["offset"]) == 18
     env = make_env("HalfCheetah-v5", shifts=text, task=1, kwargs=kwargs)
     before = model_of(make_env("HalfCheetah-v5", kwargs=kwargs)).geom_friction[:, 0]

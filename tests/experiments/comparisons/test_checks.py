@@ -1,4 +1,4 @@
-"""How often the networks of a comparison are built: once for each distinct one to check it, and once for each run."""
+"""How often the networks of a comparison are built: once for the hooks of each arm, and once for each run."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -43,10 +43,10 @@ def built(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     return settings
 
 
-def test_the_arms_of_a_comparison_are_checked_on_one_network(built: list[Any], tmp_path: Path) -> None:
+def test_each_arm_is_checked_once_on_a_network_of_its_own(built: list[Any], tmp_path: Path) -> None:
     comparison = Comparison("linear", SETTINGS, make_points(ARMS), (0, 1, 2, 3, 4), fork_at=0.5)
     create(tmp_path / "c", comparison, jobs=1)
-    assert len(built) == 1
+    assert len(built) == len(ARMS)
 
 
 @pytest.mark.slow
@@ -54,7 +54,7 @@ def test_a_run_builds_its_networks_once(built: list[Any], tmp_path: Path, worked
     comparison = Comparison("linear", SETTINGS, make_points(("none", "snp@task")), (0, 1), fork_at=0.5)
     queue = create(tmp_path / "c", comparison, jobs=1).queue(tmp_path / "c")
     assert len(worked(queue)) == len(queue) == 6
-    assert len(built) == 1 + 6
+    assert len(built) == 2 + 6
 
 
 def test_variants_of_one_network_share_it_and_others_have_their_own(built: list[Any], tmp_path: Path) -> None:

@@ -10,10 +10,10 @@ from supple.agents.ppo import PPOSettings
 from supple.engine.kinds import presets_of
 from supple.engine.settings import RunSettings
 from supple.engine.storage.names import slug
-from supple.experiments.comparisons.asked import choose_seeds
 from supple.experiments.comparisons.comparison import Comparison
 from supple.experiments.comparisons.folder import create
 from supple.experiments.comparisons.grid import Point, make_points, name_seeds
+from supple.experiments.sweeps.study import Study
 from supple.registry.errors import UsageError
 from supple.tracks.linear.settings import LinearSettings
 
@@ -73,7 +73,7 @@ def test_stacks_are_those_that_all_points_allow() -> None:
 def test_seeds_that_are_asked_for_are_not_those_of_the_preset() -> None:
     preset = presets_of("ppo")["gym-control-small"]
     for asked, chosen in (((), preset.seeds), ((0,), (0,)), ((3,), (3,)), ((0, 1), (0, 1))):
-        assert choose_seeds(replace(ACROBOT, seeds=asked), None, preset) == chosen
+        assert Study("", "ppo", preset.name, {"seeds": asked}).comparison("").seeds == chosen
 
 
 def test_an_arm_has_settings_of_its_own(tmp_path: Path) -> None:

@@ -7,13 +7,11 @@ from typing import Any
 
 import pytest
 
-from supple.engine.kinds import all_kinds, find_kind, preset_of, settings_with
+from supple.engine.kinds import all_kinds, find_kind
 from supple.engine.work import Task
-from supple.experiments.comparisons.asked import make_comparison
 from supple.experiments.comparisons.comparison import Comparison
 from supple.experiments.comparisons.default_fork import find_default_fork
-from supple.experiments.comparisons.folder import read_comparison
-from supple.experiments.comparisons.grid import make_points
+from supple.experiments.comparisons.folder import open_comparison
 from supple.experiments.sweeps.space import Space
 from supple.experiments.sweeps.study import Study
 from supple.experiments.sweeps.sweep import Sweep
@@ -94,12 +92,10 @@ def test_a_setting_of_one_arm_acts_from_the_start() -> None:
 
 
 def planned(kind: str, settings: dict[str, Any], arms: Sequence[str], lines: list[str], **more: Any) -> Comparison:
-    row = find_kind(kind)
-    preset = preset_of(row, more.pop("preset", None))
-    points = make_points(arms, more.pop("vary", {}))
-    made = settings_with(row, preset, settings)
-    comparison = make_comparison(row, preset, made, (0,), points, **{"reference": "none", **more})
-    comparison = comparison.resolve(1, lines.append)
+    space = Space(more.pop("vary", {}))
+    more = {"preset": None, "reference": "none", **more}
+    study = Study("", kind, settings=settings, arms=tuple(arms), seeds=(0,), space=space, **more)
+    comparison = study.comparison("").resolve(1, lines.append)
     lines += [comparison.note] if comparison.note else []
     return comparison
 
@@ -180,10 +176,10 @@ def study(*arms: str, **changes: Any) -> Study:
 def test_an_extended_study_keeps_its_fork(tmp_path: Path) -> None:
     lines: list[str] = []
     Sweep([study("none", "snp@task:2")]).begin(tmp_path, warn=lines.append)
-    assert read_comparison(tmp_path / "s").fork_step == 40
+    assert open_comparison(tmp_path / "s").fork_step == 40
     Sweep([study("none", "snp@task:2", "snp@0.9")]).begin(tmp_path, warn=lines.append)
     Sweep([study("none", "snp@task:2", "snp@0.9", "snp@task")]).begin(tmp_path, warn=lines.append)
-    found = read_comparison(tmp_path / "s")
+    found = open_comparison(tmp_path / "s")
     assert found.arms == ("none", "snp@task:2", "snp@0.9", "snp@task")
     assert found.fork_step == 40
     assert [line.partition(";")[0] for line in lines[1:]] == [

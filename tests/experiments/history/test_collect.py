@@ -7,7 +7,9 @@ import pytest
 from supple.agents.report import score
 from supple.engine.kinds import all_kinds
 from supple.engine.storage.signed_json import read_json, write_json
+from supple.registry.errors import RunError, UsageError
 from supple.reports import build_report, load, read_jsonl
+from tests import records
 
 TASKS = [
     {"index": 0, "cycle": 0, "env": "Hopper-v5", "name": "Hopper-v5", "start": 0, "end": 100},
@@ -19,18 +21,16 @@ def episode(step, value, task=0):
     return {"step": step, "env": TASKS[task]["env"], "task": task, "cycle": 0, "return": value, "length": 10}
 
 
-def write_run(folder, episodes, arm=None, seed=0, events=(), metrics=()):
-    folder.mkdir(parents=True)
-    config = {"algorithm": "ppo", "seed": seed, "arm": arm, "hooks": [], "total_steps": 200, "tasks": TASKS}
-    write_json(folder / "config.json", config)
+def write_run(folder, episodes, arm=None, seed=0, events=(), metrics=(), variant=None, hooks=()):
+    labels = {"arm": arm, "variant": variant or {}}
+    records.write_run(folder, "ppo", TASKS, {"seed": seed}, labels=labels, hooks=hooks)
     for name, rows in (("episodes", episodes), ("metrics", metrics), ("events", events)):
         (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     return folder
 
 
-def write_comparison(folder, arms, seeds, fork=100):
-    folder.mkdir()
-    write_json(folder / "comparison.json", {"algorithm": "ppo", "arms": arms, "seeds": seeds, "fork_step": fork})
+def write_comparison(folder, arms, seeds, fork=100, variants=({},)):
+    records.write_plan(folder, "ppo", arms, seeds, fork, variants)
     return folder
 
 
@@ -83,18 +83,13 @@ def test_trunk_beyond_the_fork_does_not_enter_an_arm(tmp_path):
 
 
 def test_arms_are_named_after_their_variant_and_continue_its_own_trunk(tmp_path):
-    folder = write_comparison(tmp_path / "c", ["none", "fire"], [0])
     rates = [{"learning_rate": 1e-3}, {"learning_rate": 1e-4}]
-    plan = read_json(folder / "comparison.json", "")
-    write_json(folder / "comparison.json", {**plan, "variants": rates})
+    folder = write_comparison(tmp_path / "c", ["none", "fire"], [0], variants=rates)
     for i, variant in enumerate(rates):
         place = folder / "seed-0" / f"learning_rate={variant['learning_rate']}"
         for arm, run in {None: "trunk", "none": "none"}.items():
-            path = write_run(
-                place / run, [episode(150 if arm else 50, float(10 * bool(arm) + i), task=int(arm is not None))], arm
-            )
-            config = read_json(path / "config.json", "")
-            write_json(path / "config.json", {**config, "variant": variant})
+            ended = episode(150 if arm else 50, float(10 * bool(arm) + i), task=int(arm is not None))
+            write_run(place / run, [ended], arm, variant=variant)
     data = load(folder)
     assert list(data.arms) == ["learning_rate=0.001 · none", "learning_rate=0.0001 · none"]
     assert [run.episodes.returns.tolist() for [run] in data.arms.values()] == [[0, 10], [1, 11]]
@@ -116,8 +111,7 @@ def test_missing_arms_and_seeds_are_noted(tmp_path):
 def test_single_run_is_named_by_its_hooks(tmp_path):
     run = write_run(tmp_path / "run", [episode(50, 1.0)])
     assert list(load(run).arms) == ["none"]
-    config = read_json(run / "config.json", "")
-    write_json(run / "config.json", {**config, "hooks": ["fire@task", "l2_init"]})
+    run = write_run(tmp_path / "hooks", [episode(50, 1.0)], hooks=("fire@task", "l2_init"))
     assert list(load(run).arms) == ["fire@task, l2_init"]
 
 
@@ -148,8 +142,8 @@ def test_other_directory_is_refused_with_what_a_run_contains(tmp_path):
 def test_unknown_kind_of_runs_is_refused_with_those_that_there_are(tmp_path, kind):
     run = write_run(tmp_path / "run", [episode(50, 1.0)])
     config = read_json(run / "config.json", "")
-    write_json(run / "config.json", {**config, "algorithm": kind})
-    with pytest.raises(ValueError, match=f"unknown kind of run '{kind}'") as caught:
+    write_json(run / "config.json", {**config, "kind": kind})
+    with pytest.raises(RunError, match=f"unknown kind of run '{kind}'") as caught:
         build_report(run)
     assert "\n" not in str(caught.value)
     assert all(known in str(caught.value) for known in all_kinds())
@@ -178,7 +172,7 @@ def test_until_an_arm_starts_the_report_is_of_the_trunks_with_the_reason(tmp_pat
 def test_damaged_config_names_the_file(tmp_path, text):
     run = write_run(tmp_path / "run", [])
     (run / "config.json").write_text(text)
-    with pytest.raises(ValueError, match=r"config\.json") as caught:
+    with pytest.raises((UsageError, RunError), match=r"config\.json") as caught:
         load(run)
     assert "\n" not in str(caught.value)
 

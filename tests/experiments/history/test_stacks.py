@@ -10,12 +10,12 @@ import pytest
 import torch
 
 from supple.agents.report import compose
-from supple.engine.storage.signed_json import write_json
 from supple.experiments.history.collect import load, load_runs
 from supple.experiments.history.stacks import logs_of_seed
 from supple.metrics import Metric, metrics
 from supple.reports.pages.run_list import run_lines
 from supple.reports.pages.run_pages import render_run
+from tests import records
 
 Row = dict[str, Any]
 SEEDS, FORK, TOTAL = (3, 5), 200, 400
@@ -26,10 +26,8 @@ TASKS = [
 LOGS = ("metrics", "episodes", "events")
 
 
-def write_run(folder: Path, logs: dict[str, list[Row]], **config: Any) -> Path:
-    folder.mkdir(parents=True)
-    own = {"algorithm": "ppo", "hooks": [], "total_steps": TOTAL, "tasks": TASKS, "settings": {}, **config}
-    write_json(folder / "config.json", own)
+def write_run(folder: Path, logs: dict[str, list[Row]], arm: str | None = None, **more: Any) -> Path:
+    records.write_run(folder, "ppo", TASKS, labels={"arm": arm}, **more)
     for name, rows in logs.items():
         (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     return folder
@@ -74,16 +72,13 @@ def stacked(logs: Sequence[dict[str, list[Row]]], seeds: Sequence[int] = SEEDS) 
 
 def write_comparison(path: Path, stacks: Sequence[Sequence[int]]) -> Path:
     """Write a comparison forked from trunks, with these stacks; a stack of one seed is a run alone."""
-    path.mkdir()
-    plan = {"algorithm": "ppo", "arms": ["none", "fire@task"], "seeds": list(SEEDS), "fork_step": FORK}
-    write_json(path / "comparison.json", plan)
+    records.write_plan(path, "ppo", ["none", "fire@task"], SEEDS, FORK)
     for seeds in stacks:
         name = "-".join(["seed" if len(seeds) == 1 else "seeds", *map(str, seeds)])
         for arm, folder in ((None, "trunk"), ("none", "none"), ("fire@task", "fire")):
             logs = [logs_of(seed, arm) for seed in seeds]
-            more: Row = {"seed": seeds[0], "arm": arm, **({"stop_step": FORK} if arm is None else {"start_step": FORK})}
-            if len(seeds) > 1:
-                more["settings"] = {"seeds": list(seeds)}
+            settings = {"seed": seeds[0]} if len(seeds) == 1 else {"seeds": list(seeds)}
+            more = {"settings": settings, "arm": arm, **({"stop": FORK} if arm is None else {"start": FORK})}
             write_run(path / name / folder, logs[0] if len(seeds) == 1 else stacked(logs, seeds), **more)
     return path
 
@@ -115,7 +110,7 @@ def test_a_diverged_seed_ends_alone_and_the_report_says_so(tmp_path: Path) -> No
     at = {"event": "diverged", "step": 50, "seed": 5, "reason": "the loss is not finite"}
     logs = {name: [row for row in rows if row.get("seed") != 5 or row["step"] <= 50] for name, rows in logs.items()}
     logs["events"] = [*logs["events"], at, {"event": "task", "step": FORK, "task": 1}]
-    run = write_run(tmp_path / "run", logs, seed=3, arm=None, settings={"seeds": list(SEEDS)})
+    run = write_run(tmp_path / "run", logs, settings={"seeds": list(SEEDS)})
     going, gone = load_runs(run)
     assert (going.last_step, gone.last_step) == (FORK, 50)
     assert not going.of_kind("diverged")
@@ -150,7 +145,7 @@ def test_numbers_of_a_whole_stack_are_divided_by_how_each_metric_is_pooled(monke
 def test_the_page_of_a_stack_shows_its_seeds_together(tmp_path: Path) -> None:
     path = write_comparison(tmp_path / "c", [SEEDS])
     runs = load(path).runs
-    fire = [run for run in runs if run.config["arm"] == "fire@task"]
+    fire = [run for run in runs if run.spec.labels.arm == "fire@task"]
     page = render_run("fire", fire)
     assert (page.count("seed: 3"), page.count("seed: 5")) == (1, 3)  # the explosions are in the trunk and the arm
     (none, fired) = run_lines(tmp_path, runs)

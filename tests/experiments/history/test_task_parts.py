@@ -5,6 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from supple.agents.ppo.settings import PPOSettings
+from supple.engine.spec import RunSpec
 from supple.experiments.history.data import Episodes, RunData, Segment
 from supple.experiments.history.task_parts import mean_by_rollout, parts_of
 from supple.registry.errors import UsageError
@@ -12,7 +14,8 @@ from supple.registry.errors import UsageError
 ENDS = np.array([10.0, 50, 60, 100, 150])
 RUN = RunData(
     Path(),
-    {"settings": {"rollout_steps": 25, "num_envs": 2}},
+    RunSpec("ppo", PPOSettings(rollout_steps=25, num_envs=2)),
+    0,
     (Segment(0, 0, 100, "a", env="A-v0"), Segment(1, 100, 200, "b"), Segment(2, 200, 300, "c")),
     Episodes(
         ENDS,

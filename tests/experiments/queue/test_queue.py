@@ -11,8 +11,8 @@ import psutil
 import pytest
 
 from supple.engine.machine import resources
+from supple.engine.spec import read_spec
 from supple.engine.storage.lock import FILE, Lock, Lost
-from supple.engine.storage.run_directory import RunDirectory
 from supple.engine.user_code import plugins
 from supple.experiments.comparisons.comparison import Comparison
 from supple.experiments.comparisons.folder import create
@@ -95,11 +95,11 @@ def test_failed_runs_are_tried_again_with_a_mended_plug_in_which_is_recorded(
     assert worked(runs) == ["seed 0 · none"]
     load("2")
     retry_failed(out)
-    configs = {run.folder: RunDirectory.open(run.folder).config for run in runs}  # as if killed before it trains again
-    assert [config["plugins"]["my.py"][0] for config in configs.values()] == ["1", "2"]
+    specs = {run.folder: read_spec(run.folder) for run in runs}  # as if killed before it trains again
+    assert [spec.resolved.plugins["my.py"][0] for spec in specs.values()] == ["1", "2"]
     assert worked(open_queue(out)) == ["seed 0 · snp@40"]
     mixed = f"my.py {'1' * 12} (seed-0/none and 1 more), {'2' * 12} (seed-0/snp_40-957322)"
-    assert notes_of_runs(out, configs)[-1].endswith(f"differ: {mixed}")
+    assert notes_of_runs(out, specs)[-1].endswith(f"differ: {mixed}")
 
 
 def test_arms_of_a_trunk_that_failed_are_not_begun(tmp_path: Path, worked: Worked) -> None:

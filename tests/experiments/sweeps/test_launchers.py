@@ -157,7 +157,6 @@ def test_options_that_a_starter_does_not_know_are_refused(
         ("--per-gpu 2", UsageError, "--per-gpu: PyTorch finds no CUDA GPU here"),
         ("--per-gpu 2 --jobs 4", UsageError, "--jobs and --per-gpu both set the number of runs"),
         ("--with timeout_min=3", UsageError, "--with is for --on slurm and --on ray"),
-        ("--on kubernetes", UsageError, "--on: 'kubernetes'"),
     ],
 )
 def test_a_command_that_starts_no_worker_says_why(

@@ -11,6 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from supple.agents.ppo.settings import PPOSettings
+from supple.agents.sac.settings import SACSettings
+from supple.engine.spec import RunSpec
 from supple.experiments.history.data import Episodes, RunData, Segment
 from supple.experiments.queue.queue import QueuedRun
 from supple.experiments.sweeps.file import read_sweep
@@ -95,7 +98,9 @@ def test_an_arm_of_which_nothing_is_searched_is_one_point() -> None:
 def run_of(**logs: Any) -> RunData:
     tasks = (Segment(0, 0, 100, "a"), Segment(1, 100, 200, "b"))
     nothing = Episodes(*(np.zeros(0, t) for t in (float, int, float, int, bool)))
-    return RunData(Path(), {}, tasks, **{"episodes": nothing, "metrics": [], "events": [], **logs})
+    return RunData(
+        Path(), RunSpec("sac", SACSettings()), 0, tasks, **{"episodes": nothing, "metrics": [], "events": [], **logs}
+    )
 
 
 def test_returns_count_by_the_steps_that_they_took_to_earn() -> None:
@@ -110,7 +115,7 @@ def test_returns_count_by_rollout_as_in_the_published_table() -> None:
     """Three short episodes of a rollout of 40 steps weigh as much as the one of the next; no rollouts, no number."""
     steps, returns = np.array([10.0, 20, 40, 41, 150]), np.array([1.0, 2, 3, 8, 7])
     episodes = Episodes(steps, np.array([0] * 4 + [1]), returns, np.ones(5, int), np.zeros(5, bool))
-    run = replace(run_of(episodes=episodes), config={"settings": {"rollout_steps": 20, "num_envs": 2}})
+    run = replace(run_of(episodes=episodes), spec=RunSpec("ppo", PPOSettings(rollout_steps=20, num_envs=2)))
     assert score(run, "rollout_return") == pytest.approx(((2 + 8) / 2 + 7) / 2)
     assert score(run, "-rollout_return@last") == -7
     assert np.isnan(score(run_of(episodes=episodes), "rollout_return"))
@@ -162,7 +167,7 @@ def test_arms_are_tuned_on_other_seeds_for_a_share_of_the_steps_and_trained_at_t
     assert set(results) == set(told["chosen"].values())
     for job in jobs:
         config = json.loads((job.folder / "config.json").read_text())
-        assert config["stop_step"] == (None if job.spec.seeds == (0,) else 28)
+        assert config["stop"] == (None if job.spec.seeds == (0,) else 28)
         assert f"learning_rate={config['settings']['learning_rate']}" in job.spec.labels.arm
     chosen, tried = tuning_tables(path / "lin")
     assert [row[1] for row in chosen.rows] == list(told["chosen"].values())

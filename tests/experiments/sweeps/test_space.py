@@ -68,8 +68,8 @@ def test_the_logarithm_is_uniform() -> None:
 @pytest.mark.parametrize(
     ("space", "says"),
     [
-        (Space({"a": []}), "grid.a is empty"),
-        (Space({"a": [1, 2, 1]}), "grid.a contains a value twice"),
+        (Space({"a": []}), "a is empty"),
+        (Space({"a": [1, 2, 1]}), "a: a value is given twice"),
         (Space({"a": [1]}, [{"a": 2}]), "a is given twice"),
         (Space({"a": [1]}, random=Random(1, {"a": RATE})), "a is given twice"),
         (Space(random=Random(1, {"a": Range(2, 1)})), "random.a: low must be below high, got 2 and 1"),

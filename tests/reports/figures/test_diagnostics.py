@@ -3,20 +3,18 @@
 import json
 from pathlib import Path
 
-from supple.engine.storage.signed_json import write_json
 from supple.experiments.history.collect import load
 from supple.experiments.history.data import ComparisonData
 from supple.reports.figures.diagnostics import before_and_after, metrics_over_time
+from tests import records
 
 STEPS = (0, 50, 100)
 
 
 def history(folder: Path, **values: tuple[float, float, float]) -> ComparisonData:
     """A run that measured these metrics at three steps, before and after one intervention too."""
-    folder.mkdir()
     tasks = [{"index": 0, "start": 0, "end": 100, "name": "E", "env": "E"}]
-    config = {"algorithm": "ppo", "seed": 0, "arm": "fire", "hooks": ["fire"], "total_steps": 100, "tasks": tasks}
-    write_json(folder / "config.json", config)
+    records.write_run(folder, "ppo", tasks, labels={"arm": "fire"}, hooks=("fire",))
     rows = [{"step": step, "agent/weight_norm": float(step)} for step in STEPS]
     for name, series in values.items():
         for row, value in zip(rows, series, strict=True):

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from supple.engine.storage.signed_json import write_json
 from supple.reports import load
 from supple.reports.pages.opening import conclude, count_text, make_opening
 from supple.reports.tables.differences import Measure, differences, pairwise_differences
 from supple.reports.tables.table import join_words
+from tests import records
 
 few = settings(max_examples=40)
 ARMS = ("none", "fire", "reset", "fresh")
@@ -117,19 +117,15 @@ def test_a_count_in_words() -> None:
 
 
 def write_runs(folder, arms, seeds, fork=0):
-    folder.mkdir()
-    plan = {"algorithm": "ppo", "arms": list(arms), "seeds": list(seeds), "fork_step": fork}
-    write_json(folder / "comparison.json", plan)
+    records.write_plan(folder, "ppo", arms, seeds, fork)
     for seed in seeds:
         for i, (arm, hooks) in enumerate(arms.items()):
             run = folder / f"seed-{seed}" / f"arm-{i}"
-            run.mkdir(parents=True)
             tasks = [
                 {"index": j, "start": 500 * j, "end": 500 * (j + 1), "env": "E-v0", "name": "E-v0", "cycle": j}
                 for j in range(2)
             ]
-            config = {"algorithm": "ppo", "seed": seed, "arm": arm, "hooks": hooks, "tasks": tasks, "total_steps": 1000}
-            write_json(run / "config.json", config)
+            records.write_run(run, "ppo", tasks, {"seed": seed}, labels={"arm": arm}, hooks=tuple(hooks))
             for name in ("episodes", "metrics", "events"):
                 (run / f"{name}.jsonl").write_text("")
     return load(folder)

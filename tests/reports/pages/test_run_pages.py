@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from supple.engine.storage.signed_json import write_json
 from supple.experiments.history.collect import load_runs
 from supple.experiments.history.data import RunData
 from supple.reports.figures.sketch import POINTS, draw_curves, thin
@@ -16,6 +15,7 @@ from supple.reports.pages.run_pages import render_run
 from supple.scripts.cli.console import parse
 from supple.scripts.cli.options import Options, parse_request
 from supple.scripts.train import options_of
+from tests import records
 
 EVIL = "<script>alert(1)</script>"
 SETTINGS = {
@@ -24,14 +24,10 @@ SETTINGS = {
 }  # fmt: skip
 
 
-def run(folder: Path, **changes: Any) -> RunData:
-    folder.mkdir(parents=True)
+def run(folder: Path, arm: str = "fire@0.5", **changes: Any) -> RunData:
     task = {"index": 0, "cycle": 0, "env": "CartPole-v1", "name": "CartPole-v1", "start": 0, "end": 2_000}
-    config = {
-        "algorithm": "ppo", "seed": 3, "arm": "fire@0.5", "hooks": ["fire@0.5"], "total_steps": 2_000,
-        "settings": SETTINGS, "tasks": [task], "command": "supple compare ppo",
-    }  # fmt: skip
-    write_json(folder / "config.json", config | changes)
+    changes = {"command": "supple compare ppo", "hooks": ("fire@0.5",), **changes}
+    records.write_run(folder, "ppo", [task], SETTINGS, labels={"arm": arm}, **changes)
     rows = [{"step": step, "agent/srank": float(step), EVIL: 1.0} for step in (500, 1_000)]
     event = {"event": "intervention", "step": 1_000, "intervention": "fire", "learner": EVIL, "after": {"srank": 7.0}}
     (folder / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
@@ -62,7 +58,7 @@ def test_the_command_for_the_same_run_gives_its_settings(tmp_path: Path) -> None
 
 
 def test_no_command_trains_a_forked_run_alone(tmp_path: Path) -> None:
-    text = render_run("name", [run(tmp_path / "seed-3/a", start_step=1_000)])
+    text = render_run("name", [run(tmp_path / "seed-3/a", start=1_000)])
     assert "supple train" not in text
     assert f"supple resume {tmp_path}/seed-3/a" in text
 
@@ -73,7 +69,7 @@ def test_page_names_come_from_folders_and_are_unique(tmp_path: Path) -> None:
 
 
 def test_a_line_of_the_list_has_the_folder_of_its_run_and_the_command_that_repeats_it(tmp_path: Path) -> None:
-    runs = [run(tmp_path / "all/seed-3/a"), run(tmp_path / "all/seed-3/b", start_step=1_000)]
+    runs = [run(tmp_path / "all/seed-3/a"), run(tmp_path / "all/seed-3/b", start=1_000)]
     own, forked = run_lines(tmp_path / "elsewhere", runs)
     assert (own.page, own.folder, own.outcome) == ("seed-3.a", "../all/seed-3/a", "left")
     assert own.command.startswith("supple train ppo --hook fire@0.5")

@@ -7,10 +7,10 @@ import pytest
 from matplotlib.text import Text
 
 from supple.agents.report import compose, score
-from supple.engine.storage.signed_json import write_json
 from supple.reports import build_report, load
 from supple.reports.figures.old_tasks import plot_old_tasks
 from supple.reports.tables.old_tasks import MEASURES, old_tasks_json, sentences
+from tests import records
 
 LENGTH = 100
 RANDOM = [10.0, 20.0, 0.0]
@@ -40,15 +40,12 @@ def events_of(matrix, seed=None, random=RANDOM, start=0, stop=np.inf):
 
 def write_run(folder, arm, events, seed=0, start=0, stop=None, tasks=3, area=0.0, seeds=()):
     """A run in which each episode of a task returns `area` of what lies between random actions and the fresh agent."""
-    folder.mkdir(parents=True)
     spans = [
         {"index": i, "cycle": i, "env": "CartPole-v1", "name": "CartPole-v1", "start": LENGTH * i,
          "end": LENGTH * (i + 1)} for i in range(tasks)
     ]  # fmt: skip
-    settings = {"seeds": list(seeds)} if seeds else {}
-    config = {"algorithm": "ppo", "seed": seed, "total_steps": LENGTH * tasks, "hooks": [], "arm": arm,
-              "settings": settings, "tasks": spans}  # fmt: skip
-    write_json(folder / "config.json", config)
+    settings = {"seeds": list(seeds)} if seeds else {"seed": seed}
+    records.write_run(folder, "ppo", spans, settings, labels={"arm": arm})
     episodes = []
     for step in range(start + 10, (stop or LENGTH * tasks) + 1, 10) if tasks == len(RANDOM) else ():
         task = (step - 1) // LENGTH
@@ -60,9 +57,7 @@ def write_run(folder, arm, events, seed=0, start=0, stop=None, tasks=3, area=0.0
 
 
 def compare(path, arms=ARMS, seeds=(0, 1), fork=0, areas=(0.4, 0.7, 0.5), noise=0.0, **more):
-    path.mkdir()
-    plan = {"algorithm": "ppo", "arms": list(arms), "seeds": list(seeds), "fork_step": fork}
-    write_json(path / "comparison.json", plan)
+    records.write_plan(path, "ppo", arms, seeds, fork)
     for seed in seeds:
         if fork:
             events = events_of(arms["none"], stop=fork, **more)
@@ -153,8 +148,7 @@ def test_tasks_before_the_fork_are_not_new_but_can_be_forgotten(tmp_path):
 
 def test_seeds_of_a_stack_are_read_apart(tmp_path):
     path = tmp_path / "c"
-    path.mkdir()
-    write_json(path / "comparison.json", {"algorithm": "ppo", "arms": ["none"], "seeds": [3, 4], "fork_step": 0})
+    records.write_plan(path, "ppo", ["none"], [3, 4])
     events = events_of(ARMS["none"], 3) + events_of(ARMS["reset@task"], 4)
     write_run(path / "seeds-3-4" / "none", "none", events, 3, seeds=(3, 4))
     none = old_tasks_of(path).arms["none"]

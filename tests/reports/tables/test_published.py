@@ -18,14 +18,14 @@ TUNED: dict[str, Any] = {
 
 
 def test_a_sweep_without_published_numbers_has_none(tmp_path: Path) -> None:
-    write_json(tmp_path / "sweep.json", {"studies": {}, "published": {}, "about": {"title": "Table 2"}})
+    write_json(tmp_path / "sweep.json", {"studies": [], "about": {"title": "Table 2"}})
     assert read_published(tmp_path) == {}
     assert read_title(tmp_path) == "Table 2"
     assert tuning_tables(tmp_path) == []
 
 
 def test_published_numbers_are_read_with_their_source(tmp_path: Path) -> None:
-    write_json(tmp_path / "sweep.json", {"studies": {}, "published": {"rates": GOOD}})
+    write_json(tmp_path / "sweep.json", {"studies": [{"name": "rates", "kind": "ppo", "published": GOOD}]})
     found = read_published(tmp_path)["rates"]
     assert (found.source, found.measure, found.rows) == ("Table 2", "final return", {"activation=relu/none": 7})
 

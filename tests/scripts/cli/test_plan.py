@@ -1,12 +1,11 @@
 """What is printed around training: the plan, the results and the next commands."""
 
-import json
 import shlex
 from pathlib import Path
 
 import pytest
 
-from supple.engine.storage.run_directory import RunDirectory
+from supple.engine.spec import read_spec
 from supple.scripts import compare
 from supple.scripts.cli.options import parse_request
 from supple.scripts.cli.plan import comparison_command
@@ -56,11 +55,11 @@ def test_resuming_a_finished_run_says_that_it_is_finished(tmp_path: Path, capsys
 def test_the_suggested_comparison_parses(line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("supple.scripts.cli.training.finish_run", lambda *_: None)
     dispatch(shlex.split(f"train {line} --seed 3 --out {tmp_path / 'run'}"))
-    with RunDirectory.open(tmp_path / "run") as run:
-        words = shlex.split(comparison_command(run))
+    spec = read_spec(tmp_path / "run")
+    words = shlex.split(comparison_command(tmp_path / "run", spec))
     what = parse_request("compare", words[2:])
-    found = compare.plan_comparison(what, compare.parse_options(what), "")
-    assert found.arms == ("none", " + ".join(json.loads((tmp_path / "run/config.json").read_text())["hooks"]))
+    found = compare.ask(what, compare.parse_options(what)).comparison("")
+    assert found.arms == ("none", " + ".join(spec.resolved.hooks))
     assert (found.seeds, found.fork_at) == ((0, 1, 2, 3, 4), 0)
 
 

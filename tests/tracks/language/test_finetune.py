@@ -143,7 +143,7 @@ def test_losses_alone_are_reported_where_nothing_is_to_be_examined(folder: Path)
         ({"epochs": 0.1}, "less than one batch of 4"),
         ({"max_length": 1}, "--max-length must be 2 or more"),
         ({"max_length": 2048}, "more than the context"),
-        ({"min_rate": 1.5}, "--min-rate is a share"),
+        ({"min_rate": 1.5}, "--min-rate must lie in"),
         ({"retain": "nowhere.jsonl"}, "no such task"),
     ],
 )

@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,7 @@ import torch
 
 from supple.engine.kinds import find_kind
 from supple.engine.runs import build, prepare
-from supple.engine.spec import RunSpec
-from supple.engine.storage import signed_json
+from supple.engine.spec import RunSpec, read_spec, write_spec
 from supple.interventions import fire_
 from supple.registry.errors import RunError
 from supple.scripts.main import dispatch
@@ -146,8 +146,8 @@ def test_bfloat16_products_train_float32_weights(bench: Any, tmp_path: Path) -> 
 def test_a_resumed_run_refuses_other_data(bench: Any, whole: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
     shutil.copytree(whole, run)
-    config = signed_json.read_json(run / "config.json", "")
-    name = next(iter(config["data"]))
-    signed_json.write_json(run / "config.json", {**config, "data": {**config["data"], name: "something else"}})
+    spec = read_spec(run)
+    data = dict.fromkeys(spec.resolved.data, "something else")
+    write_spec(run, replace(spec, resolved=replace(spec.resolved, data=data)))
     with pytest.raises(RunError, match="was started with other data"):
         dispatch(["resume", str(run)])

@@ -1,11 +1,11 @@
 """`supple compare pretrain`: starts and other variants of the settings, each with every arm."""
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from supple.engine.spec import read_spec
 from supple.experiments.comparisons.grid import Point
 from supple.registry.errors import UsageError
 from supple.scripts.main import dispatch
@@ -34,10 +34,10 @@ def test_all_arms_of_all_starts_begin_from_states_of_one_trunk(bench: Any, warm:
     for start in STARTS:
         for arm in ARMS:
             folder = warm / Point(arm, {"start": start}).folder
-            config = json.loads((folder / "config.json").read_text())
-            assert (config["start_step"], config["total_steps"]) == (steps[start], steps[start] + 8)
-            assert config["variant"] == {"start": start}
-            assert config["tasks"][1]["start"] == steps[start]
+            spec = read_spec(folder)
+            assert (spec.start.step, spec.total_steps) == (steps[start], steps[start] + 8)
+            assert spec.labels.variant == {"start": start}
+            assert spec.resolved.tasks[1]["start"] == steps[start]
             assert [task["task"] for task in bench.log(folder, "tasks")] == [1]
 
 
@@ -74,18 +74,18 @@ def test_settings_make_a_grid_without_a_trunk(bench: Any, tmp_path: Path, here: 
     runs = sorted(str(path.parent.relative_to(out)) for path in out.rglob("config.json"))
     assert len(runs) == 8
     assert "seed-3/learning_rate=0.001_clip=1.0-238555/none" in runs
-    config = json.loads((out / "seed-3/learning_rate=0.001_clip=1.0-238555/none/config.json").read_text())
-    assert config["seed"] == config["settings"]["seed"] == 3
-    assert (config["settings"]["learning_rate"], config["settings"]["clip"]) == (0.001, 1.0)
+    spec = read_spec(out / "seed-3/learning_rate=0.001_clip=1.0-238555/none")
+    assert spec.seeds == (3,)
+    assert (spec.settings.learning_rate, spec.settings.clip) == (0.001, 1.0)
 
 
 WRONG = {
     "--vary start=best,13": "a second phase can start at update 1 to 12 of the first, not 13",
     "--vary start=soon": "--start must be an update of the first phase or best, got 'soon'",
-    "--vary strt=best": "unknown setting 'strt': did you mean 'start'?",
+    "--vary strt=best": "no setting 'strt': did you mean 'start'?",
     "--vary width=": "as NAME=VALUE,VALUE",
     "--vary batch_size=2,2": "a value is given twice",
-    "--vary batch_size=wide": "--batch-size: 'wide' is not an integer",
+    "--vary batch_size=wide": 'batch_size should be an integer, but is "wide"',
     "--vary start=best,6 --arm fire@5": "--arm",
 }
 

@@ -8,7 +8,7 @@ import torch
 
 from supple.engine.kinds import find_kind
 from supple.engine.runs import build
-from supple.experiments.comparisons.folder import create, read_comparison
+from supple.experiments.comparisons.folder import create, open_comparison
 from supple.registry.errors import UsageError
 from supple.scripts import compare
 from supple.scripts.cli.options import parse_request
@@ -130,7 +130,7 @@ def test_the_vocabulary_is_filled_up_to_a_multiple_of_64(bench: Any) -> None:
 def plan_comparison(bench: Any, *more: str, kind: str = "") -> Any:
     words = bench.command(Path("out"), *more)
     what = parse_request("compare", [kind, *more, "--out", "out"] if kind else words[1:])
-    return compare.plan_comparison(what, compare.parse_options(what), "test")
+    return compare.ask(what, compare.parse_options(what)).comparison("test")
 
 
 def test_commas_in_quotes_and_brackets_do_not_separate_values(bench: Any) -> None:
@@ -152,7 +152,7 @@ def test_variants_survive_writing_and_reading(bench: Any, tmp_path: Path) -> Non
     second = ",".join(str(path) for path in bench.texts.values())
     comparison = plan_comparison(bench, "--vary", f"second={second}", "--vary", "clip=None,1", "--vary", "start=best,6")
     create(tmp_path / "out", comparison, 1)
-    again = read_comparison(tmp_path / "out")
+    again = open_comparison(tmp_path / "out")
     assert again.variants == comparison.variants
     assert isinstance(again.variants[0]["second"], tuple)
 

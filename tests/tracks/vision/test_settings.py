@@ -1,6 +1,5 @@
 """Settings of classifiers: impossible ones are refused, all presets work, and every option has an effect."""
 
-import json
 import re
 from dataclasses import fields, replace
 from pathlib import Path
@@ -9,8 +8,8 @@ from typing import Any
 import pytest
 
 from supple.engine.kinds import find_kind, presets_of
-from supple.engine.runs import build
-from supple.engine.spec import RunSpec, read_settings, write_config
+from supple.engine.runs import build, resolved
+from supple.engine.spec import RunSpec, read_spec, start_run
 from supple.tracks.vision.data import DataSet
 from supple.tracks.vision.settings import VisionSettings
 from tests.tracks.logs import refusal
@@ -32,9 +31,9 @@ def test_benchmarks_pass_their_own_checks(name: str) -> None:
         ({"epochs": 0.0}, "--epochs must be a positive number"),
         ({"epochs": float("inf")}, "--epochs must be a finite number, got inf"),
         ({"eval_epochs": float("nan")}, "--eval-epochs must be a finite number, got nan"),
-        ({"shocks": (1.5, float("nan"))}, r"--shocks must be a finite number, got \(1.5, nan\)"),
-        ({"shocks": ()}, "--shocks must be positive factors"),
-        ({"shocks": (1.0, -1.0)}, "--shocks must be positive factors"),
+        ({"shocks": (1.5, float("nan"))}, "--shocks must be a finite number"),
+        ({"shocks": ()}, "--shocks is empty"),
+        ({"shocks": (1.0, -1.0)}, "--shocks must be a positive number"),
         ({"eval_every": -1}, "--eval-every must be 0 or more, got -1"),
         ({"eval_epochs": -1.0}, "must be 0 or more"),
         ({"replay": -1}, "must be 0 or more"),
@@ -42,7 +41,7 @@ def test_benchmarks_pass_their_own_checks(name: str) -> None:
         ({"batch_size": 0}, "--batch-size must be a positive number"),
         ({"clip": 0.0}, "--clip must be a positive number"),
         ({"learning_rate": -1e-3}, "--learning-rate must be a positive number"),
-        ({"warmup": 1.0}, r"--warmup is a share of the updates in \[0, 1\), got 1.0"),
+        ({"warmup": 1.0}, "--warmup must lie in"),
         ({"seed": -1}, "--seed must be 0 or more, got -1"),
         ({"seed": 2, "seeds": (0, 1)}, r"--seed 2 and --seeds \(0, 1\) both say which seeds"),
         ({"seeds": (1, 1)}, "--seeds must be different numbers"),
@@ -138,9 +137,8 @@ def test_a_saved_configuration_has_absolute_paths_and_reads_back_unchanged(
     monkeypatch.chdir(folder.parent)
     settings = lab.settings(data=Path(folder.name), seeds=(0, 4), hook=("fire@task",), shares=(0.5, 1.0))
     kind = find_kind("vision")
-    work = build(kind, settings)
-    config = json.loads(json.dumps(write_config(RunSpec(kind.name, settings), work)))  # tuples become lists in a file
-    assert read_settings(config, Path("config.json")) == (kind, replace(settings, data=folder))
+    start_run(folder.parent / "run", spec := resolved(RunSpec(kind.name, settings), build(kind, settings)))
+    assert read_spec(folder.parent / "run") == replace(spec, settings=replace(spec.settings, data=folder))
 
 
 def test_compilation_is_for_long_runs_of_small_networks(lab: Any) -> None:

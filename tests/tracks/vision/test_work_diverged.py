@@ -13,7 +13,7 @@ from torch import Tensor
 from supple.engine.runs import open_run, prepare
 from supple.engine.spec import RunSpec
 from supple.experiments.api import compare
-from supple.experiments.comparisons.folder import read_comparison
+from supple.experiments.comparisons.folder import open_comparison
 from supple.experiments.history.collect import load
 from supple.experiments.sweeps.search import WORST, load_finished, score_runs
 from supple.tracks.vision.update import Update
@@ -117,7 +117,7 @@ def test_arms_forked_from_a_trunk_with_a_diverged_seed_leave_it_frozen(
     assert {outcome["outcome"] for outcome in outcomes.values()} == {"finished"}
     assert outcomes.keys() == {"trunk", "none", "fire"}
     assert all(outcome["diverged"] == {"6": {"step": 12, "reason": REASON}} for outcome in outcomes.values())
-    trunk, *arms = read_comparison(tmp_path / "c").queue(tmp_path / "c")
+    trunk, *arms = open_comparison(tmp_path / "c").queue(tmp_path / "c")
     assert trunk.diverged == {"6": f"diverged by step 12: {REASON}"}
     assert score_runs(arms[:1], "test_accuracy")[0] == WORST  # as if the run of this seed alone had failed
     assert [run.seed for run in load_finished(arms[:1])] == [5, 7]

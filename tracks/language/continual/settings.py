@@ -9,12 +9,11 @@ import tyro
 from supple.engine.settings import Groups
 from supple.interventions import parse_hook, parse_hook_text
 from supple.registry.errors import UsageError
+from supple.registry.schema import NotNegative, Positive, PositiveShare
 from supple.tracks.language.settings import LanguageSettings
 
 Method = Literal["moram", "seqlora", "inclora", "moe-lora", "external-router", "o-lora", "ewc", "full"]
 Names = Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME")]
-Number = Annotated[int | None, tyro.conf.arg(metavar="INT")]
-Real = Annotated[float | None, tyro.conf.arg(metavar="FLOAT")]
 
 UPDATES = 500  # of a task, where nothing is said (A.1)
 PRUNABLE = ("moram", "external-router")  # methods whose atoms have weights of their own
@@ -36,45 +35,45 @@ class ContinualSettings(LanguageSettings):
     targets: Names = ("all-linear",)
     """Linear layers that get an adapter: endings of their names (q_proj v_proj), one regular expression for whole
     names in slashes (/.*mlp.*/), or all-linear for all but the head."""
-    r: int = 16
+    r: Positive[int] = 16
     """Number of atoms (rank) that each task adds."""
-    k: Number = 16
+    k: Positive[int] | None = 16
     """Number of atoms, of all tasks, that a token may use (moram, external-router); None: all."""
-    tau: Real = 0.1
+    tau: Positive[float] | None = 0.1
     """Temperature of the softmax of moram; None: 1."""
-    delta: Real = 0.2
+    delta: float | None = 0.2
     """Scores below this value count as 0 outside training (moram); None: no threshold."""
-    experts: Number = None
+    experts: Positive[int] | None = None
     """Number of LoRAs that a token may use (moe-lora; default: all)."""
-    lora_alpha: Real = None
+    lora_alpha: Positive[float] | None = None
     """The adapters of seqlora, inclora, o-lora and ewc are scaled by lora_alpha / r (default: r, a factor of 1)."""
-    ewc_strength: float = 50.0
+    ewc_strength: NotNegative[float] = 50.0
     """λ of ewc, unless a hook with this name is given."""
-    o_lora_strength: float = 0.5
+    o_lora_strength: NotNegative[float] = 0.5
     """Weight λ of the orthogonality penalty of o-lora."""
-    updates_per_task: Number = None
+    updates_per_task: Positive[int] | None = None
     """Updates per task (default: 500)."""
-    epochs: tuple[int, ...] = ()
+    epochs: tuple[Positive[int], ...] = ()
     """Epochs over each task's training data instead: one number, or one per task in the order of --tasks."""
-    learning_rate: float = 5e-4
+    learning_rate: Positive[float] = 5e-4
     """AdamW's maximum learning rate."""
-    weight_decay: float = 0.01
+    weight_decay: NotNegative[float] = 0.01
     """AdamW's weight decay of all trained parameters (PyTorch's default; the paper gives none)."""
     schedule: Literal["constant", "cosine"] = "constant"
     """Learning rate over a task: constant, or a cosine to 0 (the paper does not say for CLIP and TRACE)."""
-    batch_size: int = 64
+    batch_size: Positive[int] = 64
     """Examples per update."""
-    eval_batch: int = 32
+    eval_batch: Positive[int] = 32
     """Examples per batch in tests of text."""
-    max_length: int = 1024
+    max_length: Positive[int] = 1024
     """Maximum tokens of a prompt with its answer (text)."""
-    max_new_tokens: int = 64
+    max_new_tokens: Positive[int] = 64
     """Maximum tokens of a generated answer (text)."""
-    train_examples: Number = None
+    train_examples: Positive[int] | None = None
     """Maximum training examples per task (text; default: all, or 1000 of a reasoning-gym task)."""
-    test_examples: Number = None
+    test_examples: Positive[int] | None = None
     """Maximum test examples per task (default: all, or 200 of a reasoning-gym task)."""
-    shots: Number = None
+    shots: Positive[int] | None = None
     """Training images per class (images; default: 16 for X-TAIL, 5 for MTIL)."""
     prompts: Annotated[tuple[str, ...], tyro.conf.arg(metavar="TEXT")] = ()
     """Prompts with {} for the name of a class (images). The first is used in training; tests average the features of
@@ -83,11 +82,11 @@ class ContinualSettings(LanguageSettings):
     """Classes that compete in a test of images: those of all domains, or those of the image's own domain."""
     data: Annotated[str | None, tyro.conf.arg(metavar="DIR")] = None
     """Folder with the image files (default: where `supple fetch` puts them)."""
-    eval_every: int = 0
+    eval_every: NotNegative[int] = 0
     """Updates between tests on the current task; 0: only at the start and end of each task."""
-    eval_examples: int = 64
+    eval_examples: Positive[int] = 64
     """Test examples in these tests. At the end of a task, all tasks are tested on all their test examples."""
-    prune: Real = None
+    prune: PositiveShare | None = None
     """After each task, keep only the atoms that carry this share of the activation mass (Table 19: 0.99; moram,
     external-router; default: keep all)."""
     activation_maps: bool = False
@@ -161,19 +160,10 @@ class ContinualSettings(LanguageSettings):
         yield from super().problems()
         if not self.model:
             yield "--model is missing: a pre-trained model, such as a folder or smollm2"
-        yield from self.not_positive(
-            "r", "k", "tau", "experts", "lora_alpha", "updates_per_task", "batch_size", "eval_batch", "max_length",
-            "max_new_tokens", "train_examples", "test_examples", "shots", "eval_examples", "prune",
-        )  # fmt: skip
         if self.epochs and self.updates_per_task is not None:
             yield "--epochs and --updates-per-task do not go together: give one of them"
-        if self.epochs and min(self.epochs) < 1:
-            yield f"--epochs must be 1 or more, got {' '.join(map(str, self.epochs))}"
         if not self.targets:
             yield "--targets is empty: name layers, or all-linear"
-        yield from self.negative("ewc_strength", "o_lora_strength")
-        if self.prune is not None and self.prune > 1:
-            yield f"--prune is a share in (0, 1], got {self.prune}"
         if self.method not in PRUNABLE and (self.prune is not None or self.activation_maps):
             option = "--prune" if self.prune is not None else "--activation-maps"
             yield f"{option} goes with --method {' or '.join(PRUNABLE)}, not with {self.method}"

@@ -7,9 +7,8 @@ from typing import Annotated, ClassVar
 import tyro
 
 from supple.engine.settings import Groups
+from supple.registry.schema import NotNegative, Positive, Share
 from supple.tracks.language.settings import LanguageSettings
-
-Count = Annotated[int | None, tyro.conf.arg(metavar="INT")]
 
 
 @dataclass(kw_only=True)
@@ -22,33 +21,33 @@ class SFTSettings(LanguageSettings):
     reasoning-gym:NAME."""
     retain: Annotated[str, tyro.conf.arg(metavar="TASK")] = ""
     """Task that should not be forgotten, named like --learn; empty: only the learned task is evaluated."""
-    learning_rate: float = 1e-5
+    learning_rate: Positive[float] = 1e-5
     """AdamW's maximum learning rate. (The paper sweeps it.)"""
-    weight_decay: float = 0.01
+    weight_decay: NotNegative[float] = 0.01
     """AdamW's weight decay of matrices and embeddings; other parameters have none."""
-    eval_every: int = 0
+    eval_every: NotNegative[int] = 0
     """Updates between evaluations; 0: only before the first and after the last update."""
-    epochs: float = 3.0
+    epochs: Positive[float] = 3.0
     """Epochs over the training examples, before the cool-down."""
-    batch_size: int = 16
+    batch_size: Positive[int] = 16
     """Examples per update. (The paper does not say.)"""
-    micro_batch: int = 4
+    micro_batch: Positive[int] = 4
     """Examples per forward pass. Lower it to save memory."""
     max_length: int = 512
     """Maximum tokens of an example. Longer prompts lose their beginning."""
-    warmup: int = 20
+    warmup: NotNegative[int] = 20
     """Updates over which the learning rate rises from 0."""
-    cooldown: int = 50
+    cooldown: NotNegative[int] = 50
     """Updates after the last epoch, at the lowest learning rate."""
-    min_rate: float = 0.1
+    min_rate: Share = 0.1
     """Final learning rate as a share of the maximum."""
-    train_examples: Count = None
+    train_examples: Positive[int] | None = None
     """Maximum training examples (default: all; 1000 of a reasoning-gym task)."""
-    test_examples: Count = 200
+    test_examples: Positive[int] | None = 200
     """Maximum test examples per task in an evaluation."""
-    retain_batch: int = 16
+    retain_batch: Positive[int] = 16
     """Training examples of --retain in the batch whose loss interventions such as sib use."""
-    max_new_tokens: int = 256
+    max_new_tokens: Positive[int] = 256
     """Maximum tokens of a generated answer."""
     examine: bool = True
     """Generate and score answers in evaluations. If off, only losses are computed, which is much faster."""
@@ -65,18 +64,12 @@ class SFTSettings(LanguageSettings):
 
     def problems(self) -> Iterator[str]:
         yield from super().problems()
-        yield from self.not_positive(
-            "epochs", "batch_size", "micro_batch", "train_examples", "test_examples", "retain_batch", "max_new_tokens"
-        )
         for name, what in (
             ("model", "which model is to be fine-tuned, such as --model smollm2"),
             ("learn", "what is to be learned, such as --learn questions.jsonl"),
         ):
             if not getattr(self, name):
                 yield f"--{name} is missing: {what}"
-        yield from self.negative("warmup", "cooldown")
-        if not 0 <= self.min_rate <= 1:
-            yield f"--min-rate is a share from 0 to 1, got {self.min_rate}"
         if self.max_length < 2:
             yield f"--max-length must be 2 or more (a prompt and an answer), got {self.max_length}"
         if self.micro_batch > 0 and self.batch_size % self.micro_batch:

@@ -7,6 +7,7 @@ from typing import Annotated, ClassVar
 import tyro
 
 from supple.engine.settings import Groups, Interval
+from supple.registry.schema import NotNegative, Positive
 from supple.tracks.language.settings import LanguageSettings
 
 Domains = Annotated[tuple[str, ...], tyro.conf.arg(metavar="DOMAIN")]
@@ -24,19 +25,19 @@ class ClipSettings(LanguageSettings):
     """Domains of images with captions: mnist, fashion-mnist:shoes+inverted, cifar-10, folder:DIR, …"""
     data: Annotated[str | None, tyro.conf.arg(metavar="DIR")] = None
     """Folder with the data sets in folders of their names (default: where `supple fetch` puts them)."""
-    updates: int = 2_000
+    updates: Positive[int] = 2_000
     """Number of updates."""
-    batch_size: int = 128
+    batch_size: Positive[int] = 128
     """Images per update."""
-    warmup: int = 100
+    warmup: NotNegative[int] = 100
     """Updates over which the learning rate rises. It then falls to 0 as a cosine."""
-    test_images: int = 500
+    test_images: Positive[int] = 500
     """Test images per domain in an evaluation."""
-    learning_rate: float = 1e-3
+    learning_rate: Positive[float] = 1e-3
     """AdamW's maximum learning rate."""
     checkpoint_every: Interval = "auto"
     """Updates between checkpoints. auto: a quarter of the run, 500 at most."""
-    measure_every: int = 500
+    measure_every: Positive[int] = 500
     """Updates between measurements of the network (srank, dormancy, norms, …)."""
 
     groups: ClassVar[Groups] = {
@@ -48,9 +49,7 @@ class ClipSettings(LanguageSettings):
 
     def problems(self) -> Iterator[str]:
         yield from super().problems()
-        yield from self.not_positive("updates", "batch_size", "test_images")
         if not self.domains:
             yield "--domains is empty: name the images to learn from, such as mnist fashion-mnist"
         if self.batch_size < len(self.domains):
             yield f"--batch-size {self.batch_size} has not one image of each of {len(self.domains)} domains"
-        yield from self.negative("warmup")

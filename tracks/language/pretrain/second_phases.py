@@ -7,7 +7,7 @@ from pathlib import Path
 from supple.engine.forks import Forks, Variant
 from supple.engine.loop import BEST, KEPT
 from supple.engine.storage import checkpoint
-from supple.engine.storage.run_directory import RunDirectory
+from supple.engine.storage.run_directory import CHECKPOINTS
 from supple.registry.errors import RunError, UsageError
 
 from .settings import BEST as BEST_START
@@ -69,23 +69,21 @@ class Starts(Forks):
     def first_step(self, settings: PretrainSettings, fork: int) -> int:
         return settings.first_end if fork and settings.second else fork
 
-    def choose_start(
-        self, settings: PretrainSettings, trunk: RunDirectory, fork: int
-    ) -> tuple[PretrainSettings, int, Path]:
+    def choose_start(self, settings: PretrainSettings, trunk: Path, fork: int) -> tuple[PretrainSettings, int, Path]:
         """Return the state of a trunk that `settings.start` names, and the settings with its update.
 
         It is the end of the first phase, a state that was kept, or the best state."""
         if not settings.second:
             return super().choose_start(settings, trunk, fork)
         if settings.start == BEST_START:
-            folders = checkpoint.folders_of(trunk.path / BEST)
+            folders = checkpoint.folders_of(trunk / BEST)
             if not folders:
-                raise RunError(f"{trunk.path}: no best state was kept (--keep-best)")
+                raise RunError(f"{trunk}: no best state was kept (--keep-best)")
             return replace(settings, start=str(int(folders[-1].name))), int(folders[-1].name), folders[-1]
         at = settings.first_end
         if at == fork:
-            return replace(settings, start=str(at)), at, checkpoint.folder_of(trunk.checkpoints, at)
-        folder = checkpoint.folder_of(trunk.path / KEPT, at)
+            return replace(settings, start=str(at)), at, checkpoint.folder_of(trunk / CHECKPOINTS, at)
+        folder = checkpoint.folder_of(trunk / KEPT, at)
         if not folder.exists():
-            raise UsageError(f"{trunk.path}: the state of update {at} was not kept (--keep-at {at})")
+            raise UsageError(f"{trunk}: the state of update {at} was not kept (--keep-at {at})")
         return settings, at, folder

@@ -8,6 +8,7 @@ import tyro
 
 from supple.engine.settings import Groups
 from supple.registry.errors import UsageError
+from supple.registry.schema import BelowOne, NotNegative, Positive, PositiveShare
 from supple.tracks.language.settings import LanguageSettings
 
 BEST = "best"
@@ -21,43 +22,43 @@ class PretrainSettings(LanguageSettings):
     (train.bin, validation.bin)."""
     second: Names = ()
     """Corpora of the second phase, mixed in equal shares; none: no second phase."""
-    first_share: float = 1.0
+    first_share: PositiveShare = 1.0
     """Share of the first corpora's training text that the first phase uses. The second phase uses all of its text."""
     tokenizer: str = "bpe:50257"
     """bytes, bpe:SIZE (trained on the training text of all corpora), or a tokenizer.json. Prepared corpora have
     their own. (The paper uses GPT-2's, with 50,257 tokens.)"""
-    layers: int = 12
+    layers: Positive[int] = 12
     """Number of blocks of the GPT."""
-    width: int = 768
+    width: Positive[int] = 768
     """Width of the residual stream."""
-    heads: int = 12
+    heads: Positive[int] = 12
     """Attention heads per block."""
-    block_size: int = 1024
+    block_size: Positive[int] = 1024
     """Tokens per sequence."""
-    dropout: float = 0.0
+    dropout: BelowOne = 0.0
     """Dropout probability while training."""
     activation: str = "gelu"
     """Activation of the MLPs, with optional parameters (see `supple list activations`)."""
-    batch_size: int = 480
+    batch_size: Positive[int] = 480
     """Sequences per update, over all processes."""
-    micro_batch: int = 12
+    micro_batch: Positive[int] = 12
     """Sequences per forward pass; their gradients are averaged. Lower it to save memory."""
-    pretrain_steps: int = 60_000
+    pretrain_steps: Positive[int] = 60_000
     """Updates of the first phase, over which its learning rate decays."""
     start: Annotated[str, tyro.conf.arg(metavar="STEP")] = ""
     """Start of the second phase: an update of the first phase, or best (by validation loss; comparisons only).
     Empty: the end of the first phase."""
-    steps: int = 18_600
+    steps: Positive[int] = 18_600
     """Updates of the second phase. (The paper does not say; its Figure 3 ends there.)"""
-    warmup: int = 2_000
+    warmup: NotNegative[int] = 2_000
     """Updates over which the learning rate of the first phase rises from 0."""
-    second_warmup: float = 0.1
+    second_warmup: BelowOne = 0.1
     """Share of the second phase over which its learning rate rises from 0."""
-    min_rate: float = 0.1
+    min_rate: BelowOne = 0.1
     """Learning rate at the end of a phase as a share of the maximum."""
-    val_sequences: int = 64
+    val_sequences: Positive[int] = 64
     """Sequences of validation text in an evaluation, evenly spaced."""
-    keep_at: Annotated[tuple[int, ...], tyro.conf.arg(metavar="STEPS")] = ()
+    keep_at: tuple[Positive[int], ...] = ()
     """Updates of the first phase after which the state is kept for second phases that start there."""
     keep_best: bool = False
     """Also keep the state of the first phase with the lowest validation loss."""
@@ -82,21 +83,10 @@ class PretrainSettings(LanguageSettings):
 
     def problems(self) -> Iterator[str]:
         yield from super().problems()
-        yield from self.not_positive(
-            "layers", "width", "heads", "block_size", "batch_size", "micro_batch", "pretrain_steps", "val_sequences"
-        )
         if not self.first:
             yield "--first is missing: the corpora of the first phase, such as `--first kjv` or text files"
-        if self.second:
-            yield from self.not_positive("steps")
-        elif self.start:
+        if self.start and not self.second:
             yield f"--start {self.start} is where a second phase begins, and there is none: --second CORPUS"
-        yield from self.negative("warmup", "second_warmup", "min_rate", "dropout")
-        for name in ("second_warmup", "min_rate", "dropout"):
-            if getattr(self, name) >= 1:
-                yield f"--{name.replace('_', '-')} is a share below 1, got {getattr(self, name)}"
-        if not 0 < self.first_share <= 1:
-            yield f"--first-share must lie above 0 and be 1 at most, got {self.first_share}"
         if self.micro_batch > 0 and self.batch_size % self.micro_batch:
             yield f"--batch-size {self.batch_size} must be a multiple of --micro-batch {self.micro_batch}"
         if self.start not in ("", BEST) and not self.start.isdecimal():

@@ -77,7 +77,7 @@ def gap_line(gaps: Sequence[Gap]) -> str:
 
 def _start(cell: Cell) -> Value:
     """Return the update at which a cell's runs began, or the first and the last one; None for 0."""
-    starts = sorted({int(run.config.get("start_step", 0)) for run in cell.runs})
+    starts = sorted({run.spec.start.step for run in cell.runs})
     if len(starts) > 1:
         return Pair(starts[0], starts[-1], (", first", ", last"), "{} to {}", STEPS)
     return Number(starts[0], STEPS) if starts[0] else None

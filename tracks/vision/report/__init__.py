@@ -39,9 +39,8 @@ def compose(paths: Sequence[Path]) -> Content:
 
 def benchmark(run: RunData) -> str:
     """Return the name of the benchmark of a run: `permuted mnist`, `split cifar-100, shocks`."""
-    settings = run.config.get("settings", {})
-    shocks = ", shocks" if settings.get("shock_every") else ""
-    return f"{settings.get('stream', 'tasks')} {settings.get('dataset', '')}".strip() + shocks
+    settings = run.settings
+    return f"{settings.stream} {settings.dataset}".strip() + (", shocks" if settings.shock_every else "")
 
 
 def _plots(studies: dict[str, ComparisonData], scores: dict[str, ClassifierScores]) -> list["Plot"]:

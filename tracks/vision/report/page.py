@@ -36,7 +36,7 @@ def render(studies: Studies, scores: Results, plots: "Sequence[Plot]", place: Pa
         for label, runs in data.arms.items():
             arms[label] += runs
     together = ComparisonData(first.path, dict(arms), first.fork_step)
-    network = first.first.config.get("settings", {}).get("network", "")
+    network = first.first.settings.network
     title = f"Classifiers on {len(studies)} benchmarks" if several else f"Classifiers: {next(iter(studies))}, {network}"
     return render_page(
         together,
@@ -54,7 +54,7 @@ def render(studies: Studies, scores: Results, plots: "Sequence[Plot]", place: Pa
         ),
         verdict=sentences(scores),
         settings=_settings(arms),
-        command="\n".join(dict.fromkeys(run.command for run in together.runs)),
+        command="\n".join(dict.fromkeys(run.spec.command for run in together.runs)),
         place=place,
     )
 
@@ -86,7 +86,7 @@ def _settings(arms: Mapping[str, list[RunData]]) -> list[tuple[str, str]]:
     entries = list(arms.values())
     runs = [run for group in entries for run in group]
     different = differing_settings([[run] for run in runs])
-    shared = {"data set": runs[0].config.get("data"), **runs[0].config.get("settings", {})}
+    shared = {"data set": runs[0].spec.resolved.data, **runs[0].values}
     pairs = [(name, value) for name, value in setting_texts(shared) if name not in different]
     for name in different:
         pairs.append((name, "; ".join(f"{label}: {_values_text(group, name)}" for label, group in arms.items())))
@@ -94,4 +94,4 @@ def _settings(arms: Mapping[str, list[RunData]]) -> list[tuple[str, str]]:
 
 
 def _values_text(runs: Sequence[RunData], name: str) -> str:
-    return " or ".join(sorted({str(run.config["settings"].get(name)) for run in runs}))
+    return " or ".join(sorted({str(run.values.get(name)) for run in runs}))

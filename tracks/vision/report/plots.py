@@ -159,9 +159,9 @@ def _mean_over(windows: Sequence[Window], name: str, length: int) -> Array:
 
 def _epoch(run: RunData, task: Segment) -> float:
     """Return the number of updates in an epoch over a task's images."""
-    return max(1.0, task.size / run.config.get("settings", {}).get("batch_size", 1))
+    return max(1.0, task.size / run.settings.batch_size)
 
 
 def _tested_on(data: ComparisonData) -> str:
-    labels = data.first.config.get("settings", {}).get("stream") == "random-labels"
+    labels = data.first.settings.stream == "random-labels"
     return ", on the task’s own images, for random labels have no others" if labels else ""

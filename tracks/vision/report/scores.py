@@ -94,7 +94,7 @@ def score(data: ComparisonData) -> ClassifierScores:
             "the arms finished different numbers of tasks, so their rows are means over different tasks; differences "
             "are given only between the arms that finished the most, and the curves by task show all"
         )
-    if data.first.config.get("settings", {}).get("shock_every") and not any(a.shocks for a in scores.arms.values()):
+    if data.first.settings.shock_every and not any(a.shocks for a in scores.arms.values()):
         scores.notes.append("no shock has been followed by tests up to the next yet, or --eval-epochs is not 1")
     return scores
 
@@ -158,7 +158,7 @@ def counted_outcomes(run: RunData) -> list[Row]:
 
     Source: Lillo & Cheney 2025, Appendix E.
     """
-    alternating = run.config.get("settings", {}).get("stream") == "alternating"
+    alternating = run.settings.stream == "alternating"
     rows = [row for row in run.outcomes if not (alternating and int(row["task"]) % 2)]
     return sorted(rows, key=lambda row: int(row["task"]))
 
@@ -211,7 +211,7 @@ def _retention(run: RunData) -> dict[str, float]:
     for row in run.metrics:
         if "test_accuracy" in row and row.get("task") == starts.get(row["step"], -1):
             matrix[row["task"] - 1, row["task"]] = row["test_accuracy"]
-    classes = re.search(r"(\d+) classes", str(run.config.get("data")))
+    classes = re.search(r"(\d+) classes", str(run.spec.resolved.data))
     chance = 1 / int(classes[1]) if classes else NAN
     return {
         "acc": average_accuracy(matrix),
@@ -267,9 +267,7 @@ def to_json(studies: dict[str, ComparisonData], scores: dict[str, ClassifierScor
     """
     body = {name: _benchmark_json(data, scores[name]) for name, data in studies.items()}
     first = next(iter(studies.values())).first
-    plain: dict[str, Any] = strict_json(
-        {"supple": first.supple, "algorithm": first.config.get("algorithm"), "benchmarks": body}
-    )
+    plain: dict[str, Any] = strict_json({"supple": first.supple, "algorithm": first.spec.kind, "benchmarks": body})
     return plain
 
 
@@ -278,7 +276,7 @@ def _benchmark_json(data: ComparisonData, scores: ClassifierScores) -> dict[str,
         "fork_step": data.fork_step,
         "total_updates": data.total_steps,
         "tasks": len(data.first.tasks),
-        "data": data.first.config.get("data"),
+        "data": data.first.spec.resolved.data,
         "notes": scores.notes,
         "arms": {label: _arm_json(arm) | old_tasks_json(scores.old_tasks, label) for label, arm in scores.arms.items()},
         **differences_json(scores.differences),

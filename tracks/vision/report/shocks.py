@@ -76,8 +76,8 @@ def find_windows(run: RunData) -> list[Window]:
     are none. A shock in the last epoch of a task shows no recovery, and one in the first epoch has no values before it:
     neither counts.
     """
-    settings = run.config.get("settings", {})
-    if not settings.get("shock_every") or not 0 < settings.get("eval_epochs", 0) <= 1:
+    settings = run.settings
+    if not settings.shock_every or not 0 < settings.eval_epochs <= 1:
         return []
     finished = {row["task"] for row in run.outcomes}
     rows: dict[int, list[Row]] = defaultdict(list)
@@ -86,7 +86,7 @@ def find_windows(run: RunData) -> list[Window]:
             rows[row["task"]].append(row)
     windows = []
     for task in run.tasks:
-        epochs = _epochs(rows[task.index], task, settings["batch_size"])
+        epochs = _epochs(rows[task.index], task, settings.batch_size)
         starts = [i for i, row in enumerate(epochs) if row["gamma"] != 1 and i > 0]
         ends = [*starts[1:], len(epochs) if task.index in finished else None]
         for start, end in zip(starts, ends, strict=False):

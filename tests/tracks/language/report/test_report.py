@@ -8,7 +8,6 @@ import pytest
 from rich.console import Console
 
 from supple.engine.storage.run_directory import RunDirectory
-from supple.engine.storage.signed_json import read_json, write_json
 from supple.experiments.comparisons.grid import Point
 from supple.reports import build_report, compose, summary_table
 from supple.reports.studies.evaluation_figures import plot_first_phase, plot_views
@@ -16,6 +15,7 @@ from supple.reports.studies.evaluations import read_cells, short_names, to_json
 from supple.reports.studies.study import read_study
 from supple.tracks.language.report.continual import collect_scores
 from supple.tracks.language.report.losses import draw_validation_loss
+from tests import records
 
 pytestmark = pytest.mark.slow
 
@@ -31,15 +31,12 @@ def write_run(path, kind, tasks, lines, *, seed=0, start=0, arm=None, variant=No
     """A run directory with these lines of metrics, {step: numbers}. tasks: (name, end) of each."""
     starts = [0, *(end for _, end in tasks)]
     spans = enumerate(zip(starts, tasks, strict=False))
-    config = {
-        "algorithm": kind, "seed": seed, "total_steps": tasks[-1][1], "start_step": start, "stop_step": stop,
-        "hooks": settings.get("hook", []), "arm": arm, "command": f"supple language {kind}", "data": {"corpus": "here"},
-        "settings": {"seed": seed, "hook": [], **settings},
-        "tasks": [{"index": i, "start": begin, "end": end, "name": name} for i, (begin, (name, end)) in spans],
-    }  # fmt: skip
-    if variant is not None:
-        config["variant"] = variant
-    with RunDirectory.create(path, config) as run:
+    spans = [{"index": i, "start": begin, "end": end, "name": name} for i, (begin, (name, end)) in spans]
+    records.write_run(
+        path, kind, spans, {"seed": seed, **settings}, start, stop, f"supple language {kind}",
+        {"arm": arm, "variant": variant or {}}, hooks=tuple(settings.get("hook", ())), data={"corpus": "here"},
+    )  # fmt: skip
+    with RunDirectory(path, "") as run:
         run.start_logs({}, 0.0, ("metrics", "tasks", "events"))
         for step, numbers in lines.items():
             run.metrics(step, {"task": 0, **numbers})
@@ -48,13 +45,6 @@ def write_run(path, kind, tasks, lines, *, seed=0, start=0, arm=None, variant=No
         for outcome in outcomes:
             run.task(**outcome)
     return path
-
-
-def write_plan(path, kind, arms, seeds, variants=({},), fork_step=0):
-    plan = {"algorithm": kind, "settings": {}, "arms": arms, "seeds": seeds, "fork_step": fork_step, "command": "",
-            "variants": list(variants)}  # fmt: skip
-    path.mkdir(parents=True, exist_ok=True)
-    write_json(path / "comparison.json", plan)
 
 
 FINAL = {  # (start, arm) → final loss of each seed
@@ -66,7 +56,7 @@ FINAL = {  # (start, arm) → final loss of each seed
 def warm_start(path, seeds=(0, 1), skip=(), short=()):
     """Two starts × three arms. skip, short: (start, arm, seed) that have not begun, or are not at their end."""
     variants = [{"start": "best"}, {"start": "100"}]
-    write_plan(path, "pretrain", ["none", "fire", "reset"], list(seeds), variants, fork_step=100)
+    records.write_plan(path, "pretrain", ["none", "fire", "reset"], list(seeds), 100, variants)
     for seed in seeds:
         folder = path / f"seed-{seed}"
         trunk = {
@@ -150,7 +140,7 @@ def test_every_arm_is_compared_with_none_within_its_start(tmp_path):
 @pytest.mark.usefixtures("without_figures")
 def test_variants_with_one_arm_each_are_compared_with_the_first(tmp_path):
     path, variants = tmp_path / "c", [{"learning_rate": rate} for rate in (1e-5, 1e-4)]
-    write_plan(path, "sft", ["none"], [0], variants)
+    records.write_plan(path, "sft", ["none"], [0], variants=variants)
     for variant, learn in zip(variants, (0.5, 0.75), strict=True):
         folder = path / "seed-0" / Point("none", variant).folder
         sft(folder, variant["learning_rate"], learn=learn, variant=variant)
@@ -184,7 +174,7 @@ def test_until_an_arm_starts_the_report_is_of_the_trunks(tmp_path):
     path = warm_start(tmp_path / "c", skip={(start, arm, seed) for start, arm in FINAL for seed in (0, 1)})
     assert build_report(path).html.is_file()
     assert body_of(path)["variants"][0]["arms"]["trunk"]["seeds"] == [0, 1]
-    write_plan(tmp_path / "empty", "sft", ["none"], [0])
+    records.write_plan(tmp_path / "empty", "sft", ["none"], [0])
     with pytest.raises(ValueError, match="no run has started yet"):
         build_report(tmp_path / "empty")
 
@@ -242,7 +232,7 @@ def sft(path, rate, arm="none", seed=0, learn=0.8, retain=0.5, **more):
 def test_fine_tuning_is_told_against_the_base_model_by_learning_rate(tmp_path):
     path = tmp_path / "c"
     variants = [{"learning_rate": rate} for rate in (1e-5, 1e-4)]
-    write_plan(path, "sft", ["none", "sib@start"], [0], variants)
+    records.write_plan(path, "sft", ["none", "sib@start"], [0], variants=variants)
     for variant in variants:
         rate = variant["learning_rate"]
         for arm, retain in (("none", 0.5), ("sib@start", 0.6)):
@@ -326,7 +316,7 @@ def test_continual_learning_has_op_bwt_transfer_average_and_last(tmp_path):
 def test_the_declared_measure_of_a_sequence_leads_its_report(tmp_path):
     path = continual(tmp_path / "r", A)
     assert compose(path).measures[0].name == "OP"
-    write_json(path / "config.json", read_json(path / "config.json", "") | {"leads": "Average"})
+    records.relabel(path, leads="Average")
     content = compose(path)
     assert content.measures[0].name == "Average"
     assert next(str(heading) for heading in content.tables[0].header if "%" in str(heading)) == "Average (%)"
@@ -346,7 +336,7 @@ def test_an_unfinished_continual_run_has_no_transfer_and_forgetting(tmp_path):
 @pytest.mark.usefixtures("without_figures")
 def test_methods_share_the_panels_and_orders_have_a_disparity(tmp_path):
     path, variants = tmp_path / "c", [{"method": m, "order": o} for m in ("moram", "ewc") for o in ("", "1,0")]
-    write_plan(path, "continual", ["none"], [0], variants)
+    records.write_plan(path, "continual", ["none"], [0], variants=variants)
     ops = {"moram": (0.6, 0.8), "ewc": (0.5, 0.5)}
     for variant in variants:
         turned = variant["order"] != ""
@@ -367,7 +357,7 @@ def test_methods_share_the_panels_and_orders_have_a_disparity(tmp_path):
 
 def test_old_tasks_of_every_order_are_in_one_table(tmp_path):
     path, variants = tmp_path / "c", [{"order": order} for order in ("", "1,0")]
-    write_plan(path, "continual", ["none", "fire"], [0], variants)
+    records.write_plan(path, "continual", ["none", "fire"], [0], variants=variants)
     matrices = {"none": [[0.9, 0.1], [0.5, 0.7]], "fire": [[0.9, 0.1], [0.2, 0.9]]}
     for variant in variants:
         for arm, matrix in matrices.items():

@@ -12,7 +12,6 @@ from rich.console import Console
 
 from supple.engine.runs import prepare
 from supple.engine.spec import RunSpec
-from supple.engine.storage.signed_json import read_json, write_json
 from supple.metrics import accuracy_recovery_time, peak_saturation, saturation_area
 from supple.reports import build_report, compose, summary_table
 from supple.reports.studies.side_by_side import gather
@@ -20,6 +19,7 @@ from supple.scripts.report import main as report_command
 from supple.tracks.vision.report.scores import score, to_json
 from supple.tracks.vision.report.tables import summary_table as table_of_arms
 from supple.tracks.vision.settings import VisionSettings
+from tests import records
 
 SETTINGS = {
     "dataset": "mnist", "stream": "permuted", "network": "mlp", "activation": "relu", "hook": [], "batch_size": 10,
@@ -34,19 +34,16 @@ def write_lines(file, rows):
 def write_run(folder, online, *, tests=None, seeds=(0,), updates=(10, 10), metrics=(), events=(), hooks=(), arm=None,
               data="mnist, 10 classes", more=None, **settings):  # fmt: skip
     """A run directory. online, tests: (seeds, finished tasks) accuracies; updates: of each planned task."""
-    folder.mkdir(parents=True)
     ends = np.cumsum(updates).tolist()
     tasks = [
         {"index": i, "start": e - n, "end": e, "name": "mnist", "size": 50}
         for i, (n, e) in enumerate(zip(updates, ends, strict=True))
     ]
     values = {**SETTINGS, "seeds": list(seeds), "hook": list(hooks), **settings}
-    config = {
-        "algorithm": "vision", "seed": seeds[0], "total_steps": ends[-1], "hooks": list(hooks), "arm": arm,
-        "command": f"supple train vision --out {folder.name}", "data": {"images": data},
-        "settings": values, "tasks": tasks, "versions": {"supple": "0.1.0"},
-    }  # fmt: skip
-    write_json(folder / "config.json", config)
+    records.write_run(
+        folder, "vision", tasks, values, command=f"supple train vision --out {folder.name}", labels={"arm": arm},
+        hooks=tuple(hooks), data={"images": data}, versions=({"supple": "0.1.0"},),
+    )  # fmt: skip
     tests = online if tests is None else tests
     rows = [
         {"step": ends[t], "task": t, "seed": seed, "updates": updates[t], "online_accuracy": online[s][t],
@@ -117,7 +114,7 @@ def test_interval_is_students(tmp_path):
 def test_the_declared_accuracy_is_the_first_measure_and_the_first_column(tmp_path):
     run = write_run(tmp_path / "r", [[0.5, 0.9]], tests=[[0.8, 0.7]])
     assert next(measure.name for measure in score(gather([run])["permuted mnist"]).measures) == "online accuracy"
-    write_json(run / "config.json", read_json(run / "config.json", "") | {"leads": "final test accuracy"})
+    records.relabel(run, leads="final test accuracy")
     data = gather([run])["permuted mnist"]
     first = score(data).measures[0]
     assert (first.name, list(first.arms.values())) == ("final test accuracy", [{0: 0.7}])
@@ -248,7 +245,7 @@ def test_old_tasks_of_a_split_stream_are_compared_with_a_fresh_network(tmp_path)
     for arm, rows in arms.items():
         more = [[{"accuracies": row} for row in rows]] * 2
         write_run(folder / "seeds-0-1" / arm, [online[arm]] * 2, seeds=(0, 1), arm=arm, more=more, stream="split")
-    write_json(folder / "comparison.json", {"algorithm": "vision", "arms": list(arms), "seeds": [0, 1], "fork_step": 0})
+    records.write_plan(folder, "vision", arms, [0, 1])
     content = compose(folder)
     body = content.scores["benchmarks"]["split mnist"]
     none = body["arms"]["none"]["old_tasks"]
@@ -320,8 +317,7 @@ def comparison(tmp_path):
             folder / "seeds-0-1" / name, [first, second], tests=[[0.6, late], [0.6, late]], seeds=(0, 1), arm=arm,
             metrics=metrics, events=[intervention(10, arm)] if arm == "fire" else [], eval_epochs=1.0,
         )  # fmt: skip
-    plan = {"algorithm": "vision", "arms": ["none", "fire"], "seeds": [0, 1], "fork_step": 10}
-    write_json(folder / "comparison.json", plan)
+    records.write_plan(folder, "vision", ["none", "fire"], [0, 1], 10)
     return folder
 
 
@@ -378,9 +374,7 @@ def test_second_report_replaces_the_first(tmp_path):
 @pytest.mark.parametrize(
     ("prepare", "words"),
     [
-        (lambda p: write_json(p / "config.json", {"algorithm": "ppo", "tasks": [
-            {"index": 0, "start": 0, "end": 9, "name": "a"}, {"index": 1, "start": 9, "end": 18, "name": "b"}]}),
-         "run of ppo"),
+        (lambda p: records.write_run(p, "ppo", [{"index": 0, "start": 0, "end": 9, "name": "a"}]), "run of ppo"),
         (lambda p: (p / "comparison.json").write_text("{}"), "is a comparison"),
         (lambda p: (p / "config.json").unlink(), "has no config.json"),
         (lambda p: (p / "tasks.jsonl").write_text('{"step": 10, "task": 0}\n'), "tasks.jsonl: a finished task without"),

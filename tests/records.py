@@ -1,0 +1,53 @@
+"""Records of runs and comparisons, written by hand for the tests of what reads them."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from supple.engine.kinds import find_kind, settings_with
+from supple.engine.spec import Labels, Resolved, RunSpec, Start, read_spec, to_json, write_spec
+from supple.engine.storage.signed_json import write_json
+from supple.experiments.comparisons.comparison import Comparison
+from supple.experiments.comparisons.grid import Point
+
+
+def write_run(
+    folder: Path,
+    kind: str,
+    tasks: Sequence[Mapping[str, Any]],
+    settings: Mapping[str, Any] | None = None,
+    start: int = 0,
+    stop: int | None = None,
+    command: str = "",
+    labels: Mapping[str, Any] | None = None,
+    **resolved: Any,
+) -> RunSpec:
+    """Write config.json of a run in a new folder, and return what it holds."""
+    folder.mkdir(parents=True, exist_ok=True)
+    made = settings_with(find_kind(kind), None, settings or {})
+    found = Resolved(tasks=tuple(tasks), planned=tasks[-1]["end"] if tasks else 0, **resolved)
+    spec = RunSpec(kind, made, Labels(**(labels or {})), Start(start), stop, command, found)
+    write_spec(folder, spec)
+    return spec
+
+
+def relabel(folder: Path, **labels: Any) -> None:
+    """Change labels of a run."""
+    spec = read_spec(folder)
+    write_spec(folder, replace(spec, labels=replace(spec.labels, **labels)))
+
+
+def write_plan(
+    path: Path,
+    kind: str,
+    arms: Iterable[str],
+    seeds: Iterable[int],
+    fork: int = 0,
+    variants: Sequence[Mapping[str, Any]] = ({},),
+) -> None:
+    """Write comparison.json of every arm in every variant."""
+    path.mkdir(parents=True, exist_ok=True)
+    points = tuple(Point(arm, variant) for variant in variants for arm in arms)
+    made = settings_with(find_kind(kind), None, {})
+    write_json(path / "comparison.json", to_json(Comparison(kind, made, points, tuple(seeds), fork_step=fork)))
