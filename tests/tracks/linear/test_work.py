@@ -1,7 +1,6 @@
 """`supple train linear`: the loop's gradient descent, tasks that change, hooks, the same bytes after a kill."""
 
 import json
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ from supple.tracks.linear.settings import LinearSettings
 from supple.tracks.linear.tasks import random_regression, reversal, semantic_hierarchy
 from supple.tracks.linear.weights import balance_residual
 from supple.tracks.linear.work import LinearWork
-from tests.tracks.logs import read_log
+from tests.tracks.logs import read_log, state
 
 pytestmark = pytest.mark.slow
 
@@ -33,10 +32,6 @@ LINEAR = find_kind("linear")
 def words(out: Path, *more: str, command: str = "train") -> list[str]:
     return [command, "linear", *["--tasks", "random,reversal,random", "--lam", "1"], *f"{SMALL} {OFTEN}".split(), *more,
             "--out", str(out)]  # fmt: skip
-
-
-def state(run: Path, step: int) -> bytes:
-    return (run / f"checkpoints/{step:012d}/state.safetensors").read_bytes()
 
 
 def made(**changes: Any) -> LinearWork:
@@ -200,19 +195,3 @@ def test_weights_are_those_of_algorithm_one_at_every_seed() -> None:
     ours = [p.detach().numpy() for p in made(lam=0.5, seed=7).network.parameters()]
     assert all(np.array_equal(a, b) for a, b in zip(ours, drawn, strict=True))
     assert random_regression(4, 5, 32, rng=derive(7, "task", 0)).y.tolist() == made(seed=7).data[0].y.tolist()
-
-
-def test_the_best_state_and_those_that_were_asked_for_are_kept_and_change_nothing(whole: Path, tmp_path: Path) -> None:
-    run = tmp_path / "run"
-    dispatch(words(run, *HOOKS, "--keep-best", "True", "--keep-at", "6", "13"))
-    losses = [(line["loss"], line["step"]) for line in read_log(run, "metrics") if "loss" in line and line["step"]]
-    assert [int(folder.name) for folder in (run / "best").iterdir()] == [min(losses)[1]]
-    assert sorted(int(folder.name) for folder in (run / "kept").iterdir()) == [6, 13]
-    assert state(run, 36) == state(whole, 36)
-    assert read_log(run, "metrics") == read_log(whole, "metrics")
-    shutil.rmtree(again := shutil.copytree(run, tmp_path / "again") / "checkpoints/000000000036")
-    dispatch(["resume", str(again.parent.parent)])
-    files = [
-        {f.relative_to(each): f.read_bytes() for f in each.rglob("*.safetensors")} for each in (run, tmp_path / "again")
-    ]
-    assert files[0] == files[1]

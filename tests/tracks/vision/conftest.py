@@ -8,20 +8,20 @@ import numpy as np
 import pytest
 import torch
 
-from supple.engine.runs import open_run, prepare
-from supple.engine.spec import RunSpec
 from supple.tracks.vision.data import DataSet, load
 from supple.tracks.vision.feed import ImageFeed
 from supple.tracks.vision.model import Model
 from supple.tracks.vision.settings import VisionSettings
 from supple.tracks.vision.task_data import Stream
-from tests.tracks.logs import read_log, write_idx
+from tests.tracks.logs import Runs, write_idx
 
 SIDE, TRAIN, TEST = 16, 120, 40  # the CNN of Lillo & Cheney needs 16 × 16; 10 classes of 12 and of 4 images
 
 
-class Lab:
+class Lab(Runs):
     """Runs on the tiny data set, by settings."""
+
+    kind = "vision"
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -42,21 +42,6 @@ class Lab:
         model = Model(settings, data, stream.classes, "cpu")
         model.feed = ImageFeed(stream, stream.tasks[task], "cpu")
         return model
-
-    def run(self, out: Path, **changes: Any) -> Path:
-        prepare(RunSpec("vision", self.settings(**changes)), out).close()
-        return self.resume(out)
-
-    def resume(self, out: Path) -> Path:
-        open_run(out, self.complain).train(lambda _: None)
-        return out
-
-    def complain(self, line: str) -> None:
-        raise AssertionError(line)
-
-    def log(self, run: Path, name: str, seed: int | None = None) -> list[dict[str, Any]]:
-        """Return the lines of a log, of one seed or of all."""
-        return [line for line in read_log(run, name) if seed in (None, line.get("seed"))]
 
     def command(self, *words: object, command: str = "train") -> list[str]:
         """`supple train vision`, or another command, with these words, on the tiny data set."""

@@ -13,6 +13,7 @@ from supple.experiments.sweeps.study import Study
 from supple.experiments.sweeps.sweep import Sweep
 from supple.reports.studies.side_by_side import gather
 from supple.scripts.main import dispatch
+from tests.tracks.logs import state
 
 pytestmark = pytest.mark.slow
 
@@ -35,10 +36,6 @@ def whole(lab: Any, tmp_path_factory: pytest.TempPathFactory, here: Any) -> Path
     with here():
         dispatch(words(lab, out))
     return out / "seeds-3-5"
-
-
-def state(run: Path, step: int) -> bytes:
-    return (run / f"checkpoints/{step:012d}/state.safetensors").read_bytes()
 
 
 def test_arms_start_from_the_state_of_the_trunk(whole: Path) -> None:
