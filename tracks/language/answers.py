@@ -11,20 +11,33 @@ from .chat import IGNORED, Encoded, answer_ids, collate, end_of_turn, prompt_ids
 from .examples import Example, TaskData
 from .scores import score
 
-__all__ = ["answer_loss", "answer_nll", "choose", "generate", "score", "task_score"]
+__all__ = ["answer_loss", "answer_nll", "choose", "generate", "score", "task_score", "token_nll"]
 
 
-def answer_nll(model: nn.Module, tokens: Tensor, labels: Tensor) -> Tensor:
-    """Return the summed negative log-likelihood of each row's answer in nats, (B,), differentiable.
+def answer_nll(model: nn.Module, rows: Sequence[Encoded], pad: int) -> Tensor:
+    """Return the summed negative log-likelihood of each example's answer in nats, (B,), differentiable.
 
-    tokens, labels: of `collate`, (B, T). The head is applied only at positions at which some row has an answer, which
-    saves most of its work and memory."""
+    pad: The token for padding."""
+    logits, targets = _answer_logits(model, rows, pad)
+    losses = F.cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=IGNORED, reduction="none")
+    return losses.view(targets.shape).sum(1)
+
+
+def token_nll(model: nn.Module, rows: Sequence[Encoded], pad: int) -> Tensor:
+    """Return the mean negative log-likelihood per token of each example's answer in nats, (B,), differentiable."""
+    losses = answer_nll(model, rows, pad)
+    return losses / torch.tensor([len(example.answer) for example in rows], device=losses.device)
+
+
+def _answer_logits(model: nn.Module, rows: Sequence[Encoded], pad: int) -> tuple[Tensor, Tensor]:
+    """Return logits (B, columns, vocabulary) float32 and targets (B, columns) where some row has an answer.
+
+    The head is applied at these positions only, which saves most of its work and memory."""
+    device = next(model.parameters()).device
+    tokens, labels, _ = (part.to(device) for part in collate(rows, pad))
     targets = labels[:, 1:]
     columns = (targets != IGNORED).any(0).nonzero().squeeze(1)
-    logits = model(tokens, use_cache=False, logits_to_keep=columns).logits  # (B, columns, vocabulary)
-    targets = targets[:, columns]
-    losses = F.cross_entropy(logits.flatten(0, 1).float(), targets.flatten(), ignore_index=IGNORED, reduction="none")
-    return losses.view(targets.shape).sum(1)
+    return model(tokens, use_cache=False, logits_to_keep=columns).logits.float(), targets[:, columns]
 
 
 @torch.no_grad()
@@ -37,12 +50,10 @@ def answer_loss(model: nn.Module, encoded: Sequence[Encoded], pad: int, batch_si
         pad: The token for padding.
         batch_size: Examples per forward pass.
     """
-    device = next(model.parameters()).device
     ordered = sorted(encoded, key=lambda example: len(example.ids))
     total, tokens = 0.0, sum(len(example.answer) for example in ordered)
     for start in range(0, len(ordered), batch_size):
-        ids, labels, _ = (part.to(device) for part in collate(ordered[start : start + batch_size], pad))
-        total += float(answer_nll(model, ids, labels).sum())
+        total += float(answer_nll(model, ordered[start : start + batch_size], pad).sum())
     return total / tokens
 
 
@@ -151,18 +162,12 @@ def _likelihoods(model: nn.Module, rows: Sequence[Encoded], options: Sequence[Se
 
     A row without options gets that of its answer.
     """
-    tokens, labels, _ = (part.to(next(model.parameters()).device) for part in collate(rows, 0))
-    targets = labels[:, 1:]
-    columns = (targets != IGNORED).any(0).nonzero().squeeze(1)
-    logits = model(tokens, use_cache=False, logits_to_keep=columns).logits.float().log_softmax(-1).cpu()
-    place = {column: i for i, column in enumerate(columns.tolist())}
-    likelihoods = []
-    for row, (encoded, tokens_of_row) in enumerate(zip(rows, options, strict=True)):
-        at = [place[encoded.prompt - 1 + i] for i in range(len(encoded.answer))]
-        if tokens_of_row:
-            likelihoods.append(logits[row, at[0], list(tokens_of_row)].tolist())
-        else:
-            likelihoods.append([float(logits[row, at, encoded.answer].sum())])
+    logits, targets = _answer_logits(model, rows, 0)
+    logits, answered, likelihoods = logits.log_softmax(-1).cpu(), (targets != IGNORED).cpu(), []
+    for row, (encoded, tokens) in enumerate(zip(rows, options, strict=True)):
+        own = logits[row, answered[row]]  # (tokens of the answer, vocabulary)
+        summed = own[range(len(own)), encoded.answer].sum()
+        likelihoods.append(own[0, list(tokens)].tolist() if tokens else [float(summed)])
     return likelihoods
 
 

@@ -60,7 +60,11 @@ def balance(
     Raises ValueError if there are no batches, a batch has no labels that count, or `sib_` raises it. Nothing is then
     written.
     """
-    _check(batches)
+    if not batches:
+        raise ValueError("sib needs a retain batch to balance by, and got none")
+    for i, batch in enumerate(batches):
+        if "labels" not in batch or not bool((batch["labels"][:, 1:] != -100).any()):
+            raise ValueError(f"retain batch {i + 1} has no labels that count: there is no loss to balance by")
     check_within("sib", "[1, ∞)", ratio=ratio)
     scale_pairs(model)  # refuses before minutes are spent on curvature
     training = model.training
@@ -117,14 +121,6 @@ def write_balance(reports: Mapping[str, Mapping[str, Any]], folder: Path) -> lis
 def _temporary(path: Path) -> Path:
     """Return a temporary name for a file until it is complete."""
     return path.with_name(path.name + ".tmp")
-
-
-def _check(batches: Sequence[Batch]) -> None:
-    if not batches:
-        raise ValueError("sib needs a retain batch to balance by, and got none")
-    for i, batch in enumerate(batches):
-        if "labels" not in batch or not bool((batch["labels"][:, 1:] != -100).any()):
-            raise ValueError(f"retain batch {i + 1} has no labels that count: there is no loss to balance by")
 
 
 @torch.no_grad()

@@ -71,6 +71,12 @@ def collate(encoded: Sequence[Encoded], pad: int) -> tuple[Tensor, Tensor, Tenso
     return tokens, labels, mask
 
 
+def shortest_ids(encoded: Sequence[Encoded]) -> Tensor:
+    """Return the tokens of examples, cut to the length of the shortest so that there is no padding, (B, T) int64."""
+    shortest = min(len(example.ids) for example in encoded)
+    return torch.tensor([example.ids[:shortest] for example in encoded])
+
+
 def prompt_ids(tokenizer: Any, example: Example) -> list[int]:
     """Return the tokens that the model sees before it answers.
 
@@ -80,7 +86,9 @@ def prompt_ids(tokenizer: Any, example: Example) -> list[int]:
     if not tokenizer.chat_template:
         _warn_once(tokenizer)
         system = f"{example.system}\n" if example.system else ""
-        return _tokenize_with_start(tokenizer, f"{system}Question: {example.prompt}\nAnswer:")
+        start = [tokenizer.bos_token_id]  # begins a sequence, if this tokenizer has one
+        start = start if tokenizer("").input_ids[:1] == start else []
+        return start + _tokenize(tokenizer, f"{system}Question: {example.prompt}\nAnswer:")
     return _tokenize(tokenizer, _render(tokenizer, example))
 
 
@@ -106,28 +114,22 @@ def end_of_turn(tokenizer: Any) -> list[int]:
 
 
 def _render(tokenizer: Any, example: Example) -> str:
+    from jinja2.exceptions import TemplateError
+
     user = {"role": "user", "content": example.prompt}
     turns = [{"role": "system", "content": example.system}, user] if example.system else [user]
     settings = {**TEMPLATE_SETTINGS, "add_generation_prompt": True}
-    if not example.system:
-        return str(tokenizer.apply_chat_template(turns, **settings))
-    from jinja2.exceptions import TemplateError
-
     try:
         return str(tokenizer.apply_chat_template(turns, **settings))
     except TemplateError:
+        if not example.system:
+            raise
         user["content"] = f"{example.system}\n\n{example.prompt}"
         return str(tokenizer.apply_chat_template([user], **settings))
 
 
 def _tokenize(tokenizer: Any, text: str) -> list[int]:
     return list(tokenizer(text, add_special_tokens=False).input_ids)
-
-
-def _tokenize_with_start(tokenizer: Any, text: str) -> list[int]:
-    """Return the tokens with the token that begins a sequence, if this tokenizer has one."""
-    start = [tokenizer.bos_token_id]
-    return (start if tokenizer("").input_ids[:1] == start else []) + _tokenize(tokenizer, text)
 
 
 def _warn_once(tokenizer: Any) -> None:

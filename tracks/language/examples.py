@@ -4,7 +4,7 @@ import hashlib
 import importlib
 import importlib.util
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -82,8 +82,7 @@ def load_task(text: str, seed: int, train: int | None = None, test: int | None =
     if not path.exists():
         forms = "a JSONL file, a folder of them, or reasoning-gym:NAME"
         raise UsageError(f"no such task: {text!r} (a task is {forms})")
-    keep: Callable[[Example], bool] = (lambda e: bool(e.choices)) if only_choices else (lambda e: True)
-    parts, how = _split_examples(path, keep)
+    parts, how = _split_examples(path, only_choices)
     for split, examples in zip(SPLITS, parts, strict=True):
         if not examples:
             kind = "multiple-choice " if only_choices else ""
@@ -175,14 +174,13 @@ def _to_text(value: Any) -> Any:
     return str(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else value
 
 
-def _split_examples(path: Path, keep: Callable[[Example], bool]) -> tuple[list[list[Example]], str]:
+def _split_examples(path: Path, only_choices: bool) -> tuple[list[list[Example]], str]:
     """Return [train, test], and a description of how they were divided."""
 
     def read(files: Sequence[Path]) -> list[Example]:
-        return [example for file in files for example in read_examples(file) if keep(example)]
+        return [example for file in files for example in read_examples(file) if example.choices or not only_choices]
 
-    pair = _find_pair(path)
-    if pair:
+    if pair := _find_pair(path):
         return [read([file]) for file in pair], f"as given ({pair[0].name}, {pair[1].name})"
     files = sorted(file for file in path.iterdir() if file.suffix in SUFFIXES) if path.is_dir() else [path]
     if not files:

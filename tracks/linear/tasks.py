@@ -24,7 +24,7 @@ class LinearTask:
     y: Array
 
     def __post_init__(self) -> None:
-        if not (error := np.abs(self.sigma_xx - np.eye(len(self.x))).max()) <= WHITE:
+        if not (error := np.abs(self.x @ self.x.T / self.samples - np.eye(len(self.x))).max()) <= WHITE:
             raise ValueError(f"the inputs are not whitened: x·xᵀ/P differs from I by {error:.1e}")
 
     @property
@@ -33,19 +33,9 @@ class LinearTask:
         return int(self.x.shape[1])
 
     @cached_property
-    def sigma_xx(self) -> Array:
-        """x·xᵀ/P, (N_i, N_i): the identity."""
-        return self.x @ self.x.T / self.samples
-
-    @cached_property
     def sigma_yx(self) -> Array:
         """y·xᵀ/P, (N_o, N_i): the linear map with the smallest loss."""
         return self.y @ self.x.T / self.samples
-
-    @cached_property
-    def sigma_yy(self) -> Array:
-        """y·yᵀ/P, (N_o, N_o)."""
-        return self.y @ self.y.T / self.samples
 
     @cached_property
     def least_loss(self) -> float:

@@ -1,6 +1,5 @@
 """Training of a deep linear network, ŷ = W₂W₁x, by gradient descent on a sequence of tasks."""
 
-import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -63,10 +62,8 @@ class LinearWork(SupervisedWork):
         ]
         self.network = LinearNetwork(s.n_in, s.n_hidden, s.n_out).to(s.device)
         with torch.no_grad():
-            for parameter, drawn in zip(
-                self.network.parameters(), self._draw_weights(derive(s.seed, "network")), strict=True
-            ):
-                parameter.copy_(drawn)
+            for name, drawn in self._draw_weights(derive(s.seed, "network")).items():
+                self.network.get_parameter(name).copy_(drawn)
         self.learned: list[float] = []  # of every task, its loss at its end
         self.began: dict[str, list[Tensor]] = {}  # the weights with which training of the "run" and the "task" began
         draws = generator(s.seed, "interventions")
@@ -80,7 +77,7 @@ class LinearWork(SupervisedWork):
             loss=lambda: self._losses().mean(),
             batches=self._batches,
             generator=draws,
-            redraw=lambda: self._redraw_weights(draws),
+            redraw=lambda: self._draw_weights(int(torch.randint(2**62, (), generator=draws))),
         )
 
     def loss(self, task: Task, update: int, part: int) -> Tensor:
@@ -150,13 +147,10 @@ class LinearWork(SupervisedWork):
         for _ in range(1 if count is None else count):
             yield self._losses()
 
-    def _draw_weights(self, seed: int) -> tuple[Tensor, ...]:
+    def _draw_weights(self, seed: int) -> dict[str, Tensor]:
         s = self.settings
-        return tuple(map(torch.from_numpy, balanced_init(s.lam, s.n_in, s.n_hidden, s.n_out, s.init_scale, seed)))
-
-    def _redraw_weights(self, draws: torch.Generator) -> dict[str, Tensor]:
-        names = [name for name, _ in self.network.named_parameters()]
-        return dict(zip(names, self._draw_weights(int(torch.randint(2**62, (), generator=draws))), strict=True))
+        first, second = balanced_init(s.lam, s.n_in, s.n_hidden, s.n_out, s.init_scale, seed)
+        return {"first.weight": torch.from_numpy(first), "second.weight": torch.from_numpy(second)}
 
     def _kernel_distance(self, since: str) -> float:
         """Return the distance of the tangent kernel from that at the start of the run or the task.
@@ -165,10 +159,7 @@ class LinearWork(SupervisedWork):
         if since not in self.began:
             return 0.0
         then, now = (gram(*map(_to_numpy, weights)) for weights in (self.began[since], self.network.parameters()))
-        try:
-            return float(ntk_distance(then, now))
-        except ValueError:
-            return math.nan
+        return float(ntk_distance(then, now))
 
 
 def _to_numpy(weight: Tensor) -> Array:

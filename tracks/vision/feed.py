@@ -42,7 +42,7 @@ class ImageFeed:
 
     def probe(self) -> tuple[Tensor, Tensor]:
         """Return the first images of the task, of which metrics are computed."""
-        return self.images.batch(self._rows(0, min(PROBE, self.images.size)))
+        return self.images.between(0, PROBE)
 
     def batches(self, count: int | None) -> Iterator[tuple[Tensor, Tensor]]:
         """Yield `count` batches from the next one on, or, if None, one epoch over the task's images.
@@ -51,14 +51,10 @@ class ImageFeed:
         """
         if count is None:
             for start in range(0, self.images.size, self.size):
-                yield self.images.batch(self._rows(start, min(start + self.size, self.images.size)))
+                yield self.images.between(start, start + self.size)
         else:
             for update in range(self.update, self.update + count):
                 yield self._task_batch(update)
-
-    def _rows(self, start: int, stop: int) -> Tensor:
-        members = len(self.images.rows)
-        return torch.arange(start, stop, device=self.images.rows.device).expand(members, -1)
 
     def _task_batch(self, update: int) -> tuple[Tensor, Tensor]:
         """Return the task's images and labels in the batch of an update."""
@@ -89,11 +85,11 @@ class ImageFeed:
         count = min(s.replay_per_task, s.replay // index)
         kept = []
         for task in self.stream.tasks[:index]:
-            images, picks = self.stream.train(task), []
-            for seed in s.members:
-                picks.append(torch.randperm(task.size, generator=generator(seed, "memory", task.index))[:count])
-            kept.append((images.rows.gather(1, torch.stack(picks)), images.labels.gather(1, torch.stack(picks))))
-        rows, labels = (torch.cat([pair[i] for pair in kept], 1) for i in (0, 1))
+            draws = [generator(seed, "memory", task.index) for seed in s.members]
+            picks = torch.stack([torch.randperm(task.size, generator=draw)[:count] for draw in draws])
+            images = self.stream.train(task)
+            kept.append(torch.stack([images.rows.gather(1, picks), images.labels.gather(1, picks)]))
+        rows, labels = torch.cat(kept, 2)
         return Images(self.stream.data.train_images, rows, labels).to(device)
 
     def _draw_memory_rows(self, update: int) -> Tensor:

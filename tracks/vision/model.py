@@ -64,7 +64,7 @@ class Model:
             self.network.units(),
             probe=self._probe,
             last_inputs=lambda: None if self.feed is None else self._inputs(self.feed.last()[0]),
-            loss=self._loss,
+            loss=lambda: self._probe_losses().mean(1).sum(),
             generator=generator(s.members[0], "interventions"),
             generators=tuple(generator(seed, "interventions") for seed in s.members) if self.stacked else (),
             redraw=self._redraw,
@@ -97,8 +97,7 @@ class Model:
         """Return the share of images that are classified correctly in evaluation mode, (members,)."""
         hits = torch.zeros(self.members, device=self.device)
         for start in range(0, images.size, chunk):
-            positions = torch.arange(start, min(start + chunk, images.size), device=images.rows.device)
-            batch, labels = images.batch(positions.expand(self.members, -1))
+            batch, labels = images.between(start, start + chunk)
             with evaluating(self.network):
                 hits += self.losses(self.pixels(batch), labels.to(self.device))[1].sum(1)
         return hits / images.size
@@ -106,10 +105,8 @@ class Model:
     @torch.no_grad()
     def sound(self) -> Tensor:
         """Return whether the losses on the images reserved for metrics are finite, in evaluation mode, (members,)."""
-        assert self.feed is not None
-        images, labels = self.feed.probe()
         with evaluating(self.network):
-            return self.losses(self.pixels(images), labels)[0].isfinite().all(1)
+            return self._probe_losses().isfinite().all(1)
 
     # -- what the learner offers ----------------------------------------------------------------------------------
 
@@ -120,11 +117,12 @@ class Model:
     def _probe(self) -> Sequence[Tensor] | None:
         return None if self.feed is None else self._inputs(self.feed.probe()[0])
 
-    def _loss(self) -> Tensor:
+    def _probe_losses(self) -> Tensor:
+        """Return the losses on the images of the probe, (members, n)."""
         if self.feed is None:
             raise ValueError("no task has begun yet")
         images, labels = self.feed.probe()
-        return self.losses(self.pixels(images), labels)[0].mean(1).sum()
+        return self.losses(self.pixels(images), labels)[0]
 
     def _batches(self, count: int | None) -> Iterator[Tensor]:
         if self.feed is None:

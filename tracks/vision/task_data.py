@@ -5,7 +5,7 @@ stream. There is no generator with a state, so any task can be opened at any tim
 whether it is trained alone or in a stack.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -41,6 +41,11 @@ class Images:
     @property
     def size(self) -> int:
         return self.rows.shape[1]
+
+    def between(self, start: int, stop: int) -> tuple[Tensor, Tensor]:
+        """Return the images and labels at the positions start, start + 1, …, stop − 1, as many as there are."""
+        positions = torch.arange(start, min(stop, self.size), device=self.rows.device)
+        return self.batch(positions.expand(len(self.rows), -1))
 
     def batch(self, positions: Tensor) -> tuple[Tensor, Tensor]:
         """Return the images (members, k, …) uint8 and labels (members, k) at these positions (members, k)."""
@@ -118,10 +123,7 @@ class Stream:
 
     def train(self, task: ImageTask) -> Images:
         """Return the training images of a task, (members, task.size)."""
-        rows, labels, permutations = zip(
-            *(self._train(m, task.index) for m in range(len(self.settings.members))), strict=True
-        )
-        return Images(self.data.train_images, torch.stack(rows), torch.stack(labels), _stack(permutations))
+        return self._open(self.data.train_images, self._train, task.index)
 
     def test(self, task: ImageTask) -> Images:
         """Return the images on which a task is tested: held-out images of its kind, as many of each of its classes.
@@ -129,10 +131,7 @@ class Stream:
         Random labels have no held-out images, so the task's own images are returned."""
         if self.settings.stream == "random-labels":
             return self.train(task)
-        pairs = [self._test(m, task.index) for m in range(len(self.settings.members))]
-        rows, labels = (torch.stack([pair[i] for pair in pairs]) for i in (0, 1))
-        permutations = [self._permutation(m, task.index) for m in range(len(self.settings.members))]
-        return Images(self.data.test_images, rows, labels, _stack(permutations))
+        return self._open(self.data.test_images, self._test, task.index)
 
     def order(self, task: ImageTask, epoch: int) -> Tensor:
         """Return the order of a task's images in an epoch, which each member draws for itself: (members, task.size)."""
@@ -141,19 +140,25 @@ class Stream:
             [torch.randperm(task.size, generator=generator(seed, "order", task.index, epoch)) for seed in seeds]
         )
 
-    def _train(self, member: int, index: int) -> tuple[Tensor, Tensor, Tensor | None]:
+    def _open(self, pixels: Tensor, choose: Callable[[int, int], tuple[Tensor, Tensor]], index: int) -> Images:
+        """Return the images that `choose(member, index)` names for each member by their rows and labels."""
+        seeds, permutation = self.settings.members, None
+        rows, labels = map(torch.stack, zip(*(choose(m, index) for m in range(len(seeds))), strict=True))
+        if self.settings.stream == "permuted":
+            draws = [generator(seed, "permutation", index) for seed in seeds]
+            permutation = torch.stack([torch.randperm(pixels[0].numel(), generator=draw) for draw in draws])
+        return Images(pixels, rows, labels, permutation)
+
+    def _train(self, member: int, index: int) -> tuple[Tensor, Tensor]:
         s, seed, labels = self.settings, self.settings.members[member], self.data.train_labels
-        if s.stream in ("permuted", "random-labels"):
-            rows = torch.randperm(len(labels), generator=generator(seed, "subset"))[: s.images]
-            if s.stream == "permuted":
-                return rows, labels[rows], self._permutation(member, index)
-            draw = generator(seed, "labels", index)
-            return rows, torch.randint(self.data.num_classes, rows.shape, generator=draw), None
-        if s.stream == "chunks":
-            rows = torch.randperm(len(labels), generator=generator(seed, "chunks"))[: self._size(index)]
-            return rows, labels[rows], None
-        rows = self._class_rows(member, index)
-        return rows, self._relabel(member, index, labels[rows]), None
+        if s.by_class:
+            rows = self._class_rows(member, index)
+            return rows, self._relabel(member, index, labels[rows])
+        purpose = "chunks" if s.stream == "chunks" else "subset"
+        rows = torch.randperm(len(labels), generator=generator(seed, purpose))[: self._size(index)]
+        if s.stream == "random-labels":
+            return rows, torch.randint(self.data.num_classes, rows.shape, generator=generator(seed, "labels", index))
+        return rows, labels[rows]
 
     def _test(self, member: int, index: int) -> tuple[Tensor, Tensor]:
         labels = self.data.test_labels
@@ -161,12 +166,6 @@ class Stream:
             return torch.arange(len(labels)), labels
         rows = torch.cat([self._test_by_class[c][: self._test_each] for c in self.classes_of(member, index)])
         return rows, self._relabel(member, index, labels[rows])
-
-    def _permutation(self, member: int, index: int) -> Tensor | None:
-        if self.settings.stream != "permuted":
-            return None
-        pixels = self.data.train_images[0].numel()
-        return torch.randperm(pixels, generator=generator(self.settings.members[member], "permutation", index))
 
     def classes_of(self, member: int, index: int) -> list[int]:
         """Return the classes of a task, in the order in which the member's seed deals them out."""
@@ -192,7 +191,3 @@ class Stream:
 
 def _rows_by_class(labels: Tensor, classes: int) -> Sequence[Tensor]:
     return labels.argsort(stable=True).split(torch.bincount(labels, minlength=classes).tolist())
-
-
-def _stack(permutations: Sequence[Tensor | None]) -> Tensor | None:
-    return None if permutations[0] is None else torch.stack([p for p in permutations if p is not None])

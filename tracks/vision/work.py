@@ -115,14 +115,16 @@ class VisionWork(Work[ImageTask]):
     # -- how well it does -----------------------------------------------------------------------------------------
 
     def measure(self, costly: bool) -> list[dict[str, float]]:
-        measured = super().measure(costly)
-        updates = max(1, self.feed.update)
-        loss = (self.sums["loss"] / updates).tolist()
-        accuracy = (self.sums["hits"] / (updates * self.settings.batch_size)).tolist()
+        online = self._online(max(1, self.feed.update))  # of this task so far
         return [
-            numbers | {"online_loss": loss[member], "online_accuracy": accuracy[member]}  # of this task so far
-            for member, numbers in enumerate(measured)
+            numbers | {name: values[member] for name, values in online.items()}
+            for member, numbers in enumerate(super().measure(costly))
         ]
+
+    def _online(self, updates: int) -> dict[str, list[float]]:
+        """Return each member's mean loss and accuracy over this number of updates of the task."""
+        accuracy = self.sums["hits"] / (updates * self.settings.batch_size)
+        return {"online_loss": (self.sums["loss"] / updates).tolist(), "online_accuracy": accuracy.tolist()}
 
     def evaluation_due(self, task: ImageTask, previous: int, step: int) -> bool:
         """Return whether to evaluate at this step.
@@ -152,23 +154,15 @@ class VisionWork(Work[ImageTask]):
         return float(numbers[self.best_by][0])
 
     def finish(self, task: ImageTask, numbers: Numbers) -> Numbers:
-        """Return the accuracies of a task during training and now, without shocks."""
+        """Return the accuracies of a task during training and now, without shocks.
+
+        In a split stream, `accuracies` are those on the test images of all tasks so far."""
         if self.shock:
             self.shock.set(0)
-        return {
-            "online_accuracy": (self.sums["hits"] / (task.steps * self.settings.batch_size)).tolist(),
-            "online_loss": (self.sums["loss"] / task.steps).tolist(),
-            **self._accuracies(task),
-        }
-
-    def _accuracies(self, task: ImageTask) -> dict[str, list[Any]]:
-        """Return each member's accuracy on the task's test images; in a split stream, on those of all tasks so far."""
-        accuracies: dict[str, list[Any]] = {"test_accuracy": self.model.accuracy(self._test_images(task)).tolist()}
-        if self.settings.stream == "split":
-            past = [self.model.accuracy(self._test_images(t)) for t in self.tasks[: task.index]]
-            rows = torch.stack([*past, torch.tensor(accuracies["test_accuracy"])], 1)
-            accuracies["accuracies"] = rows.tolist()
-        return accuracies
+        tested = self.tasks[: task.index + 1] if self.settings.stream == "split" else [task]
+        accuracies = torch.stack([self.model.accuracy(self._test_images(each)) for each in tested], 1)
+        results = self._online(task.steps) | {"test_accuracy": accuracies[:, -1].tolist()}
+        return results if self.settings.stream != "split" else {**results, "accuracies": accuracies.tolist()}
 
     def _test_images(self, task: ImageTask) -> Images:
         if task.index not in self.tested:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.tracks.logs import read_log
+from tests.tracks.logs import Runs
 
 WORDS = {
     "first": ["ash", "birch", "cedar", "elm", "fir", "hazel", "larch", "maple", "oak", "pine", "rowan", "yew"],
@@ -27,7 +27,7 @@ def sentences(words: list[str], count: int, seed: int) -> str:
     return "\n".join(lines) + "\n"
 
 
-class Bench:
+class Bench(Runs):
     """A folder with two texts and a cache of its own, and runs on them."""
 
     def __init__(self, folder: Path) -> None:
@@ -46,12 +46,6 @@ class Bench:
             f"--device cpu --out {out}"
         )
         return [*words.split(), *more]
-
-    def log(self, run: Path, name: str) -> list[dict[str, Any]]:
-        return read_log(run, name)
-
-    def state(self, run: Path, step: int) -> bytes:
-        return (run / f"checkpoints/{step:012d}/state.safetensors").read_bytes()
 
 
 @pytest.fixture(scope="session")

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from supple.metrics import hessian_eigenvalues
 from supple.tracks.language.balance import balance, batch_loss, write_balance
+from tests.tracks.logs import refusal
 
 pytestmark = pytest.mark.slow
 
@@ -94,10 +95,8 @@ def test_bad_batches_and_models_are_refused_and_nothing_is_written() -> None:
     was = copy.deepcopy(model.state_dict())
     silent = batch(1) | {"labels": torch.full((2, 9), -100)}
     for batches, reason in (([], "retain batch"), ([batch(1), silent], "batch 2 has no labels that count")):
-        with pytest.raises(ValueError, match=reason):
-            balance(model, batches)
-    with pytest.raises(ValueError, match="ratio must lie"):
-        balance(model, [batch(1)], ratio=0.0)
+        assert reason in refusal(balance, model, batches)
+    assert "ratio must lie" in refusal(balance, model, [batch(1)], ratio=0.0)
     assert all(torch.equal(value, was[name]) for name, value in model.state_dict().items())
-    with pytest.raises(ValueError, match="gpt2"):
-        balance(transformers.GPT2LMHeadModel(transformers.GPT2Config(n_layer=1, n_embd=12, n_head=2)), [batch(1)])
+    gpt2 = transformers.GPT2LMHeadModel(transformers.GPT2Config(n_layer=1, n_embd=12, n_head=2))
+    assert "gpt2" in refusal(balance, gpt2, [batch(1)])

@@ -13,6 +13,7 @@ from supple.interventions import Learner, fire_, make
 from supple.interventions.sib import sib_
 from supple.metrics import dfi, dfi_unscaled, measure
 from supple.tracks.language.gpt import GPT, GPTConfig, gpt_learner, make_adamw
+from tests.tracks.logs import refusal
 
 pytestmark = pytest.mark.slow
 
@@ -216,5 +217,4 @@ def test_any_activation_of_the_registry_fits():
 
 
 def test_heads_that_do_not_share_a_width_are_refused():
-    with pytest.raises(ValueError, match="3 heads cannot share a width of 16"):
-        replace(TINY, heads=3)
+    assert "3 heads cannot share a width of 16" in refusal(replace, TINY, heads=3)

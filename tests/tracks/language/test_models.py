@@ -8,7 +8,6 @@ import transformers as hf
 from supple.interventions import Learner, make
 from supple.metrics import View, hessian_eigenvalues, measure
 from supple.networks.causal import causal_layers, causal_learner
-from supple.registry.errors import RunError, UsageError
 from supple.tracks.language import models
 from supple.tracks.language.models import (
     LanguageModel,
@@ -16,6 +15,7 @@ from supple.tracks.language.models import (
     save_model,
 )
 from supple.tracks.language.tiny_llama import byte_tokenizer
+from tests.tracks.logs import refusal
 
 pytestmark = pytest.mark.slow
 
@@ -88,8 +88,7 @@ def test_a_name_that_is_no_model_is_refused_without_asking_the_network(
         ("llama:33x1", "multiples of 32"),
         ("llama:big", "llama:WIDTHxLAYERS"),
     ):
-        with pytest.raises(UsageError, match=words):
-            load_model(name)
+        assert words in refusal(load_model, name)
 
 
 def test_an_unavailable_hub_model_is_refused_with_a_hint_at_local_paths(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -100,8 +99,7 @@ def test_an_unavailable_hub_model_is_refused_with_a_hint_at_local_paths(monkeypa
 
     monkeypatch.setattr(models, "_pretrained", fails)
     monkeypatch.setattr(huggingface_hub.HfApi, "model_info", fails)
-    with pytest.raises(RunError, match=r"loaded from the hub \(OSError: no network\).*path of a folder"):
-        load_model("some/model")
+    assert "loaded from the hub (OSError: no network" in refusal(load_model, "some/model")
 
 
 def test_the_hubs_own_cache_is_enough_without_a_network(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -119,8 +117,7 @@ def test_the_hubs_own_cache_is_enough_without_a_network(monkeypatch: pytest.Monk
 def test_a_damaged_folder_is_one_line_that_names_it(tmp_path: Path) -> None:
     save_model(tied(), tmp_path / "model")
     (tmp_path / "model" / "model.safetensors").write_bytes(b"not weights")
-    with pytest.raises(RunError, match="model: not a causal language model that can be read"):
-        load_model(str(tmp_path / "model"))
+    assert "model: not a causal language model that can be read" in refusal(load_model, str(tmp_path / "model"))
 
 
 def test_a_folder_with_weights_missing_is_refused(tmp_path: Path) -> None:
@@ -128,14 +125,12 @@ def test_a_folder_with_weights_missing_is_refused(tmp_path: Path) -> None:
     save_model(lm, tmp_path / "model")
     config = tmp_path / "model" / "config.json"
     config.write_text(config.read_text().replace('"num_hidden_layers": 2', '"num_hidden_layers": 3'))
-    with pytest.raises(RunError, match="9 weights are missing, such as model"):
-        load_model(str(tmp_path / "model"))
+    assert "9 weights are missing, such as model" in refusal(load_model, str(tmp_path / "model"))
 
 
 def test_without_transformers_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "transformers", None)
-    with pytest.raises(RunError, match=r"pip install 'supple\[language\]'"):
-        load_model("llama:32x1")
+    assert "pip install 'supple[language]'" in refusal(load_model, "llama:32x1")
 
 
 @pytest.mark.parametrize(
@@ -173,8 +168,7 @@ def test_the_learner_supports_metrics_and_hooks() -> None:
     make("fire", scope=("query", "key")).apply(learner)
     assert not torch.equal(lm.model.model.layers[0].self_attn.q_proj.weight, learner.initial[
         "model.layers.0.self_attn.q_proj.weight"])  # fmt: skip
-    with pytest.raises(ValueError, match="gated MLP"):
-        make("redo").attach(learner)
+    assert "gated MLP" in refusal(make("redo").attach, learner)
 
 
 def test_a_fresh_draw_is_the_initialisation_of_transformers_from_the_learners_generator() -> None:
@@ -194,5 +188,4 @@ def test_second_derivatives_pass_through_the_attention() -> None:
 
 
 def test_a_model_without_linear_layers_is_refused_by_name() -> None:
-    with pytest.raises(ValueError, match="Embedding has no Linear layers"):
-        causal_layers(torch.nn.Embedding(3, 2))
+    assert "Embedding has no Linear layers" in refusal(causal_layers, torch.nn.Embedding(3, 2))

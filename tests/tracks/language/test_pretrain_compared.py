@@ -10,6 +10,7 @@ from supple.experiments.comparisons.grid import Point
 from supple.registry.errors import UsageError
 from supple.scripts.main import dispatch
 from supple.tracks.language.pretrain.settings import PretrainSettings
+from tests.tracks.logs import state
 
 pytestmark = pytest.mark.slow
 
@@ -45,38 +46,11 @@ def test_an_arm_equals_a_single_run_that_starts_at_the_same_update(bench: Any, w
     alone = tmp_path / "alone"
     dispatch(bench.command(alone, "--start", "6", "--hook", "fire(steps=5)@task"))
     arm = warm / Point("fire(steps=5)", {"start": "6"}).folder
-    assert bench.state(arm, 14) == bench.state(alone, 14)
+    assert state(arm, 14) == state(alone, 14)
     ours, theirs = (
         [line for line in bench.log(run, "metrics") if line["step"] > 6 and "val_loss" in line] for run in (arm, alone)
     )
     assert ours == theirs
-
-
-def test_each_arm_starts_with_another_loss(bench: Any, warm: Path) -> None:
-    first = {
-        arm: next(line for line in bench.log(warm / Point(arm, {"start": "12"}).folder, "metrics"))["val_loss"]
-        for arm in ARMS
-    }
-    trunk = [line["val_loss"] for line in bench.log(warm / "trunk", "metrics") if "val_loss" in line]
-    assert first["reset"] > first["none"]
-    assert len(set(first.values())) == len(ARMS)
-    assert trunk[-1] != trunk[0]
-
-
-def test_settings_make_a_grid_without_a_trunk(bench: Any, tmp_path: Path, here: Any) -> None:
-    out = tmp_path / "grid"
-    words = [word for word in bench.command(out, command="compare") if word != "--second"]
-    second = [str(path) for path in reversed(bench.texts.values())]
-    words = [word for i, word in enumerate(words) if i < 4 or word not in second]
-    vary = ("--vary", "learning_rate=1e-2,1e-3", "--vary", "max_grad_norm=None,1", "--seeds", "0", "3")
-    with here():
-        dispatch([*words, *vary, "--arm", "none"])
-    runs = sorted(str(path.parent.relative_to(out)) for path in out.rglob("config.json"))
-    assert len(runs) == 8
-    assert "seed-3/learning_rate=0.001_max_grad_norm=1.0-5fdac4/none" in runs
-    spec = read_spec(out / "seed-3/learning_rate=0.001_max_grad_norm=1.0-5fdac4/none")
-    assert spec.seeds == (3,)
-    assert (spec.settings.learning_rate, spec.settings.max_grad_norm) == (0.001, 1.0)
 
 
 WRONG = {

@@ -44,55 +44,10 @@ def test_the_untrained_network_is_no_best_state(bench: Any, tmp_path: Path) -> N
     assert kept(run, "best") == [4]
 
 
-def stop_before(update: int, patch: pytest.MonkeyPatch) -> None:
-    """The run is interrupted before this update of the first phase."""
-    rate = PretrainWork.rate
-
-    def stopping(work: PretrainWork, task: Any, now: int) -> float:
-        if (task.index, now) == (0, update):
-            raise KeyboardInterrupt
-        return rate(work, task, now)
-
-    patch.setattr(PretrainWork, "rate", stopping)
-
-
-def test_a_best_state_stays_until_a_checkpoint_has_a_later_one(bench: Any, tmp_path: Path) -> None:
-    """The last checkpoint, after update 7, knows the best state of update 5; that of update 10 comes after it."""
-    whole, run = tmp_path / "whole", tmp_path / "run"
-    dispatch(bench.command(whole, "--keep-best", "True", "--keep-at", "6", "11"))
-    command = bench.command(run, "--keep-best", "True", "--keep-at", "6", "11")
-    for stop, best, at in ((11, [5, 10], [6, 11]), (8, [5], [6])):
-        with pytest.MonkeyPatch.context() as patch:
-            stop_before(stop, patch)
-            with pytest.raises(KeyboardInterrupt):
-                dispatch(command)
-        assert (kept(run, "best"), kept(run, "kept")) == (best, at), f"interrupted before update {stop}"
-        command = ["resume", str(run)]
-    dispatch(command)
-    assert kept(run, "best") == kept(whole, "best")
-    assert kept(run, "kept") == kept(whole, "kept") == [6, 11]
-    for kind in ("best", "kept"):
-        for step in kept(run, kind):
-            file = f"{kind}/{step:012d}/state.safetensors"
-            assert (run / file).read_bytes() == (whole / file).read_bytes(), file
-
-
 def test_states_are_kept_in_the_first_phase_only(bench: Any, tmp_path: Path) -> None:
     run = tmp_path / "run"
     dispatch(bench.command(run, "--start", "6", "--keep-at", "6", "10"))
     assert kept(run, "kept") == [6]
-
-
-def test_the_arm_none_equals_the_run_that_was_not_forked(bench: Any, tmp_path: Path, here: Any) -> None:
-    """Dropout is on: the generators are part of the state. `--start` says where arms part, as `--vary start=6` does."""
-    forked, alone = tmp_path / "forked", tmp_path / "alone"
-    options = ("--dropout", "0.2", "--start", "6")
-    with here():
-        dispatch(bench.command(forked, *options, "--arm", "none", command="compare"))
-    dispatch(bench.command(alone, *options))
-    arm = forked / "seed-0/start=6/none"
-    assert bench.state(arm, 14) == bench.state(alone, 14)
-    assert next(line["step"] for line in bench.log(arm, "metrics") if "val_loss" in line) == 6
 
 
 def test_interventions_see_the_same_data_in_every_process(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:

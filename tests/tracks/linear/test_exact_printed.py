@@ -305,7 +305,8 @@ def test_output_similarity_of_equation_4_is_that_of_the_inputs_once_learnt() -> 
 def test_inputs_of_one_eighth_are_not_white() -> None:
     """E.2.2 has X = I/8 and calls it whitened; the whitened one-hot inputs of A1 are √8·I."""
     assert (np.eye(8) / 8) @ (np.eye(8) / 8).T / 8 == pytest.approx(np.eye(8) / 512)
-    assert semantic_hierarchy().sigma_xx == pytest.approx(np.eye(8))
+    white = semantic_hierarchy().x
+    assert white @ white.T / 8 == pytest.approx(np.eye(8))
 
 
 def test_figure_4_exchanges_input_and_output_similarities() -> None:

@@ -1,10 +1,5 @@
 """Figures 11–14 of the linear track: what the paper claims of them, theory against simulation, and their drawings."""
 
-import json
-from functools import cache
-from importlib import import_module
-from typing import Any
-
 import numpy as np
 import pytest
 
@@ -13,83 +8,45 @@ from supple.tracks.linear.figures.fig13 import learnable_starts
 from supple.tracks.linear.figures.fig14 import FINETUNED, new_tasks, rebalance_to
 from supple.tracks.linear.tasks import semantic_hierarchy
 from supple.tracks.linear.weights import balance_residual, balanced_init
+from tests.tracks.linear.figures import numbers
 
 pytestmark = pytest.mark.slow
 
-NAMES = ("fig11", "fig12", "fig13", "fig14")
-# fewer steps and draws than the figures have, where that leaves the claims as they are
-SMALL: dict[str, dict[str, Any]] = {
-    "fig11": {"learning_rate": 0.04},
-    "fig12": {"draws": 1},
-    "fig14": {"learning_rate": 0.01},
-}
-
-
-def compute_numbers(name: str, seed: int = 0) -> dict[str, Any]:
-    """A figure's numbers as its JSON file has them: strict JSON, without NaN."""
-    made = import_module(f"supple.tracks.linear.figures.{name}").numbers(seed, **SMALL.get(name, {}))
-    return json.loads(json.dumps(made, allow_nan=False))
-
-
-figure = cache(compute_numbers)
-
-
-@pytest.mark.parametrize(("name", "tolerance"), list(zip(NAMES, (0.03, 0.03, 0.005, 0.02), strict=True)))
-def test_theory_lies_on_gradient_descent(name: str, tolerance: float) -> None:
-    assert figure(name)["difference"] < tolerance
-
-
-@pytest.mark.parametrize("name", ["fig11", "fig13"])
-def test_numbers_depend_on_the_seed_alone(name: str) -> None:
-    assert compute_numbers(name) == figure(name)
-    assert compute_numbers(name, seed=1) != figure(name)
-
-
-@pytest.mark.parametrize(("name", "panels"), list(zip(NAMES, (2, 3, 3, 12), strict=True)))
-def test_drawing_needs_only_the_json_and_draws_every_panel(name: str, panels: int) -> None:
-    drawn = import_module(f"supple.tracks.linear.figures.{name}").draw(figure(name))
-    assert len(drawn.get_axes()) == panels
-    drawn.canvas.draw()  # text and layout that cannot be drawn fail here
-
-
-def test_continual_theory_is_the_flow_though_hidden_layer_is_wider_than_assumption_a3() -> None:
-    assert figure("fig11")["difference_flow"] < 1e-6
-
 
 def test_forgetting_matches_the_closed_form() -> None:
-    numbers = figure("fig11")
-    np.testing.assert_allclose(numbers["forgetting"], numbers["forgetting_closed_form"], atol=1e-3)
-    losses = np.array(numbers["simulated_losses"]) - numbers["least_losses"]
+    fig = numbers("fig11")
+    np.testing.assert_allclose(fig["forgetting"], fig["forgetting_closed_form"], atol=1e-3)
+    losses = np.array(fig["simulated_losses"]) - fig["least_losses"]
     learned = losses[range(4), -1, range(4)]
     assert (learned < 2e-3).all()
     assert all(losses[task + 1, -1, task] > 50 * learned[task] for task in range(3))
 
 
 def test_at_lambda_zero_reversal_never_ends_in_theory_and_ends_late_by_rounding() -> None:
-    numbers = figure("fig12")
-    middle = numbers["lambdas"].index(0.0)
-    simulated, theory = numbers["reversal"]["simulated"], numbers["reversal"]["theory"]
+    fig = numbers("fig12")
+    middle = fig["lambdas"].index(0.0)
+    simulated, theory = fig["reversal"]["simulated"], fig["reversal"]["theory"]
     assert theory[middle] is None
     assert None not in theory[:middle] + theory[middle + 1 :]
     assert simulated[middle] > 5 * max(simulated[:middle] + simulated[middle + 1 :])
-    assert all(steps[middle] < 0.5 * simulated[middle] for steps in numbers["random"]["simulated"])
+    assert all(steps[middle] < 0.5 * simulated[middle] for steps in fig["random"]["simulated"])
 
 
 def test_reversal_is_slower_the_smaller_lambda_of_either_sign() -> None:
-    theory = figure("fig12")["reversal"]["theory"]
+    theory = numbers("fig12")["reversal"]["theory"]
     middle = len(theory) // 2
     assert (np.diff(theory[:middle]) > 0).all()
     np.testing.assert_allclose(theory[:middle], theory[:middle:-1], rtol=1e-6)
 
 
 def test_every_decade_of_lambda_costs_a_reversal_the_same_steps() -> None:
-    numbers = figure("fig12")
-    theory = np.array(numbers["tiny"]["theory"][:-1], float)  # λ = 1, 0.1, …, 1e-16
-    np.testing.assert_allclose(np.diff(theory[2:]), numbers["steps_a_decade"], rtol=1e-3)
+    fig = numbers("fig12")
+    theory = np.array(fig["tiny"]["theory"][:-1], float)  # λ = 1, 0.1, …, 1e-16
+    np.testing.assert_allclose(np.diff(theory[2:]), fig["steps_a_decade"], rtol=1e-3)
 
 
 def test_reversed_singular_value_waits_at_zero() -> None:
-    curves = figure("fig12")["curves"]
+    curves = numbers("fig12")["curves"]
     at_zero = np.array(curves["theory"])[curves["lambdas"].index(0.0)]
     assert (at_zero <= 0).all()
     assert abs(at_zero[-1]) < 1e-6
@@ -98,8 +55,8 @@ def test_reversed_singular_value_waits_at_zero() -> None:
 
 
 def test_generalisation_loss_falls_with_lambda() -> None:
-    numbers = figure("fig13")
-    theory, simulated = np.array(numbers["theory_loss"]), np.array(numbers["simulated_loss"])
+    fig = numbers("fig13")
+    theory, simulated = np.array(fig["theory_loss"]), np.array(fig["simulated_loss"])
     assert (np.diff(theory) < 0).all()
     # at λ ≪ 0 the row's random start, which the trained item cannot undo, is as large as the slope
     assert (np.diff(simulated[3:]) < 0).all()
@@ -107,14 +64,14 @@ def test_generalisation_loss_falls_with_lambda() -> None:
 
 
 def test_new_feature_spreads_by_kinship_for_large_lambda_and_not_at_all_for_very_negative() -> None:
-    numbers = figure("fig13")
-    features = dict(zip(numbers["shown"], np.array(numbers["simulated"]), strict=True))
-    salmon, canary, rose = (numbers["items"].index(item) for item in ("salmon", "canary", "rose"))
+    fig = numbers("fig13")
+    features = dict(zip(fig["shown"], np.array(fig["simulated"]), strict=True))
+    salmon, canary, rose = (fig["items"].index(item) for item in ("salmon", "canary", "rose"))
     for feature in features.values():
-        assert feature[numbers["trained"]] == pytest.approx(1, abs=1e-5)
+        assert feature[fig["trained"]] == pytest.approx(1, abs=1e-5)
     assert features[10][salmon] > 1.5 * features[10][canary] > 0.2
     assert features[0][canary] < 0.6 * features[10][canary]
-    assert np.abs(np.delete(features[-10], numbers["trained"])).max() < 0.02
+    assert np.abs(np.delete(features[-10], fig["trained"])).max() < 0.02
     assert all(abs(feature[rose]) < 0.02 for feature in features.values())
 
 
@@ -150,7 +107,7 @@ def test_rebalancing_keeps_every_product_and_hits_every_lambda() -> None:
 
 @pytest.mark.parametrize("name", ["added feature", "reversal", "scaled by 2"])
 def test_finetuning_is_slowest_at_zero_and_faster_the_larger_lambda(name: str) -> None:
-    left = np.array(figure("fig14")["tasks"][name]["left"])
+    left = np.array(numbers("fig14")["tasks"][name]["left"])
     middle = FINETUNED.index(0)
     assert (np.diff(left[:, : middle + 1]) > 0).all()
     assert (np.diff(left[:, middle:]) < 0).all()
@@ -158,18 +115,18 @@ def test_finetuning_is_slowest_at_zero_and_faster_the_larger_lambda(name: str) -
 
 @pytest.mark.parametrize("name", ["added feature", "reversal", "scaled by 2"])
 def test_finetuning_does_not_depend_on_pretraining_nor_on_the_sign_of_lambda(name: str) -> None:
-    numbers = figure("fig14")
-    task = numbers["tasks"][name]
+    fig = numbers("fig14")
+    task = fig["tasks"][name]
     left = np.array(task["left"])
     np.testing.assert_allclose(left, np.broadcast_to(left[0], left.shape), atol=1e-4)
     np.testing.assert_allclose(left, left[:, ::-1], atol=1e-4)
-    same_lambda = [numbers["finetuned"].index(lam) for lam in numbers["pretrained"]]
+    same_lambda = [fig["finetuned"].index(lam) for lam in fig["pretrained"]]
     np.testing.assert_allclose(task["kept"], left[range(len(same_lambda)), same_lambda], atol=1e-3)
 
 
 def test_finetuning_a_reversal_at_zero_stops_at_the_saddle() -> None:
-    numbers = figure("fig14")
-    curves = np.array(numbers["tasks"]["reversal"]["curves"])[:, -1]
-    stuck = numbers["shown"].index(0)
+    fig = numbers("fig14")
+    curves = np.array(fig["tasks"]["reversal"]["curves"])[:, -1]
+    stuck = fig["shown"].index(0)
     assert curves[stuck] == pytest.approx(0.25, abs=0.01)  # (s̃ − 0)² of (s̃ + s̃)²
     assert (np.delete(curves, stuck) < 1e-3).all()

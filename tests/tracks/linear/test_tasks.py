@@ -9,7 +9,7 @@ from supple.tracks.linear.tasks import FEATURES, ITEMS, add_feature
 
 def test_random_inputs_are_white_and_targets_have_the_scale_asked_for() -> None:
     task = random_regression(5, 4, 2000, rng=0)
-    np.testing.assert_allclose(task.sigma_xx, np.eye(5), atol=1e-13)
+    np.testing.assert_allclose(task.x @ task.x.T / 2000, np.eye(5), atol=1e-13)
     assert task.y.std() == pytest.approx(0.5, rel=0.03)
     assert random_regression(5, 4, 2000, 3.0, 0).y.std() == pytest.approx(3.0, rel=0.03)
 

@@ -8,21 +8,20 @@ import numpy as np
 import pytest
 import torch
 
-from supple.engine.runs import open_run, prepare
-from supple.engine.spec import RunSpec
 from supple.tracks.vision.data import DataSet, load
+from supple.tracks.vision.feed import ImageFeed
+from supple.tracks.vision.model import Model
 from supple.tracks.vision.settings import VisionSettings
-from tests.tracks.logs import read_log
+from supple.tracks.vision.task_data import Stream
+from tests.tracks.logs import Runs, write_idx
 
 SIDE, TRAIN, TEST = 16, 120, 40  # the CNN of Lillo & Cheney needs 16 × 16; 10 classes of 12 and of 4 images
 
 
-def idx_file(array: np.ndarray) -> bytes:
-    return bytes([0, 0, 8, array.ndim]) + np.array(array.shape, ">u4").tobytes() + array.tobytes()
-
-
-class Lab:
+class Lab(Runs):
     """Runs on the tiny data set, by settings."""
+
+    kind = "vision"
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -36,20 +35,13 @@ class Lab:
             small = replace(small, images=None)
         return replace(small, **changes)
 
-    def run(self, out: Path, **changes: Any) -> Path:
-        prepare(RunSpec("vision", self.settings(**changes)), out).close()
-        return self.resume(out)
-
-    def resume(self, out: Path) -> Path:
-        open_run(out, self.complain).train(lambda _: None)
-        return out
-
-    def complain(self, line: str) -> None:
-        raise AssertionError(line)
-
-    def log(self, run: Path, name: str, seed: int | None = None) -> list[dict[str, Any]]:
-        """Return the lines of a log, of one seed or of all."""
-        return [line for line in read_log(run, name) if seed in (None, line.get("seed"))]
+    def model(self, data: DataSet, task: int = 0, **changes: Any) -> Model:
+        """A model, of two seeds if nothing else is asked for, in a task."""
+        settings = self.settings(**{"seeds": (0, 1), **changes})
+        stream = Stream(settings, data)
+        model = Model(settings, data, stream.classes, "cpu")
+        model.feed = ImageFeed(stream, stream.tasks[task], "cpu")
+        return model
 
     def command(self, *words: object, command: str = "train") -> list[str]:
         """`supple train vision`, or another command, with these words, on the tiny data set."""
@@ -63,8 +55,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         labels = np.arange(count, dtype=np.uint8) % 10
         images = draw.integers(0, 128, (count, SIDE, SIDE), np.uint8)
         images[np.arange(count), labels] = 255  # a bright line, where the class says
-        (folder / f"{split}-images-idx3-ubyte").write_bytes(idx_file(images))
-        (folder / f"{split}-labels-idx1-ubyte").write_bytes(idx_file(labels))
+        write_idx(folder, split, images, labels)
     return folder
 
 

@@ -8,12 +8,10 @@ from torch import Tensor
 
 from supple.tracks.vision.data import DataSet
 from supple.tracks.vision.feed import PROBE, ImageFeed
-from supple.tracks.vision.task_data import Stream
 
 
 def feed(data: DataSet, lab: Any, task: int = 0, **changes: Any) -> ImageFeed:
-    stream = Stream(lab.settings(**{"seeds": (0, 1), **changes}), data)
-    return ImageFeed(stream, stream.tasks[task], "cpu")
+    return lab.model(data, task, **changes).feed
 
 
 def rows_of(data: DataSet, images: Tensor) -> list[list[int]]:

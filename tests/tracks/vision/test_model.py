@@ -12,18 +12,9 @@ from supple.metrics import measure, measure_members
 from supple.tracks.vision.data import DataSet
 from supple.tracks.vision.feed import ImageFeed
 from supple.tracks.vision.model import Model
-from supple.tracks.vision.task_data import Images, Stream
+from supple.tracks.vision.task_data import Images
 
 RESNET: dict[str, Any] = {"network": "resnet18", "width": 4, "seeds": (0,)}
-
-
-def begin_task(lab: Any, data: DataSet, **changes: Any) -> Model:
-    """A model in its first task."""
-    settings = lab.settings(**{"seeds": (0, 1), **changes})
-    stream = Stream(settings, data)
-    model = Model(settings, data, stream.classes, "cpu")
-    model.feed = ImageFeed(stream, stream.tasks[0], "cpu")
-    return model
 
 
 def state(model: Model) -> dict[str, Tensor]:
@@ -34,9 +25,8 @@ def state(model: Model) -> dict[str, Tensor]:
 @pytest.mark.slow
 @pytest.mark.parametrize("changes", [{"activation": "rand_smooth_leaky"}, RESNET, {"network": "cnn"}], ids=str)
 def test_measuring_changes_no_later_result(lab: Any, data: DataSet, changes: dict[str, Any]) -> None:
-    model = begin_task(lab, data, **changes)
+    model = lab.model(data, **changes)
     before = state(model)
-    assert model.feed
     batch = ImageFeed(model.feed.stream, model.feed.task, "cpu").batch()
     if model.stacked:
         measurements = measure_members(model.learner, True, costly=True)
@@ -51,8 +41,7 @@ def test_measuring_changes_no_later_result(lab: Any, data: DataSet, changes: dic
 
 
 def test_the_loss_is_the_sum_of_the_members_means_on_the_probe(lab: Any, data: DataSet) -> None:
-    model = begin_task(lab, data)
-    assert model.feed
+    model = lab.model(data)
     images, labels = model.feed.probe()
     logits = model.network(images.float() / 255)
     expected = sum(F.cross_entropy(logits[member], labels[member]) for member in (0, 1))
@@ -68,8 +57,7 @@ def test_the_loss_is_the_sum_of_the_members_means_on_the_probe(lab: Any, data: D
 def test_batches_are_losses_of_single_images_of_the_next_updates(
     lab: Any, data: DataSet, changes: dict[str, Any], shape: tuple[int, ...]
 ) -> None:
-    model = begin_task(lab, data, **changes)
-    assert model.feed
+    model = lab.model(data, **changes)
     ahead = list(model.learner.batches(2))
     assert [losses.shape for losses in ahead] == [shape, shape]
     model.network.eval()
@@ -83,7 +71,7 @@ def test_batches_are_losses_of_single_images_of_the_next_updates(
 
 
 def test_before_the_first_task_there_is_nothing_to_look_at(lab: Any, data: DataSet) -> None:
-    model = begin_task(lab, data)
+    model = lab.model(data)
     model.feed = None
     assert model.learner.probe() is None
     assert set(measure(model.learner)) >= {"dfi", "weight_norm"}
@@ -92,7 +80,7 @@ def test_before_the_first_task_there_is_nothing_to_look_at(lab: Any, data: DataS
 
 
 def test_a_member_of_a_stack_is_initialised_and_redrawn_as_a_single_network(lab: Any, data: DataSet) -> None:
-    stack, alone = begin_task(lab, data, seeds=(4, 2)), begin_task(lab, data, seeds=(2,))
+    stack, alone = lab.model(data, seeds=(4, 2)), lab.model(data, seeds=(2,))
     for updates in (0, 5):
         stack.updates = alone.updates = updates
         drawn, single_drawn = stack.learner.redraw(), alone.learner.redraw()
@@ -106,15 +94,14 @@ def test_a_member_of_a_stack_is_initialised_and_redrawn_as_a_single_network(lab:
 
 
 def test_drawing_leaves_torchs_own_generator_alone(lab: Any, data: DataSet) -> None:
-    model = begin_task(lab, data)
+    model = lab.model(data)
     before = torch.get_rng_state()
     model.learner.redraw()
     assert torch.equal(before, torch.get_rng_state())
 
 
 def test_accuracy_is_the_share_of_right_answers_of_each_member(lab: Any, data: DataSet) -> None:
-    model = begin_task(lab, data)
-    assert model.feed
+    model = lab.model(data)
     images = model.feed.images
     batch, labels = images.batch(torch.arange(48).expand(2, -1))
     with torch.no_grad():
@@ -128,7 +115,7 @@ def test_standardised_pixels_have_mean_0_and_deviation_1_in_each_channel(lab: An
     colours[:, 1] //= 4
     colours[:, 2] = 7  # no deviation at all
     coloured = replace(data, train_images=colours, test_images=colours[:40])
-    model = begin_task(lab, coloured, standardize=True)
+    model = lab.model(coloured, standardize=True)
     everything = Images(colours, torch.arange(120).expand(2, -1), data.train_labels.expand(2, -1))
     x = model.pixels(everything.batch(torch.arange(120).expand(2, -1))[0])
     torch.testing.assert_close(x.mean((0, 1, 3, 4)), torch.zeros(3), atol=1e-3, rtol=0)

@@ -1,9 +1,7 @@
 """Comparisons of classifiers: arms start from one trunk, and each continues as a run of its own."""
 
 import json
-import os
 import shlex
-import signal
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +13,7 @@ from supple.experiments.sweeps.study import Study
 from supple.experiments.sweeps.sweep import Sweep
 from supple.reports.studies.side_by_side import gather
 from supple.scripts.main import dispatch
-from tests.processes import alive, wait_until
+from tests.tracks.logs import state
 
 pytestmark = pytest.mark.slow
 
@@ -38,10 +36,6 @@ def whole(lab: Any, tmp_path_factory: pytest.TempPathFactory, here: Any) -> Path
     with here():
         dispatch(words(lab, out))
     return out / "seeds-3-5"
-
-
-def state(run: Path, step: int) -> bytes:
-    return (run / f"checkpoints/{step:012d}/state.safetensors").read_bytes()
 
 
 def test_arms_start_from_the_state_of_the_trunk(whole: Path) -> None:
@@ -111,30 +105,3 @@ def test_seeds_that_are_added_to_a_sweep_form_a_stack_of_their_own(lab: Any, tmp
     assert [job.spec.seeds for job in Sweep([study]).begin(tmp_path / "out")] == [(0, 1), (0, 1)]  # a trunk, and none
     more = Sweep([replace(study, seeds=(0, 1, 2, 3))]).begin(tmp_path / "out")
     assert {job.spec.seeds for job in more} == {(0, 1), (2, 3)}
-
-
-@pytest.mark.usefixtures("forked_workers")
-@pytest.mark.skipif(not Path(f"/proc/self/task/{os.getpid()}/children").exists(), reason="children are found in /proc")
-def test_a_comparison_whose_processes_are_killed_resumes_to_the_same_result(
-    lab: Any, whole: Path, tmp_path: Path, here: Any
-) -> None:
-    broken = tmp_path / "broken/seeds-3-5"
-    if not (child := os.fork()):
-        try:
-            dispatch(words(lab, broken.parent))
-        finally:
-            os._exit(0)
-    wait_until((broken / slug("fire@task") / "metrics.jsonl").exists)
-    workers = Path(f"/proc/{child}/task/{child}/children").read_text().split()
-    os.kill(child, signal.SIGKILL)
-    os.waitpid(child, 0)
-    wait_until(lambda: not any(map(alive, map(int, workers))))
-    assert not (broken / slug(ARMS[-1]) / f"checkpoints/{24:012d}").exists(), "killed too late to prove anything"
-
-    with here():
-        dispatch(["resume", str(broken.parent), "--jobs", "1"])
-    for arm in ("trunk", *map(slug, ARMS)):
-        last = 12 if arm == "trunk" else 24
-        assert state(broken / arm, last) == state(whole / arm, last)
-        for log in ("metrics", "tasks", "events"):
-            assert lab.log(broken / arm, log) == lab.log(whole / arm, log)

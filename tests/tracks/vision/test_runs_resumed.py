@@ -95,16 +95,6 @@ def test_training_leaves_the_process_s_arithmetic_as_it_was(lab: Any, tmp_path: 
     assert float(torch.tensor(torch.finfo(torch.float32).tiny) / 2) != 0.0
 
 
-@pytest.mark.parametrize("name", RUNS)
-def test_a_run_resumed_from_an_older_checkpoint_ends_the_same(
-    lab: Any, tmp_path: Path, references: dict[str, Path], name: str
-) -> None:
-    run = shutil.copytree(references[name], tmp_path / "run")
-    shutil.rmtree(max((run / "checkpoints").iterdir()))
-    lab.resume(run)
-    assert_same(run, references[name], lab)
-
-
 def test_a_damaged_checkpoint_is_named_and_the_one_before_it_leads_to_the_same_end(
     lab: Any, process: Any, tmp_path: Path, references: dict[str, Path]
 ) -> None:
@@ -118,9 +108,3 @@ def test_a_damaged_checkpoint_is_named_and_the_one_before_it_leads_to_the_same_e
     assert str(damaged) in line
     assert "going back to the checkpoint before it" in line
     assert_same(run, references["split"], lab)
-
-
-def test_a_finished_run_is_left_untouched(lab: Any, references: dict[str, Path]) -> None:
-    before = {path: path.stat().st_mtime_ns for path in references["split"].rglob("[!.]*")}  # not its .lock
-    lab.resume(references["split"])
-    assert before == {path: path.stat().st_mtime_ns for path in references["split"].rglob("[!.]*")}

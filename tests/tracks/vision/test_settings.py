@@ -1,5 +1,6 @@
 """Settings of classifiers: impossible ones are refused, all presets work, and every option has an effect."""
 
+import re
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -9,9 +10,9 @@ import pytest
 from supple.engine.kinds import find_kind, presets_of
 from supple.engine.runs import build, resolved
 from supple.engine.spec import RunSpec, read_spec, start_run
-from supple.registry.errors import UsageError
 from supple.tracks.vision.data import DataSet
 from supple.tracks.vision.settings import VisionSettings
+from tests.tracks.logs import refusal
 
 pytestmark = pytest.mark.slow
 
@@ -58,9 +59,7 @@ def test_benchmarks_pass_their_own_checks(name: str) -> None:
     ],
 )  # fmt: skip
 def test_settings_that_cannot_work_are_refused_in_one_line(changes: dict[str, Any], message: str) -> None:
-    with pytest.raises(UsageError, match=message) as error:
-        VisionSettings(**changes).check()
-    assert "\n" not in str(error.value)
+    assert re.search(message, refusal(VisionSettings(**changes).check))
 
 
 OTHER: dict[str, dict[str, Any]] = {

@@ -9,17 +9,12 @@ from torch import Tensor, nn
 
 from supple.interventions import make
 from supple.tracks.vision.data import DataSet
-from supple.tracks.vision.feed import ImageFeed
 from supple.tracks.vision.model import Model
 from supple.tracks.vision.shock import Shock
-from supple.tracks.vision.task_data import Stream
 
 
 def shocked(lab: Any, data: DataSet, **changes: Any) -> tuple[Model, Shock]:
-    settings = lab.settings(**changes)
-    stream = Stream(settings, data)
-    model = Model(settings, data, stream.classes, "cpu")
-    model.feed = ImageFeed(stream, stream.tasks[0], "cpu")
+    model = lab.model(data, **changes)
     return model, Shock(model, (1.5, 0.5, 0.25, 2.0), every=10)
 
 

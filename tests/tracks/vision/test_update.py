@@ -12,9 +12,6 @@ from torch import Tensor, nn
 from supple.engine.compile import can_compile
 from supple.engine.hooks.parsing import read_hooks
 from supple.tracks.vision.data import DataSet
-from supple.tracks.vision.feed import ImageFeed
-from supple.tracks.vision.model import Model
-from supple.tracks.vision.task_data import Stream
 from supple.tracks.vision.update import Update, clip_
 
 ALONE = [
@@ -37,6 +34,8 @@ ALONE = [
     {"hook": ("dash@task", "injection@20")},
     {"hook": ("spectral", "wasserstein", "cpr(rate=0.3,period=4)", "soft_snp(epsilon=1e-3)", "adam_rel@task")},
     {"hook": ("regrama(tau=0.5)@every:5", "reset(what=optimizer)@9")},
+    {"hook": ("snr(eta=0.5,window=2)", "l2_er(period=2)", "trac"), "network": "cnn", "width": 8, "images": 16},
+    {"hook": ("nap",)},
 ]  # fmt: skip
 
 
@@ -66,11 +65,8 @@ def run_updates(
     lab: Any, data: DataSet, compiled: bool, anew: bool = False, **changes: Any
 ) -> tuple[list[Tensor], list[Tensor]]:
     """Parameters, and what four updates returned. A task ends after the second, after which `anew` is as on resume."""
-    settings = lab.settings(seeds=(0, 1), **changes)
-    stream = Stream(settings, data)
-    model = Model(settings, data, stream.classes, "cpu")
-    hooks = read_hooks(settings.hook, stream.tasks, {"model": model.learner})
-    model.feed = feed = ImageFeed(stream, stream.tasks[1], "cpu")
+    model = lab.model(data, task=1, **changes)
+    feed, hooks = model.feed, read_hooks(model.settings.hook, model.feed.stream.tasks, {"model": model.learner})
     update = Update(model, hooks, compiled)
     numbers = [number for _ in range(2) for number in update(*feed.batch(), 1.0)]
     hooks.finish_task()
@@ -96,15 +92,12 @@ def test_compiled_updates_are_the_eager_ones_and_the_same_after_a_resume(lab: An
 @pytest.mark.slow
 def test_a_large_network_takes_the_steps_of_plain_adam(lab: Any, data: DataSet) -> None:
     """Its kernels lie channels last in memory, which fused steps do not look at."""
-    settings = lab.settings(network="resnet18", width=4, max_grad_norm=0.5)
-    stream = Stream(settings, data)
-    model = Model(settings, data, stream.classes, "cpu")
-    model.feed = feed = ImageFeed(stream, stream.tasks[0], "cpu")
+    model = lab.model(data, network="resnet18", width=4, max_grad_norm=0.5, seeds=(0,))
     twin = copy.deepcopy(model.network)
-    adam = torch.optim.Adam(twin.parameters(), settings.learning_rate, foreach=False)
-    update = Update(model, read_hooks((), stream.tasks, {"model": model.learner}), False)
+    adam = torch.optim.Adam(twin.parameters(), model.settings.learning_rate, foreach=False)
+    update = Update(model, read_hooks((), model.feed.stream.tasks, {"model": model.learner}), False)
     for _ in range(3):
-        images, labels = feed.batch()
+        images, labels = model.feed.batch()
         adam.zero_grad()
         nn.functional.cross_entropy(twin(images[0].float() / 255), labels[0]).backward()
         nn.utils.clip_grad_norm_(twin.parameters(), 0.5)
@@ -118,16 +111,14 @@ def test_a_large_network_takes_the_steps_of_plain_adam(lab: Any, data: DataSet) 
 
 
 def test_loss_and_hits_are_those_of_the_tasks_own_images_before_the_step(lab: Any, data: DataSet) -> None:
-    settings = lab.settings(seeds=(0, 1), stream="split", classes_per_task=5, replay=10)
-    stream = Stream(settings, data)
-    model = Model(settings, data, stream.classes, "cpu")
-    model.feed = feed = ImageFeed(stream, stream.tasks[1], "cpu")
-    images, labels = feed.batch()
+    model = lab.model(data, task=1, stream="split", classes_per_task=5, replay=10)
+    images, labels = model.feed.batch()
     assert images.shape[1] == 16
     with torch.no_grad():
         logits = model.network(images.float() / 255)[:, :8]
     expected = nn.functional.cross_entropy(logits.transpose(1, 2), labels[:, :8], reduction="none").mean(1)
-    loss, hits = Update(model, read_hooks((), stream.tasks, {"model": model.learner}), False)(images, labels, 1.0)
+    hooks = read_hooks((), model.feed.stream.tasks, {"model": model.learner})
+    loss, hits = Update(model, hooks, False)(images, labels, 1.0)
     torch.testing.assert_close(loss, expected)
     assert hits.tolist() == (logits.argmax(-1) == labels[:, :8]).sum(1).tolist()
 

@@ -11,81 +11,23 @@ from safetensors.torch import load_file
 
 from supple.engine.runs import open_run, prepare
 from supple.engine.spec import RunSpec
-from supple.interventions import Intervention, interventions
 from supple.networks.optimizers import step
-from supple.registry.errors import Diverged, RunError, UsageError
+from supple.registry.errors import Diverged, RunError
 from supple.tracks.vision import update
 from supple.tracks.vision.update import Update
+from tests.tracks.logs import refusal
 
 pytestmark = pytest.mark.slow
 
-PARAMETERS = {
-    "swap": "(activation=leaky_relu)",
-    "ewc": "(samples=16)",
-    "redo": "(tau=0.5)",
-    "snp": "(noise=0.1)",
-    "cbp": "(replacement_rate=0.5,maturity=1)",
-    "snr": "(eta=0.5,window=2)",
-    "weight_clip": "(kappa=0.5)",
-    "cpr": "(period=2)",
-    "l2_er": "(period=2)",
-}
-MOMENTS = {
-    "redo": "@every:5",
-    "cbp": "",
-    "snr": "",
-    "upgd": "",
-    "adam_rel": "@every:5",
-}  # all others that are applied: @task
 
-
-def hook(name: str) -> str:
-    text = name + PARAMETERS.get(name, "")
-    applied = interventions.get(name).apply is not Intervention.apply
-    return text + MOMENTS.get(name, "@task" if applied else "")
-
-
-NETWORKS: dict[str, dict[str, Any]] = {
-    "mlp": {"seeds": (0, 1), "width": 8, "images": 32},
-    "cnn": {"network": "cnn", "seeds": (0, 1), "width": 8, "images": 16},
-    "resnet18": {"network": "resnet18", "width": 4, "images": 16},
-}
-SHORT: dict[str, Any] = {"epochs": 1.5, "fresh_optimizer": True, "max_grad_norm": 0.5}
-
-
-@pytest.fixture(scope="module", params=NETWORKS)
-def plain(request: pytest.FixtureRequest, lab: Any, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
-    """A network, and a run of it without interventions."""
-    run = tmp_path_factory.mktemp("plain") / request.param
-    return request.param, lab.run(run, **SHORT, **NETWORKS[request.param])
-
-
-# sib, chain and replay have no place in a classifier: they are refused (test_sib_architectures.py, and below)
-@pytest.mark.parametrize("name", sorted({*interventions.names()} - {"sib", "chain", "replay"}))
-def test_every_intervention_acts_on_classifiers_and_is_logged(
-    lab: Any, tmp_path: Path, name: str, plain: tuple[str, Path]
+@pytest.mark.parametrize(
+    ("hook", "words"),
+    [("chain", "'model' has neither a policy nor values"), ("replay@task", "'model' has no replay memory")],
+)
+def test_interventions_that_need_a_policy_or_values_are_refused(
+    lab: Any, tmp_path: Path, hook: str, words: str
 ) -> None:
-    text, (network, reference) = hook(name), plain
-    if name == "rebalance" and network == "resnet18":
-        pytest.skip(
-            "it has no two consecutive linear maps, and is refused (tests/tracks/vision/test_model_init_lambda.py)"
-        )
-    run = lab.run(tmp_path / "run", hook=(text,), **SHORT, **NETWORKS[network])
-    last, other = (lab.log(each, "metrics")[-1]["model/weight_norm"] for each in (run, reference))
-    assert last != other
-    assert len(lab.log(run, "tasks")) == len(lab.log(reference, "tasks"))
-    events = [event for event in lab.log(run, "events") if event["event"] == "intervention"]
-    if "@" in text:
-        assert events
-        assert {event["hook"] for event in events} == {text}
-        assert all(event["contract"] and event["before"] and event["after"] for event in events)
-
-
-def test_interventions_that_need_a_policy_or_values_are_refused(lab: Any, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="chain: 'model' has neither a policy nor values"):
-        lab.run(tmp_path / "run", hook=("chain",), **SHORT, **NETWORKS["mlp"])
-    with pytest.raises(UsageError, match="replay@task: 'model' has no replay memory"):
-        lab.run(tmp_path / "run", hook=("replay@task",), **SHORT, **NETWORKS["mlp"])
+    assert words in refusal(lab.run, tmp_path / "run", hook=(hook,))
 
 
 @pytest.mark.parametrize("text", ["dash(batches=1)@0", "redo@0", "snp@0", "fire@0.0"])

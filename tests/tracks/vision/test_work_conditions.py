@@ -1,12 +1,11 @@
 """Hooks with conditions on a stack of classifiers: each seed meets them on its own, at its own steps."""
 
-import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from supple.engine.runs import open_run, prepare
+from supple.engine.runs import prepare
 from supple.engine.spec import RunSpec
 
 pytestmark = pytest.mark.slow
@@ -17,12 +16,7 @@ SHORT: dict[str, Any] = {"measure_every": 6, "width": 8, "images": 32, "checkpoi
 
 
 def train(lab: Any, out: Path, **changes: Any) -> Path:
-    prepare(RunSpec("vision", lab.settings(**SHORT, **changes)), out).close()
-    return resume(out)
-
-
-def resume(out: Path) -> Path:
-    open_run(out, said.append).train(lambda _: None)
+    prepare(RunSpec("vision", lab.settings(**SHORT, **changes)), out, said.append).train(lambda _: None)
     return out
 
 
@@ -50,17 +44,3 @@ def test_each_seed_meets_a_condition_as_in_its_run_alone(lab: Any, tmp_path: Pat
         assert firings(lab, stack, seed) == firings(lab, alone, seed)
         for ours, own in zip(lab.log(stack, "metrics", seed), lab.log(alone, "metrics"), strict=True):
             assert ours["model/weight_norm"] == pytest.approx(own["model/weight_norm"], rel=1e-4)
-
-
-def test_a_resumed_stack_goes_on_with_what_each_seed_has_met(lab: Any, tmp_path: Path, hooks: tuple[str, ...]) -> None:
-    run = train(lab, tmp_path / "run", seeds=SEEDS, hook=hooks)
-    again = tmp_path / "again"
-    shutil.copytree(run, again)
-    for folder in sorted((again / "checkpoints").iterdir(), key=lambda folder: int(folder.name))[1:]:
-        shutil.rmtree(folder)
-    resume(again)
-    for name in ("events", "metrics"):
-        ours, wanted = ([{**row, "seconds": 0} for row in lab.log(each, name)] for each in (again, run))
-        assert ours == wanted
-    states = [sorted((each / "checkpoints").iterdir())[-1] / "state.safetensors" for each in (again, run)]
-    assert states[0].read_bytes() == states[1].read_bytes()

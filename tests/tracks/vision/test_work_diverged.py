@@ -16,7 +16,6 @@ from supple.experiments.api import compare
 from supple.experiments.comparisons.folder import open_comparison
 from supple.experiments.history.collect import load
 from supple.experiments.sweeps.search import WORST, load_finished, score_runs
-from supple.registry.errors import Diverged
 from supple.tracks.vision.update import Update
 
 SEEDS, BAD, UPDATE = (5, 6, 7), 6, 7  # the seed that diverges, and the update with which it does
@@ -87,31 +86,6 @@ def test_the_other_seeds_go_on_as_if_nothing_had_happened(lab: Any, tmp_path: Pa
         assert all(line["step"] <= UPDATE for line in lab.log(run, log, BAD))
     for name, value in state(run).items():
         assert "/hooks/" in name or bool(torch.isfinite(value.float()).all()), name
-
-
-@pytest.mark.parametrize("stop", [9, 12, 20])
-def test_a_run_with_a_diverged_seed_resumes_exactly(lab: Any, tmp_path: Path, poison: Poison, stop: int) -> None:
-    poison()
-    changes = {"hook": ("redo(tau=0.5)@every:3",), "measure_every": 4, "keep_checkpoints": 9}
-    whole = train(start(lab, tmp_path / "whole", **changes), [])
-    run = start(lab, tmp_path / "run", **changes)
-    for until in (stop, None):
-        train(run, [], until)
-    assert [{**line, "time": 0} for line in lab.log(run, "metrics")] == [
-        {**line, "time": 0} for line in lab.log(whole, "metrics")
-    ]
-    assert [line["event"] for line in lab.log(run, "events")] == [line["event"] for line in lab.log(whole, "events")]
-    states = state(run), state(whole)
-    assert states[0].keys() == states[1].keys()
-    for name, value in states[0].items():
-        assert torch.equal(value, states[1][name]), name
-
-
-def test_a_run_ends_when_all_its_seeds_have_diverged(lab: Any, tmp_path: Path, poison: Poison) -> None:
-    poison()
-    run = start(lab, tmp_path / "run", learning_rate=1e35, checkpoint_every=3)
-    with pytest.raises(Diverged, match=r"\(vision, seed 5, 6, 7\): training diverged by step \d+: the loss is not"):
-        train(run, [])
 
 
 def test_arms_forked_from_a_trunk_with_a_diverged_seed_leave_it_frozen(

@@ -4,7 +4,7 @@ The weights are those of the mixture, w (…, atoms), as the forward pass uses t
 δ. Recording them costs one more tensor (…, atoms) per forward pass.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -51,10 +51,10 @@ def activation_mass(model: nn.Module) -> Iterator[dict[str, Tensor]]:
         name: torch.zeros(a.atoms, dtype=torch.float64, device=a.A.device) for name, a in _find_mixtures(model).items()
     }
 
-    def add_to(total: Tensor) -> Callable[[Tensor], object]:
-        return lambda weights: total.add_(_rows(weights).sum(0, dtype=torch.float64))
+    def add(name: str, weights: Tensor) -> None:
+        mass[name] += weights.sum(0, dtype=torch.float64)
 
-    with _watch(model, {name: add_to(total) for name, total in mass.items()}):
+    with _watch(model, mass, add):
         yield mass
 
 
@@ -109,17 +109,14 @@ def activation_maps(model: nn.Module, run: Callable[[], object], layers: list[st
         if missing := [name for name in layers if name not in mixtures]:
             raise ValueError(f"'{missing[0]}' has no adapter (those that have: {', '.join(mixtures)})")
         mixtures = {name: mixtures[name] for name in layers}
-    weights_seen: dict[str, list[Tensor]] = {name: [] for name in mixtures}
+    seen = {name: [torch.empty(0, adapter.atoms)] for name, adapter in mixtures.items()}
 
-    def keep_in(parts: list[Tensor]) -> Callable[[Tensor], object]:
-        return lambda weights: parts.append(_rows(weights).float().cpu())
+    def keep(name: str, weights: Tensor) -> None:
+        seen[name].append(weights.float().cpu())
 
-    keepers = {name: keep_in(parts) for name, parts in weights_seen.items()}
-    with torch.no_grad(), evaluating(model), _watch(model, keepers):
+    with torch.no_grad(), evaluating(model), _watch(model, seen, keep):
         run()
-    return {
-        name: torch.cat([torch.empty(0, mixtures[name].atoms), *parts]).numpy() for name, parts in weights_seen.items()
-    }
+    return {name: torch.cat(parts).numpy() for name, parts in seen.items()}
 
 
 def parameter_table(model: nn.Module) -> list[dict[str, str | int]]:
@@ -156,18 +153,13 @@ def _find_mixtures(model: nn.Module) -> dict[str, Adapter]:
     return mixtures
 
 
-def _rows(weights: Tensor) -> Tensor:
-    """Return (…, atoms) as (tokens, atoms)."""
-    return weights.reshape(-1, weights.shape[-1])
-
-
 @contextmanager
-def _watch(model: nn.Module, watchers: Mapping[str, Callable[[Tensor], object]]) -> Iterator[None]:
-    """Call each of these functions with the weights of its layer, in a with statement."""
-    watched = {name: adapter for name, adapter in adapters(model).items() if name in watchers}
+def _watch(model: nn.Module, names: Container[str], call: Callable[[str, Tensor], None]) -> Iterator[None]:
+    """Call `call(layer, weights)` with the weights of these layers, (tokens, atoms), in a with statement."""
+    watched = {name: adapter for name, adapter in adapters(model).items() if name in names}
     try:
         for name, adapter in watched.items():
-            adapter.watch = watchers[name]
+            adapter.watch = lambda weights, name=name: call(name, weights.reshape(-1, weights.shape[-1]))
         yield
     finally:
         for adapter in watched.values():

@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -54,11 +54,11 @@ def wrap(model: nn.Module, targets: Targets, make: Callable[[nn.Linear], Adapter
     """
     if adapters(model):
         raise ValueError(f"{type(model).__name__} has adapters already: unwrap(model) first")
-    names = find_linears(model, targets)
-    _check(model, names)
+    linears = find_linears(model, targets)
+    _check(model, linears)
     with restore_on_error(model):
-        insert_adapters(model, {name: make(_linear(model, name)) for name in names})
-    return names
+        insert_adapters(model, {name: make(linear) for name, linear in linears.items()})
+    return list(linears)
 
 
 @contextmanager
@@ -82,14 +82,14 @@ def insert_adapters(model: nn.Module, by_layer: Mapping[str, Adapter]) -> None:
             parameter.requires_grad_(len(parameter) > 0)
 
 
-def find_linears(model: nn.Module, targets: Targets) -> list[str]:
-    """Return the names of the Linear layers that `targets` names, in the order of their definition (see `wrap`)."""
-    linears = [name for name, module in model.named_modules() if isinstance(module, nn.Linear) and name]
+def find_linears(model: nn.Module, targets: Targets) -> dict[str, nn.Linear]:
+    """Return the Linear layers that `targets` names, by their names in the order of definition (see `wrap`)."""
+    linears = {name: module for name, module in model.named_modules() if isinstance(module, nn.Linear) and name}
     if not linears:
         raise ValueError(f"{type(model).__name__} has no nn.Linear inside it to adapt")
     if targets == ALL:
         head = _head(model)
-        if without_head := [name for name in linears if model.get_submodule(name) is not head]:
+        if without_head := {name: linear for name, linear in linears.items() if linear is not head}:
             return without_head
         raise ValueError(f"{type(model).__name__} has no nn.Linear but its head: name it, if it is what you mean")
     if isinstance(targets, str):
@@ -97,9 +97,10 @@ def find_linears(model: nn.Module, targets: Targets) -> list[str]:
             pattern = re.compile(targets)
         except re.error as error:
             raise ValueError(f"target {targets!r} is no regular expression: {error}") from error
-        return _match(model, targets, linears, lambda name: pattern.fullmatch(name) is not None)
-    chosen = {name for target in targets for name in _match(model, target, linears, _match_ending(target))}
-    return [name for name in linears if name in chosen]
+        chosen = _match(model, targets, linears, lambda name: pattern.fullmatch(name) is not None)
+    else:
+        chosen = {name for target in targets for name in _match(model, target, linears, _match_ending(target))}
+    return {name: linear for name, linear in linears.items() if name in chosen}
 
 
 def adapters(model: nn.Module) -> dict[str, Adapter]:
@@ -145,22 +146,16 @@ def require_adapters(model: nn.Module) -> dict[str, Adapter]:
     raise ValueError(f"{type(model).__name__} has no adapters: wrap(model, targets, …) first")
 
 
-def _linear(model: nn.Module, name: str) -> nn.Linear:
-    module = model.get_submodule(name)
-    assert isinstance(module, nn.Linear)
-    return module
-
-
 def _match_ending(target: str) -> Callable[[str], bool]:
     return lambda name: name == target or name.endswith(f".{target}")
 
 
-def _match(model: nn.Module, target: str, linears: list[str], fits: Callable[[str], bool]) -> list[str]:
+def _match(model: nn.Module, target: str, linears: Iterable[str], fits: Callable[[str], bool]) -> set[str]:
     """Return the Linear layers that match a target. Raises ValueError with similar names if there are none."""
     others = {name: module for name, module in model.named_modules() if name and fits(name)}
     if stacked := [name for name, module in others.items() if isinstance(module, STACKED)]:
         raise ValueError(f"'{stacked[0]}' is stacked, several networks in one: adapters go around a plain nn.Linear")
-    if matches := [name for name in linears if fits(name)]:
+    if matches := {name for name in linears if fits(name)}:
         return matches
     if others:
         name, module = next(iter(others.items()))
@@ -181,7 +176,7 @@ def _head(model: nn.Module) -> nn.Module | None:
     return next((layer.module for layer in reversed(chain(model)) if isinstance(layer.module, nn.Linear)), None)
 
 
-def _check(model: nn.Module, names: Sequence[str]) -> None:
+def _check(model: nn.Module, linears: Mapping[str, nn.Linear]) -> None:
     """Raise ValueError for a layer around which an adapter would not work as promised."""
     owners: Counter[int] = Counter()
     places: dict[int, str] = {}
@@ -189,12 +184,11 @@ def _check(model: nn.Module, names: Sequence[str]) -> None:
         for entry, parameter in module._parameters.items():
             if parameter is not None:
                 owners[id(parameter)] += 1
-                if path not in names:
+                if path not in linears:
                     places[id(parameter)] = f"{path}.{entry}".lstrip(".")
-    for name in names:
-        weight = _linear(model, name).weight
-        if owners[id(weight)] > 1:
-            sharer = places.get(id(weight), "another name")
+    for name, linear in linears.items():
+        if owners[id(linear.weight)] > 1:
+            sharer = places.get(id(linear.weight), "another name")
             raise ValueError(
                 f"'{name}' shares its weight with {sharer}: an adapter would change one of its two uses alone"
             )

@@ -9,8 +9,8 @@ from torch import Tensor
 
 from supple.engine.seeding import generator
 from supple.networks.causal import causal_features, causal_layers, causal_units
-from supple.tracks.language.answers import answer_nll, task_score
-from supple.tracks.language.chat import IGNORED, Encoded, collate, encode
+from supple.tracks.language.answers import answer_nll, task_score, token_nll
+from supple.tracks.language.chat import Encoded, encode, shortest_ids
 from supple.tracks.language.examples import TaskData, load_task
 from supple.tracks.language.models import (
     LanguageModel,
@@ -61,27 +61,25 @@ class TextStream(TaskStream):
 
     def loss(self, task: int, update: int) -> Tensor:
         """Return the mean negative log-likelihood per answer token, over all answers of the batch."""
-        tokens, labels = self._batch(task, update)
-        return answer_nll(self.model, tokens, labels).sum() / (labels != IGNORED).sum()
+        rows = self._rows(task, update)
+        losses = answer_nll(self.model, rows, self.language_model.pad)
+        return losses.sum() / sum(len(example.answer) for example in rows)
 
     def losses(self, task: int, update: int) -> Tensor:
         """Return the mean negative log-likelihood per token of each answer, (batch,)."""
-        tokens, labels = self._batch(task, update)
-        return answer_nll(self.model, tokens, labels) / (labels != IGNORED).sum(1)
+        return token_nll(self.model, self._rows(task, update), self.language_model.pad)
 
     def inputs(self, task: int, update: int) -> tuple[Tensor]:
         """Return the inputs, cut to the length of the shortest example, so that no padding is measured."""
-        rows = self._rows(task, update)
-        shortest = min(len(example.ids) for example in rows)
-        return (self._tokens([example.ids[:shortest] for example in rows]),)
+        return (shortest_ids(self._rows(task, update)).to(self.settings.device),)
 
     def passes(self, task: int) -> Iterator[tuple[Tensor]]:
         """Yield forward passes of examples of equal length, which have no padding."""
-        ordered = sorted((example.ids for example in self.encoded[task]), key=len)
-        for _, group in groupby(ordered, len):
-            ids, size = list(group), self.settings.batch_size
-            for start in range(0, len(ids), size):
-                yield (self._tokens(ids[start : start + size]),)
+        ordered, size = sorted(self.encoded[task], key=_length), self.settings.batch_size
+        for _, group in groupby(ordered, _length):
+            rows = list(group)
+            for start in range(0, len(rows), size):
+                yield (shortest_ids(rows[start : start + size]).to(self.settings.device),)
 
     def score(self, task: int, examples: int | None = None) -> float:
         s = self.settings
@@ -93,12 +91,6 @@ class TextStream(TaskStream):
     def save(self, folder: Path) -> None:
         save_model(self.language_model, folder)
 
-    def _batch(self, task: int, update: int) -> tuple[Tensor, Tensor]:
-        """Return the tokens and labels of an update, (B, T) each."""
-        tokens, labels, _ = collate(self._rows(task, update), self.language_model.pad)
-        device = next(self.model.parameters()).device
-        return tokens.to(device), labels.to(device)
-
     def _rows(self, task: int, update: int) -> list[Encoded]:
         """Return the examples of an update."""
         encoded, size = self.encoded[task], self.settings.batch_size
@@ -106,6 +98,6 @@ class TextStream(TaskStream):
         order = torch.randperm(len(encoded), generator=generator(self.settings.seed, "batches", task, epoch))
         return [encoded[i] for i in order[batch * size : (batch + 1) * size].tolist()]
 
-    def _tokens(self, ids: list[list[int]]) -> Tensor:
-        """Return the tokens of examples of one length, (B, T)."""
-        return torch.tensor(ids, device=next(self.model.parameters()).device)
+
+def _length(example: Encoded) -> int:
+    return len(example.ids)

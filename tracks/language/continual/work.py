@@ -77,7 +77,8 @@ class ContinualWork(SupervisedWork):
         if self.has_adapters:
             wrap(self.model, settings.layers, maker(settings.kind, **settings.adapter))
             self._add_task(0)
-            frozen = set(self.model.state_dict()) - self._adapter_names()
+            own = {f"{name}.{entry}" for name, a in adapters(self.model).items() for entry in a.tensors()}
+            frozen = set(self.model.state_dict()) - own
             layers = tuple(replace(layer, module=self.model.get_submodule(layer.name)) for layer in layers)
         self.unwritten = frozen  # names in the model's state of what is never written
         self.penalized = any(type(a).penalty is not Adapter.penalty for a in adapters(self.model).values())
@@ -210,10 +211,6 @@ class ContinualWork(SupervisedWork):
         save_adapters(self.model, folder)
         if self.settings.activation_maps:
             write_maps(folder, self.model, self.stream.names, map(self.stream.passes, range(len(self.tasks))))
-
-    def _adapter_names(self) -> set[str]:
-        """Return the names of the adapters' entries in the model's state."""
-        return {f"{name}.{entry}" for name, adapter in adapters(self.model).items() for entry in adapter.tensors()}
 
     def _initial_values(self, known: dict[str, Tensor]) -> dict[str, Tensor]:
         """Return the initial value of each parameter, in their order.

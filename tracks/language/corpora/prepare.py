@@ -1,6 +1,6 @@
 """Preparation of a corpus from text files: a training part and a validation part, as tokens."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -69,7 +69,8 @@ def prepare(
     folder = Path(folder)
     parts = [_divide(Path(file), validation) for file in files]
     training, held_out = ([pair[i] for pair in parts] for i in (0, 1))
-    chosen = tokenizer if isinstance(tokenizer, Tokenizer) else _make_tokenizer(tokenizer, training)
+    texts = chain.from_iterable(map(_read_pieces, training))
+    chosen = tokenizer if isinstance(tokenizer, Tokenizer) else make_tokenizer(tokenizer, texts)
     folder.mkdir(parents=True, exist_ok=True)
     chosen.save(folder)
     source = source or ", ".join(Path(file).name for file in files)
@@ -91,12 +92,13 @@ def corpus_text(name: str) -> list[Path]:
     return files
 
 
-def _make_tokenizer(text: str, training: Sequence[Part]) -> Tokenizer:
+def make_tokenizer(text: str, training: Iterable[str]) -> Tokenizer:
+    """Return the tokenizer that a text names (see `prepare`). training: Texts on which `bpe:SIZE` is trained."""
     kind, _, size = text.partition(":")
     if text == Bytes.name:
         return Bytes()
     if kind == "bpe" and size.isdecimal():
-        return train_bpe(chain.from_iterable(_read_pieces(part) for part in training), int(size))
+        return train_bpe(training, int(size))
     if text.endswith(".json"):
         return read_tokenizer(Path(text).expanduser())
     raise UsageError(f"unknown tokenizer {text!r} (known: bytes, bpe:SIZE, or the path of a tokenizer.json)")

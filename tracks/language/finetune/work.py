@@ -12,8 +12,8 @@ from supple.engine.work import Task
 from supple.interventions import RetainLoss
 from supple.networks.causal import causal_learner
 from supple.registry.errors import UsageError
-from supple.tracks.language.answers import answer_loss, answer_nll, task_score
-from supple.tracks.language.chat import Encoded, collate, encode
+from supple.tracks.language.answers import answer_loss, answer_nll, task_score, token_nll
+from supple.tracks.language.chat import Encoded, encode, shortest_ids
 from supple.tracks.language.examples import TaskData, load_task
 from supple.tracks.language.gpt import make_adamw
 from supple.tracks.language.models import LanguageModel, check_context, load_model, save_model
@@ -40,7 +40,7 @@ class FinetuneWork(SupervisedWork):
     ) -> None:
         super().__init__()
         s = self.settings = settings
-        self.language_model, self.device = language_model, torch.device(s.device)
+        self.language_model = language_model
         self.examined = {"learn": learn} | ({"retain": retain} if retain else {})
         self.train = self._encode(learn, "train")
         self.tests = {kind: self._encode(data, "test") for kind, data in self.examined.items()}
@@ -58,7 +58,7 @@ class FinetuneWork(SupervisedWork):
         self.learner = causal_learner(
             language_model.model,
             make_adamw(language_model.model, s.learning_rate, s.weight_decay, betas=(0.9, 0.999)),
-            probe=self._probe,
+            probe=lambda: (shortest_ids(self._recent_rows()).to(s.device),),  # no padding is measured
             loss=lambda: self._mean_loss(self._recent_rows()),
             generator=generator(s.seed, "interventions"),
             batches=self._batches,
@@ -87,7 +87,7 @@ class FinetuneWork(SupervisedWork):
         s, numbers = self.settings, dict[str, float]()
         model, tokenizer = self.language_model.model, self.language_model.tokenizer
         for kind, data in self.examined.items():
-            with self.settings.autocast():
+            with s.autocast():
                 numbers[f"{kind}_loss"] = answer_loss(model, self.tests[kind], self.language_model.pad, s.batch_size)
                 if s.examine:
                     numbers[f"{kind}_{data.score}"] = task_score(
@@ -124,27 +124,17 @@ class FinetuneWork(SupervisedWork):
         return sorted(examples, key=lambda example: len(example.ids))
 
     def _order(self, epoch: int) -> list[int]:
-        order: list[int] = torch.randperm(
-            len(self.train), generator=generator(self.settings.seed, "examples", epoch)
-        ).tolist()
-        return order
+        draw = generator(self.settings.seed, "examples", epoch)
+        return list(torch.randperm(len(self.train), generator=draw).tolist())
 
     def _nll(self, rows: Sequence[Encoded]) -> Tensor:
-        tokens, labels, _ = (part.to(self.device) for part in collate(rows, self.language_model.pad))
-        return answer_nll(self.language_model.model, tokens, labels)
+        return answer_nll(self.language_model.model, rows, self.language_model.pad)
 
     # -- what the learner offers ------------------------------------------------------------------------------------
 
     def _recent_rows(self) -> list[Encoded]:
         """Return a micro-batch of the update at `place`, with examples of all lengths."""
-        rows = self._rows(self.place[1])
-        return rows[:: self.parts]
-
-    def _probe(self) -> Sequence[Tensor]:
-        """Return the probe's inputs, truncated to the shortest example, so that no padding is measured."""
-        rows = self._recent_rows()
-        shortest = min(len(example.ids) for example in rows)
-        return (torch.tensor([example.ids[:shortest] for example in rows], device=self.device),)
+        return self._rows(self.place[1])[:: self.parts]
 
     def _mean_loss(self, rows: Sequence[Encoded]) -> Tensor:
         return self._nll(rows).sum() / sum(len(example.answer) for example in rows)
@@ -155,8 +145,7 @@ class FinetuneWork(SupervisedWork):
         total = -(-len(self.train) // size) if count is None else count
         for i in range(total):
             rows = self._rows(now + i // self.parts)[i % self.parts :: self.parts]
-            counts = torch.tensor([len(example.answer) for example in rows], device=self.device)
-            yield self._nll(rows) / counts
+            yield token_nll(self.language_model.model, rows, self.language_model.pad)
 
 
 def build(settings: SFTSettings) -> FinetuneWork:

@@ -2,7 +2,6 @@
 
 import os
 import shutil
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from hashlib import file_digest, sha256
@@ -13,12 +12,11 @@ from supple.registry.errors import UsageError
 from supple.tracks.language.corpora import (
     Corpus,
     Mixture,
-    TokenFile,
-    Tokenizer,
+    check_same_tokenizer,
     corpus_text,
     make_mixture,
+    make_tokenizer,
     prepare,
-    train_bpe,
     training_text,
 )
 from supple.tracks.language.corpora.published import ENGLISH
@@ -48,13 +46,15 @@ def load(settings: PretrainSettings) -> Corpora:
     texts = tuple((name, paths) for name, paths in files.items() if paths)
     prepared = prepare_texts(texts, settings.tokenizer) if texts else {}
     corpora = {name: prepared[name] if files[name] else Corpus.open(Path(name).expanduser()) for name in names}
-    first = [_take_share(corpora[name].train, settings.first_share) for name in settings.first]
+    first = []
+    for tokens in (corpora[name].train for name in settings.first):
+        first.append(replace(tokens, tokens=tokens.tokens[: int(len(tokens) * settings.first_share)]))
     phases, of_phases = [make_mixture(first)], [settings.first]
     if settings.second:
         second = [corpora[name].train for name in settings.second]
         phases.append(make_mixture(second, [1.0] * len(second)))
         of_phases.append(settings.second)
-    make_mixture([corpus.train for corpus in corpora.values()])  # all of one tokenizer
+    check_same_tokenizer([corpus.train for corpus in corpora.values()])
     return Corpora(corpora, tuple(phases), tuple(of_phases))
 
 
@@ -73,11 +73,6 @@ def _find_texts(name: str) -> tuple[Path, ...]:
     )
 
 
-def _take_share(tokens: TokenFile, share: float) -> TokenFile:
-    """Return the first part of the tokens."""
-    return tokens if share == 1 else replace(tokens, tokens=tokens.tokens[: int(len(tokens) * share)])
-
-
 @cache
 def prepare_texts(texts: tuple[tuple[str, tuple[Path, ...]], ...], tokenizer: str) -> dict[str, Corpus]:
     """Return texts as corpora with one tokenizer, which is trained on the training text of all of them.
@@ -92,7 +87,7 @@ def prepare_texts(texts: tuple[tuple[str, tuple[Path, ...]], ...], tokenizer: st
     if not home.is_dir():
         temporary = home.with_name(f"{home.name}.{os.getpid()}.partial")
         try:
-            trained = _make_tokenizer(tokenizer, [file for _, files in texts for file in files])
+            trained = make_tokenizer(tokenizer, training_text([file for _, files in texts for file in files]))
             for index, (name, files) in enumerate(texts):
                 prepare(files, temporary / str(index), trained, name)
             try:
@@ -112,10 +107,3 @@ def _digest(file: Path) -> bytes:
             return file_digest(stream, "sha256").digest()
     except OSError as error:
         raise UsageError(f"{file}: {error.strerror}") from error
-
-
-def _make_tokenizer(text: str, files: Sequence[Path]) -> str | Tokenizer:
-    kind, _, size = text.partition(":")
-    if kind == "bpe" and size.isdecimal():
-        return train_bpe(training_text(files), int(size))
-    return text

@@ -49,7 +49,13 @@ class PretrainWork(SupervisedWork):
         super().__init__()
         s = self.settings = settings
         self.corpora, self.device = corpora, torch.device(s.device)
-        self.parts = _micro_batches(s)
+        passes, world = s.batch_size // s.micro_batch, distributed.world()
+        if passes % world:
+            raise UsageError(
+                f"{passes} micro-batches cannot be shared by {world} processes: --batch-size must be a multiple of "
+                f"--micro-batch times their number"
+            )
+        self.parts = passes // world
         names = [" + ".join(own) for own in corpora.names]
         ends = [s.first_end, s.first_end + s.steps][: len(names)]
         self.tasks = tuple(
@@ -166,17 +172,6 @@ class PretrainWork(SupervisedWork):
                 loss = self.model.loss(inputs[part], targets[part])
             total += loss.double() * len(inputs[part])
         return float(total) / len(inputs)
-
-
-def _micro_batches(s: PretrainSettings) -> int:
-    """Return the number of micro-batches of an update in this process."""
-    passes, world = s.batch_size // s.micro_batch, distributed.world()
-    if passes % world:
-        raise UsageError(
-            f"{passes} micro-batches cannot be shared by {world} processes: --batch-size must be a multiple of "
-            f"--micro-batch times their number"
-        )
-    return passes // world
 
 
 def build(settings: PretrainSettings) -> PretrainWork:

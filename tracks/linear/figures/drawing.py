@@ -5,13 +5,14 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.cm import ScalarMappable
 from matplotlib.colors import LinearSegmentedColormap, to_hex, to_rgb
 from matplotlib.figure import Figure, SubFigure
 from matplotlib.image import AxesImage
 from matplotlib.lines import Line2D
 from numpy.typing import ArrayLike
 
-from supple.reports.figures.style import BASELINE, INK, PALETTE
+from supple.reports.figures.style import BASELINE, INK, PALETTE, tidy
 from supple.reports.tables.cells import with_minus
 
 # Negative, zero, positive: told apart with any common colour blindness; seen on white, and below black dots.
@@ -56,6 +57,27 @@ def draw_curves(axes: Axes, x: ArrayLike, simulated: ArrayLike, theory: ArrayLik
     for line, colour in zip(lines.T, colours, strict=True):
         axes.plot(x, line, color=colour, zorder=2, **SIMULATION)
     axes.plot(x, dots, zorder=3, **THEORY)
+
+
+def draw_learning(axes: Axes, numbers: Mapping[str, Any], simulated: ArrayLike, theory: ArrayLike, lam: float) -> None:
+    """Draw curves (T, curves) over the `times` of a figure's numbers, in tints of the colour of λ."""
+    tidy(axes)
+    draw_curves(axes, numbers["times"], simulated, theory, shades(lambda_colour(lam), np.shape(simulated)[1]))
+    axes.set_xlim(0, numbers["times"][-1])
+    label_axes(axes, TIME)
+
+
+def title_lambda(axes: Axes, letter: str, lam: float) -> None:
+    """Write the panel's letter and its λ above it, in the colour of λ."""
+    axes.set_title(rf"$\bf{{{letter}}}$   {lambda_title(lam)}", loc="left", fontsize=11, color=lambda_colour(lam))
+
+
+def draw_bar(figure: Figure | SubFigure, shown: ScalarMappable, panels: Any, label: str = "", **place: Any) -> None:
+    """Draw the bar of colours beside panels. place: As for `Figure.colorbar`."""
+    bar = figure.colorbar(shown, ax=panels, **place)
+    bar.set_label(label, fontsize=9.5)
+    bar.outline.set_visible(False)
+    bar.ax.tick_params(labelsize=8.5, colors="#555555", length=2)
 
 
 def legend_entries(colour: str = BASELINE, marker: bool = False) -> list[Line2D]:

@@ -15,12 +15,13 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure, SubFigure
 
-from supple.reports.figures.style import new_figure, tidy
+from supple.reports.figures.style import new_figure
 from supple.tracks.linear.weights import balance, expected_balance, random_init
 
 from .drawing import (
     TIME,
-    draw_curves,
+    draw_bar,
+    draw_learning,
     draw_legend,
     draw_matrix,
     draw_network,
@@ -28,7 +29,6 @@ from .drawing import (
     lambda_colour,
     lambda_title,
     legend_entries,
-    shades,
     split_figure,
     write_letter,
 )
@@ -101,13 +101,8 @@ def _draw_outputs(figure: SubFigure, numbers: Mapping[str, Any]) -> None:
     write_letter(figure, "B", "outputs while learning")
     draw_legend(figure, legend_entries())
     panels = figure.subplots(1, 3, sharex=True, sharey=True)
-    for axes, lam, simulated, theory in zip(
-        panels, numbers["lambdas"], numbers["simulated"], numbers["theory"], strict=True
-    ):
-        tidy(axes)
-        draw_curves(axes, numbers["times"], simulated, theory, shades(lambda_colour(lam), len(simulated[0])))
-        axes.set_xlim(0, numbers["times"][-1])
-        label_axes(axes, TIME)
+    for axes, *curves in zip(panels, numbers["simulated"], numbers["theory"], numbers["lambdas"], strict=True):
+        draw_learning(axes, numbers, *curves)
     label_axes(panels[0], TIME, r"output $\hat{y}$")
 
 
@@ -120,6 +115,4 @@ def _draw_lecun(figure: SubFigure, numbers: Mapping[str, Any]) -> None:
     draw_matrix(above, measured, f"$W_2^T W_2 - W_1 W_1^T$,  {n_in}-{n_hidden}-{n_out}", limit,
          f"mean of the diagonal {numbers['measured_lambda']:.2f}")  # fmt: skip
     image = draw_matrix(below, expected * np.eye(len(measured)), "$(N_o/N_h - 1)\\,I$", limit, f"λ = {expected:.2f}")
-    bar = figure.colorbar(image, ax=[above, below], shrink=0.55, pad=0.03, aspect=25)
-    bar.outline.set_visible(False)
-    bar.ax.tick_params(labelsize=8.5, colors="#555555", length=2)
+    draw_bar(figure, image, [above, below], shrink=0.55, pad=0.03, aspect=25)

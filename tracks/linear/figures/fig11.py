@@ -24,7 +24,7 @@ from supple.reports.figures.style import PALETTE, SHADE, new_figure, tidy
 from supple.tracks.linear.continual import follow, forgetting
 from supple.tracks.linear.flow import gradient_descent, gradient_flow
 from supple.tracks.linear.tasks import random_regression
-from supple.tracks.linear.weights import Array, balanced_init
+from supple.tracks.linear.weights import balanced_init
 
 from .drawing import (
     SIMULATION,
@@ -82,17 +82,11 @@ def numbers(seed: int = 0, duration: float = 100.0, learning_rate: float = 0.005
         "simulated_losses": to_lists(losses),
         "theory_losses": to_lists(theory.losses),
         "least_losses": to_lists([task.least_loss for task in tasks]),
-        "forgetting": to_lists(_last_rise(losses)),
+        "forgetting": to_lists(losses[-1, -1, :-1] - losses[-2, -1, :-1]),
         "forgetting_closed_form": to_lists([forgetting(tasks, i, TASKS - 2, TASKS - 1) for i in range(TASKS - 1)]),
         "difference": max(difference(simulated, theory.function), difference(losses, theory.losses)),
         "difference_flow": difference(flow, theory.function),
     }
-
-
-def _last_rise(losses: Array) -> Array:
-    """Return the increase of each earlier task's loss while the last task was learned, (tasks − 1,)."""
-    rise: Array = losses[-1, -1, :-1] - losses[-2, -1, :-1]
-    return rise
 
 
 def draw(numbers: Mapping[str, Any]) -> Figure:
@@ -100,6 +94,8 @@ def draw(numbers: Mapping[str, Any]) -> Figure:
     figure = new_figure(5.6)
     write_letter(figure, "A", "four random regressions in turn, from small weights")
     function, losses = figure.subplots(2, 1, sharex=True, height_ratios=(1, 1.15))
+    for axes in (function, losses):
+        tidy(axes)
     times = np.asarray(numbers["times"])
     # above what the best linear map leaves: 0 is learned
     least = np.asarray(numbers["least_losses"])
@@ -119,8 +115,6 @@ def draw(numbers: Mapping[str, Any]) -> Figure:
             f"learns task {task + 1}", (start + times[-1] / 2, 1.0), (0, 3), xycoords=("data", "axes fraction"),
             textcoords="offset points", ha="center", va="bottom", fontsize=10, fontweight="bold", color=PALETTE[task],
         )  # fmt: skip
-    for axes in (function, losses):
-        tidy(axes)
     function.set_xlim(0, count * times[-1])
     losses.set_ylim(0, None)
     label_axes(function, "", "entries of $W_2W_1$")

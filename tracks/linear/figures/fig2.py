@@ -15,12 +15,12 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from supple.reports.figures.style import FAINT, new_figure, tidy
+from supple.reports.figures.style import FAINT, new_figure
 from supple.tracks.linear.representations import ntk, quadrants
 from supple.tracks.linear.tasks import LinearTask
 from supple.tracks.linear.weights import Array
 
-from .drawing import TIME, draw_curves, draw_legend, label_axes, lambda_colour, lambda_title, legend_entries, shades
+from .drawing import TIME, draw_learning, draw_legend, label_axes, legend_entries, title_lambda
 from .runs import LAMBDAS, SIZES, difference, flow_difference, to_lists, train_on_regression, upper_entries
 
 EXAMPLES = 2
@@ -77,20 +77,15 @@ def draw(numbers: Mapping[str, Any]) -> Figure:
     grid = figure.subplots(len(ROWS), len(lambdas), sharex=True, sharey="row")
     for row, (name, label) in zip(grid, ROWS.items(), strict=True):
         for i, (axes, lam) in enumerate(zip(row, lambdas, strict=True)):
-            simulated, theory = (numbers[which][name][i] for which in ("simulated", "theory"))
-            tidy(axes)
-            draw_curves(axes, numbers["times"], simulated, theory, shades(lambda_colour(lam), len(simulated[0])))
-            axes.set_xlim(0, numbers["times"][-1])
+            draw_learning(axes, numbers, numbers["simulated"][name][i], numbers["theory"][name][i], lam)
+            axes.label_outer()
             axes.margins(y=0.1)
-        label_axes(row[0], "", label)
+        label_axes(row[0], "" if name != "ntk" else TIME, label)
     for axes in grid[0]:
         axes.axhline(numbers["least_loss"], color=FAINT, linewidth=0.8, zorder=1)
     for letter, axes, lam in zip("ABC", grid[0], lambdas, strict=False):
-        axes.set_title(rf"$\bf{{{letter}}}$   {lambda_title(lam)}", loc="left", fontsize=11, color=lambda_colour(lam))
-    for axes in grid[-1]:
-        axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
-        label_axes(axes, TIME)
-    label_axes(grid[-1][0], TIME, ROWS["ntk"])
+        title_lambda(axes, letter, lam)
+    grid[-1][0].xaxis.set_major_locator(MaxNLocator(5, integer=True))
     figure.align_ylabels(grid[:, 0])
     draw_legend(figure, legend_entries())
     return figure

@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from supple.reports.figures.style import FAINT, new_figure, tidy
+from supple.reports.figures.style import FAINT, new_figure
 from supple.tracks.linear.singular_values import singular_values
 from supple.tracks.linear.tasks import random_regression
 from supple.tracks.linear.weights import aligned_init
 
-from .drawing import TIME, draw_curves, draw_legend, label_axes, lambda_colour, lambda_title, legend_entries, shades
+from .drawing import TIME, draw_learning, draw_legend, label_axes, legend_entries, title_lambda
 from .runs import LAMBDAS, difference, flow_difference, to_lists, train
 
 SIZE = 3
@@ -62,15 +62,10 @@ def draw(numbers: Mapping[str, Any]) -> Figure:
     figure = new_figure(3.3)
     panels = figure.subplots(1, len(numbers["lambdas"]), sharex=True, sharey=True)
     for i, (axes, lam) in enumerate(zip(panels, numbers["lambdas"], strict=True)):
-        tidy(axes)
         for target in numbers["targets"]:
             axes.axhline(target, color=FAINT, linewidth=0.8, zorder=1)
-        simulated, theory = numbers["simulated"][i], numbers["theory"][i]
-        draw_curves(axes, numbers["times"], simulated, theory, shades(lambda_colour(lam), len(simulated[0])))
-        axes.set_xlim(0, numbers["times"][-1])
-        title = rf"$\bf{{{'ABC'[i]}}}$   {lambda_title(lam)}"
-        axes.set_title(title, loc="left", fontsize=11, color=lambda_colour(lam))
-        label_axes(axes, TIME)
+        draw_learning(axes, numbers, numbers["simulated"][i], numbers["theory"][i], lam)
+        title_lambda(axes, "ABC"[i], lam)
     label_axes(panels[0], TIME, r"singular values $s_\alpha$ of $W_2W_1$")
     draw_legend(figure, legend_entries())
     return figure

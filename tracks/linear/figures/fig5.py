@@ -29,6 +29,7 @@ from .drawing import (
     DIVERGING,
     THEORY,
     TIME,
+    draw_bar,
     draw_curves,
     draw_legend,
     draw_network,
@@ -136,8 +137,5 @@ def _draw_course(figure: SubFigure, numbers: Mapping[str, Any]) -> None:
         axes.set_xlim(numbers["times"][0], numbers["times"][-1])
         label_axes(axes, TIME)
     label_axes(panels[0], TIME, DISTANCE)
-    bar = figure.colorbar(ScalarMappable(Normalize(-most, most), DIVERGING), ax=panels, pad=0.015, aspect=22)
-    bar.set_label("λ", fontsize=9.5)
-    bar.outline.set_visible(False)
-    bar.ax.tick_params(labelsize=8.5, colors="#555555", length=2)
+    draw_bar(figure, ScalarMappable(Normalize(-most, most), DIVERGING), panels, "λ", pad=0.015, aspect=22)
     draw_legend(figure, legend_entries())

@@ -50,19 +50,15 @@ def read_cifar(name: str, folder: Path) -> DataSet:
 
 
 def _read_files(layout: CifarFiles, files: dict[str, int], folder: Path) -> tuple[Tensor, Tensor]:
-    images = torch.empty(sum(files.values()), 3, 32, 32, dtype=torch.uint8)
-    labels = torch.empty(len(images), dtype=torch.int64)
+    images, labels = [], []
     remedy = f"let --data name the folder that {layout.archive} unpacks to"
-    start = 0
     for path, rows in files.items():
         file = require_file(folder / path, remedy)
         expected = rows * (layout.label_bytes + PIXELS)
         if (size := file.stat().st_size) != expected:
             raise UsageError(f"{file}: expected {expected:,} bytes ({rows:,} images), found {size:,}")
         content = torch.from_numpy(np.fromfile(file, np.uint8)).view(rows, -1)
-        rows_of_file = slice(start, start + rows)
-        labels[rows_of_file] = content[:, layout.label_bytes - 1]
-        images[rows_of_file] = content[:, layout.label_bytes :].view(rows, 3, 32, 32)
-        check_labels(labels[rows_of_file], layout.num_classes, file)
-        start += rows
-    return images, labels
+        labels.append(content[:, layout.label_bytes - 1].long())
+        images.append(content[:, layout.label_bytes :].unflatten(1, (3, 32, 32)))
+        check_labels(labels[-1], layout.num_classes, file)
+    return torch.cat(images), torch.cat(labels)

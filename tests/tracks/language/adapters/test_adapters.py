@@ -13,7 +13,6 @@ from supple.tracks.language.adapters import (
     MoELoRA,
     OLoRA,
     SeqLoRA,
-    adapters,
     add_task,
     maker,
     merge,
@@ -104,18 +103,6 @@ def test_a_merged_lora_computes_the_same_without_it(cls):
     torch.testing.assert_close(model(inputs()), before)
 
 
-def test_merging_a_mixture_is_refused_before_anything_changes():
-    model = nn.Sequential(linear(), linear(5, 3))
-    wrap(model, ["0"], lambda module: IncLoRA(module, r=2))
-    model[1] = MoELoRA(model[1], r=2)
-    after(model[0]), after(model[1])
-    weight = model[0].weight.clone()
-    with pytest.raises(ValueError, match="MoELoRA cannot be merged into the weight: the router"):
-        merge(model)
-    assert torch.equal(model[0].weight, weight)
-    assert len(adapters(model)) == 2
-
-
 def shares(logits, k):
     """A softmax over the k largest."""
     if k:
@@ -201,29 +188,3 @@ def test_ewc_keeps_seqlora_near_the_weights_of_the_last_task():
     assert model[0].A.grad.any()
     assert not model[0].B.grad.any()
     assert {name for name, p in model.named_parameters() if p.grad is not None} == {"0.A", "0.B"}
-
-
-@pytest.mark.parametrize(
-    ("kind", "params", "message"),
-    [
-        ("lora", {}, "unknown adapter 'lora'"),
-        ("seqlora", {"rank": 3}, "seqlora has no parameter 'rank'"),
-        ("seqlora", {"alpha": "8"}, "seqlora: alpha should be"),
-    ],
-)
-def test_unknown_kinds_and_parameters_are_refused_by_name(kind, params, message):
-    with pytest.raises(ValueError, match=message):
-        maker(kind, **params)
-
-
-@pytest.mark.parametrize(
-    ("kind", "params", "message"),
-    [
-        ("inclora", {"alpha": 0.0}, "IncLoRA: alpha must lie in"),
-        ("olora", {"strength": -1.0}, "OLoRA: strength must lie in"),
-        ("moe_lora", {"k": 0}, "MoELoRA: k must lie in"),
-    ],
-)
-def test_numbers_that_make_no_sense_are_refused(kind, params, message):
-    with pytest.raises(ValueError, match=message):
-        maker(kind, **params)(linear())

@@ -97,18 +97,6 @@ def test_pruning_atoms_without_any_weight_changes_little():
     assert torch.equal(made[0](inputs()), before)
 
 
-def test_adapters_without_atom_weights_cannot_be_pruned():
-    made = model()
-    with pytest.raises(ValueError, match="keep must lie in"):
-        prune(made, {}, 0.0)
-    with pytest.raises(ValueError, match="'0' is IncLoRA"), activation_mass(model(kind="inclora")):
-        pass
-    with pytest.raises(ValueError, match="'0' has no atoms yet"), activation_mass(model(0)):
-        pass
-    with pytest.raises(ValueError, match="Linear has no adapters"), activation_mass(nn.Linear(2, 2)):
-        pass
-
-
 def test_maps_are_the_weights_in_evaluation_and_leave_the_mode_alone():
     made = model(k=3).train()
     made[2].eval()

@@ -174,11 +174,6 @@ def test_the_threshold_acts_in_evaluation_alone():
     assert (made(x) == made.linear(x)).all(-1).any()
 
 
-def test_merging_moram_is_refused_with_the_reason():
-    with pytest.raises(ValueError, match="MoRAM cannot be merged into the weight: which atoms act"):
-        adapter().merge()
-
-
 def test_its_state_brings_its_number_of_atoms():
     made, other = adapter(3, r=4), adapter(1, r=4)
     other.load_state_dict(made.state_dict())
@@ -196,25 +191,6 @@ def test_atoms_of_a_bfloat16_layer_are_kept_in_float32():
     assert made.A.dtype == made.frozen_B.dtype == torch.float32
     made(torch.randn(3, 7, dtype=torch.bfloat16)).sum().backward()
     assert made.A.grad.dtype == torch.float32
-
-
-@pytest.mark.parametrize(
-    ("params", "message"),
-    [
-        ({"r": 0}, "MoRAM: r must lie in"),
-        ({"k": 0}, "MoRAM: k must lie in"),
-        ({"tau": 0.0}, "MoRAM: tau must lie in"),
-        ({"delta": 1.5}, "MoRAM: delta must lie in"),
-    ],
-)
-def test_numbers_that_make_no_sense_are_refused(params, message):
-    with pytest.raises(ValueError, match=message):
-        MoRAM(nn.Linear(3, 3), **params)
-
-
-def test_modules_that_are_no_linear_layers_are_refused():
-    with pytest.raises(ValueError, match=r"MoRAM adapts an nn\.Linear, not Conv2d"):
-        MoRAM(nn.Conv2d(3, 3, 1))
 
 
 @pytest.mark.parametrize("k", [2, 8])

@@ -9,11 +9,9 @@ from typing import Any
 import pytest
 import torch
 
-from supple.engine.runs import open_run, prepare
-from supple.engine.spec import RunSpec
 from supple.tracks.language.continual.settings import ContinualSettings
 from supple.tracks.language.continual.work import ContinualWork, build
-from tests.tracks.logs import read_log
+from tests.tracks.logs import Runs
 
 ANSWERS: dict[str, Callable[[int], str]] = {
     "a": lambda i: str(i % 2),
@@ -22,8 +20,10 @@ ANSWERS: dict[str, Callable[[int], str]] = {
 }
 
 
-class Trials:
+class Trials(Runs):
     """Runs of three tasks, four updates each, if nothing else is asked for."""
+
+    kind = "continual"
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -53,17 +53,6 @@ class Trials:
         settings.check()
         return build(settings)
 
-    def run(self, out: Path, method: str, **changes: Any) -> Path:
-        prepare(RunSpec("continual", self.settings(method, **changes)), out).close()
-        return self.resume(out)
-
-    def resume(self, out: Path) -> Path:
-        open_run(out, self.complain).train(lambda _: None)
-        return out
-
-    def complain(self, line: str) -> None:
-        raise AssertionError(line)
-
     def learn(self, work: ContinualWork, task: int) -> list[float]:
         """The losses of a task's updates; the task is entered before."""
         work.enter(work.tasks[task])
@@ -78,9 +67,6 @@ class Trials:
             optimizer.step()
             losses.append(float(loss.detach()))
         return losses
-
-    def log(self, run: Path, name: str) -> list[dict[str, Any]]:
-        return read_log(run, name)
 
 
 @pytest.fixture(scope="session")

@@ -1,6 +1,5 @@
 """Re-balancing of a LoRA's A and B in a run of tasks."""
 
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -12,20 +11,13 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.mark.parametrize("method", ["inclora", "seqlora"])
-def test_loras_are_balanced_where_the_hook_says_and_a_run_goes_on_bit_for_bit(
-    trials: Any, tmp_path: Path, method: str
-) -> None:
+def test_loras_are_balanced_where_the_hook_says(trials: Any, tmp_path: Path, method: str) -> None:
     run = trials.run(tmp_path / "run", method, hook=("rebalance(lam=-0.5)@6",))
     (event,) = [event for event in trials.log(run, "events") if event["event"] == "intervention"]
     assert event["after"]["lambda_balance"] == pytest.approx(-0.5, abs=1e-5)
     assert event["after"]["lambda_residual"] < 1e-5 < event["before"]["lambda_residual"]
     assert event["after"]["gradient_norm"] > 0
     assert event["change"]["feature_covariance_distance"] < 1e-5
-    again = shutil.copytree(run, tmp_path / "again")
-    shutil.rmtree(again / "checkpoints" / "000000000012")
-    shutil.rmtree(again / "model")
-    trials.resume(again)
-    assert trials.log(again, "metrics") == trials.log(run, "metrics")
 
 
 def test_adapters_with_routing_have_no_linear_pair(trials: Any, tmp_path: Path) -> None:

@@ -1,16 +1,15 @@
 """The settings of continual learning: models, methods and orders, and one-line refusals."""
 
-import re
 from dataclasses import fields
 from types import SimpleNamespace
 
 import pytest
 
-from supple.registry.errors import UsageError
 from supple.tracks.language import presets
 from supple.tracks.language.adapters import maker
 from supple.tracks.language.continual.settings import ContinualSettings
 from supple.tracks.language.continual.work import is_image_model
+from tests.tracks.logs import refusal
 
 pytestmark = pytest.mark.slow
 
@@ -93,12 +92,9 @@ def test_the_hub_says_whether_a_model_is_an_image_model(kind, monkeypatch):
     ],
 )
 def test_settings_that_cannot_work_are_refused(trials, changes, message):
-    with pytest.raises(ValueError, match=re.escape(message)) as refused:
-        trials.work(**changes)
-    assert "\n" not in str(refused.value)
+    assert message in refusal(trials.work, **changes)
 
 
 def test_a_task_given_twice_is_refused(trials):
     one = trials.settings().tasks[0]
-    with pytest.raises(UsageError, match="names one twice"):
-        trials.work(tasks=(one, one))
+    assert "names one twice" in refusal(trials.work, tasks=(one, one))

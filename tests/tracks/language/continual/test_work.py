@@ -6,10 +6,10 @@ import pytest
 import torch
 
 from supple.engine.runs import attach_hooks
-from supple.registry.errors import UsageError
 from supple.tracks.language.adapters import adapters
 from supple.tracks.language.continual.atom_mass import Masses, remaining_mass
 from supple.tracks.language.presets import METHODS
+from tests.tracks.logs import refusal
 
 pytestmark = pytest.mark.slow
 
@@ -95,14 +95,9 @@ def test_method_ewc_adds_its_hook_unless_one_is_given(trials):
 
 @pytest.mark.parametrize("hook", ["fire@task", "weight_clip", "redo@every:2", "snp@0.5"])
 def test_hooks_that_rewrite_frozen_weights_are_refused(trials, hook):
-    with pytest.raises(UsageError, match="use it with --method full"):
-        trials.work("moram", hook=(hook,))
+    assert "use it with --method full" in refusal(trials.work, "moram", hook=(hook,))
     trials.work("full", hook=(hook,))
-
-
-def test_hooks_that_change_the_network_are_refused(trials):
-    with pytest.raises(UsageError, match="and so does each task"):
-        trials.work("full", hook=("muon@task",))
+    assert "and so does each task" in refusal(trials.work, "full", hook=("muon@task",))  # changes the network
 
 
 def test_only_what_is_nearly_unused_by_all_tasks_is_pruned(trials):

@@ -6,25 +6,21 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.tracks.logs import write_idx
+
 SIDE, TRAIN, TEST = 28, 200, 60  # 20 and 6 images of each of 10 classes
-
-
-def idx_file(array: np.ndarray) -> bytes:
-    return bytes([0, 0, 8, array.ndim]) + np.array(array.shape, ">u4").tobytes() + array.tobytes()
 
 
 @pytest.fixture(scope="session")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What --data names: a folder with `mnist` in it."""
     folder, draw = tmp_path_factory.mktemp("data"), np.random.default_rng(0)
-    (folder / "mnist").mkdir()
     for split, count in (("train", TRAIN), ("t10k", TEST)):
         labels = np.arange(count, dtype=np.uint8) % 10
         images = draw.integers(0, 60, (count, SIDE, SIDE), np.uint8)
         for image, label in zip(images, labels, strict=True):
             image[2 * label + 2 : 2 * label + 6, : 4 + 2 * label] = 255
-        (folder / "mnist" / f"{split}-images-idx3-ubyte").write_bytes(idx_file(images))
-        (folder / "mnist" / f"{split}-labels-idx1-ubyte").write_bytes(idx_file(labels))
+        write_idx(folder / "mnist", split, images, labels)
     return folder
 
 

@@ -8,10 +8,10 @@ import pytest
 import torch
 from torch import nn
 
-from supple.registry.errors import RunError, UsageError
 from supple.tracks.language.images.clip import Clip
 from supple.tracks.language.images.loading import load_clip
 from supple.tracks.language.images.structure import clip_layers, clip_units, clip_wiring
+from tests.tracks.logs import refusal
 
 pytestmark = pytest.mark.slow
 
@@ -124,22 +124,18 @@ def test_layers_units_and_wiring_are_those_of_both_encoders(clip: Clip) -> None:
 
 @pytest.mark.parametrize("name", ["clip:", "clip:big", "clip:0x1", "clip:40x2", "./nowhere", "nowhere", "/no/such"])
 def test_an_unknown_clip_name_is_refused_in_one_line(name: str) -> None:
-    with pytest.raises(UsageError, match=name) as error:
-        load_clip(name)
-    assert "\n" not in str(error.value)
+    assert name in refusal(load_clip, name)
 
 
 @pytest.mark.parametrize(
-    ("config", "error", "says"),
+    ("config", "says"),
     [
-        (None, UsageError, "no config.json"),
-        ({"model_type": "llama"}, UsageError, "of type 'llama'"),
-        ({"model_type": "clip"}, RunError, "not a CLIP that can be read"),
+        (None, "no config.json"),
+        ({"model_type": "llama"}, "of type 'llama'"),
+        ({"model_type": "clip"}, "not a CLIP that can be read"),
     ],
 )
-def test_a_folder_without_a_clip_is_refused(tmp_path: Path, config: Any, error: type[Exception], says: str) -> None:
+def test_a_folder_without_a_clip_is_refused(tmp_path: Path, config: Any, says: str) -> None:
     if config:
         (tmp_path / "config.json").write_text(json.dumps(config))
-    with pytest.raises(error, match=says) as refusal:
-        load_clip(str(tmp_path))
-    assert "\n" not in str(refusal.value)
+    assert says in refusal(load_clip, str(tmp_path))

@@ -1,5 +1,6 @@
 """CIFAR's binary files and ImageNet-32's npz files: read exactly; each kind of damage is one line that names it."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -7,17 +8,10 @@ import numpy as np
 import pytest
 import torch
 
-from supple.registry.errors import UsageError
 from supple.tracks.vision.data import cifar, imagenet32, load
+from tests.tracks.logs import refusal
 
 RNG = np.random.default_rng(0)
-
-
-def refusal(name: str, folder: Path) -> str:
-    with pytest.raises(UsageError) as error:
-        load(name, folder)
-    assert "\n" not in str(error.value)
-    return str(error.value)
 
 
 @pytest.fixture
@@ -61,31 +55,33 @@ def test_cifar_100_has_the_fine_labels(tmp_path: Path, small_cifar: dict[str, np
 
 
 def test_cifar_has_its_published_size(tmp_path: Path):
-    for name, total in (("cifar-10", 50_000), ("cifar-100", 50_000)):
-        layout = cifar.LAYOUTS[name]
-        assert (sum(layout.train.values()), sum(layout.test.values())) == (total, 10_000)
-    for number in range(1, 6):
-        (tmp_path / f"data_batch_{number}.bin").write_bytes(bytes(3073 * 10))
-    assert refusal("cifar-10", tmp_path) == (
-        f"{tmp_path}/data_batch_1.bin: expected 30,730,000 bytes (10,000 images), found 30,730"
-    )
+    for layout in cifar.LAYOUTS.values():
+        assert (sum(layout.train.values()), sum(layout.test.values())) == (50_000, 10_000)
 
 
-def test_broken_cifar_files_are_named(tmp_path: Path, small_cifar: dict[str, np.ndarray]):
-    file = tmp_path / "cifar-10-batches-bin/data_batch_4.bin"
+@pytest.mark.parametrize(
+    ("path", "change", "words"),
+    [
+        ("cifar-10-batches-bin/data_batch_4.bin", lambda old: old[:-1], "expected 9,219 bytes (3 images), found 9,218"),
+        (
+            "cifar-10-batches-bin/data_batch_4.bin",
+            lambda old: old[:3073] + b"\x0a" + old[3074:],
+            "row 1 (the first is 0) has label 10, expected 0 … 9",
+        ),
+        ("cifar-10-batches-bin/data_batch_4.bin", None, "missing: let --data name the folder that cifar-10-binary"),
+        ("cifar-100-binary/test.bin", lambda old: old[:1] + b"\x64" + old[2:], "row 0 (the first is 0) has label 100"),
+    ],
+)
+@pytest.mark.usefixtures("small_cifar")
+def test_broken_cifar_files_are_named(tmp_path: Path, path: str, change: Callable[[bytes], bytes] | None, words: str):
+    file = tmp_path / path
     content = file.read_bytes()
-    file.write_bytes(content[:-1])
-    assert refusal("cifar-10", tmp_path) == f"{file}: expected 9,219 bytes (3 images), found 9,218"
-    file.write_bytes(content[:3073] + b"\x0a" + content[3074:])
-    assert refusal("cifar-10", tmp_path) == f"{file}: row 1 (the first is 0) has label 10, expected 0 … 9"
-    file.rename(file.with_name("data_batch_4"))  # as in the version that is pickle
-    assert refusal("cifar-10", tmp_path) == (
-        f"{file} is missing: let --data name the folder that cifar-10-binary.tar.gz unpacks to"
-    )
-    file = tmp_path / "cifar-100-binary/test.bin"
-    content = file.read_bytes()
-    file.write_bytes(content[:1] + b"\x64" + content[2:])
-    assert refusal("cifar-100", tmp_path) == f"{file}: row 0 (the first is 0) has label 100, expected 0 … 99"
+    file.unlink()
+    if change:
+        file.write_bytes(change(content))
+    refused = refusal(load, "-".join(path.split("-")[:2]), tmp_path)
+    assert words in refused
+    assert refused.startswith(str(file))
 
 
 @pytest.fixture
@@ -105,33 +101,40 @@ def test_imagenet_32_is_its_ten_files_in_order_with_labels_from_zero(npz: Path):
     assert (data.num_classes, data.image_shape, data.train_labels.dtype) == (1000, (3, 32, 32), torch.int64)
 
 
-def test_broken_npz_files_are_named(npz: Path):
+@pytest.mark.parametrize(
+    ("arrays", "words"),
+    [
+        ({"labels": np.full(2, 1001)}, "row 0 (the first is 0) has label 1001, expected 1 … 1000"),
+        ({"labels": np.full(2, 0)}, "has label 0, expected 1 … 1000"),
+        ({"labels": np.full(2, 0.5)}, "'labels' is (2,) float64, expected one integer for each image"),
+        ({"labels": np.full(2, None)}, "array 'labels' cannot be read: Object arrays cannot be loaded"),
+        ({"labels": np.ones(3, int)}, "'data' is (2, 3072) uint8, expected (3, 3072) uint8"),
+        ({"data": np.zeros((2, 768), np.uint8)}, "'data' is (2, 768) uint8, expected (2, 3072) uint8"),
+        ({"data": np.zeros((2, 3072))}, "'data' is (2, 3072) float64"),
+    ],
+)
+def test_npz_files_with_other_arrays_are_named(npz: Path, arrays: dict[str, np.ndarray], words: str):
     file = npz / "train_data_batch_7.npz"
-    whole, images = file.read_bytes(), np.load(file)["data"]
-    count = len(images)
-    file.write_bytes(whole[:-100])
-    assert refusal("imagenet-32", npz).startswith(f"{file}: array 'labels' cannot be read")
-    damaged = bytearray(whole)
-    damaged[2000] ^= 255
-    file.write_bytes(damaged)
-    assert refusal("imagenet-32", npz).startswith(f"{file}: array 'data' cannot be read")
-    for labels, words in (
-        (np.full(count, 1001), "row 0 (the first is 0) has label 1001, expected 1 … 1000"),
-        (np.full(count, 0), "has label 0, expected 1 … 1000"),
-        (np.full(count, 0.5), f"'labels' is ({count},) float64, expected one integer for each image"),
-        (
-            np.full(count, None),
-            "array 'labels' cannot be read: Object arrays cannot be loaded",
-        ),
-        (np.ones(count + 1, int), f"'data' is ({count}, 3072) uint8, expected ({count + 1}, 3072) uint8"),
-    ):
-        np.savez(file, data=images, labels=labels)
-        refused = refusal("imagenet-32", npz)
-        assert refused.startswith(f"{file}: ")
-        assert words in refused
-    np.savez(file, data=images[:, :768], labels=np.ones(count, int))
-    assert f"'data' is ({count}, 768) uint8, expected ({count}, 3072) uint8" in refusal("imagenet-32", npz)
-    np.savez(file, images=images, labels=np.ones(count, int))
-    assert refusal("imagenet-32", npz) == f"{file}: array 'data' cannot be read: 'data is not a file in the archive'"
+    np.savez(file, **{"data": np.zeros((2, 3072), np.uint8), "labels": np.ones(2, int), **arrays})
+    refused = refusal(load, "imagenet-32", npz)
+    assert refused.startswith(f"{file}: ")
+    assert words in refused
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda old: old[:-100], "array 'labels' cannot be read"),
+        (lambda old: old[:2000] + bytes([old[2000] ^ 255]) + old[2001:], "array 'data' cannot be read"),
+        (lambda old: old.replace(b"data.npy", b"atad.npy"), "array 'data' cannot be read"),
+        (None, "is missing: --data needs a folder with train_data_batch_1.npz"),
+    ],
+)
+def test_broken_npz_files_are_named(npz: Path, change: Callable[[bytes], bytes] | None, words: str):
+    file = npz / "train_data_batch_7.npz"
+    content = file.read_bytes()
     file.unlink()
-    assert f"{file} is missing: --data needs a folder with train_data_batch_1.npz" in refusal("imagenet-32", npz)
+    if change:
+        file.write_bytes(change(content))
+    assert f"{file}" in refusal(load, "imagenet-32", npz)
+    assert words in refusal(load, "imagenet-32", npz)

@@ -1,16 +1,18 @@
 """Image folders: both layouts, decoded once, and every kind of damage refused in one line that names the file."""
 
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from PIL import Image
 
-from supple.registry.errors import UsageError
 from supple.tracks.vision.data import decode, load
+from tests.tracks.logs import refusal
 
 RNG = np.random.default_rng(0)
 
@@ -41,13 +43,6 @@ def original(tmp_path: Path, path: str) -> np.ndarray:
     return np.load(tmp_path / f"{path.replace('/', '-')}.npy")
 
 
-def refusal(folder: Path, name: str = "folder") -> str:
-    with pytest.raises(UsageError) as error:
-        load(name, folder)
-    assert "\n" not in str(error.value)
-    return str(error.value)
-
-
 def test_classes_and_files_come_in_the_order_of_their_names(tmp_path: Path, plain: Path):
     data = load("folder", plain)
     wanted = [original(tmp_path, path) for path in ("train/ant/0.png", "train/ant/1.PNG", "train/bee/0.png")]
@@ -74,17 +69,13 @@ def test_tiny_imagenet_is_read_as_it_is_published(tmp_path: Path):
     assert (data.train_labels.tolist(), data.test_labels.tolist()) == ([0, 0, 1, 1], [1, 0])
     with Image.open(root / "val/images/val_2.JPEG") as image:
         assert np.array_equal(data.test_images[0], np.asarray(image).transpose(2, 0, 1))
-
-    annotations.write_text("val_2.JPEG\tn02\nval_0.JPEG\tn03\n")
-    assert refusal(tmp_path, "tiny-imagenet") == (
-        f"{annotations}, line 2: expected an image and one of train/'s classes, found 'val_0.JPEG\\tn03'"
-    )
-    annotations.write_text("val_7.JPEG\tn02\n")
-    assert refusal(tmp_path, "tiny-imagenet") == (
-        f"{root}/val/images/val_7.JPEG is missing: val_annotations.txt names it"
-    )
-    annotations.write_text("")
-    assert "val_annotations.txt: empty" in refusal(tmp_path, "tiny-imagenet")
+    for text, words in (
+        ("val_2.JPEG\tn02\nval_0.JPEG\tn03\n", "line 2: expected an image and one of train/'s classes"),
+        ("val_7.JPEG\tn02\n", "val_7.JPEG is missing: val_annotations.txt names it"),
+        ("", "val_annotations.txt: empty"),
+    ):
+        annotations.write_text(text)
+        assert words in refusal(load, "tiny-imagenet", tmp_path)
 
 
 def test_grey_images_become_rgb_and_val_serves_as_test(tmp_path: Path):
@@ -136,57 +127,24 @@ def broken_png(folder: Path) -> None:
     (folder / "test/bee/0.png").write_bytes(content[:20] + bytes(30) + content[50:])
 
 
-def no_image(folder: Path) -> None:
-    (folder / "test/bee/0.png").write_text("<html>")
-
-
-def another_size(folder: Path) -> None:
-    picture(folder / "train/bee/0.png", 6, 5)
-
-
-def empty_class(folder: Path) -> None:
-    (folder / "train/bee/0.png").rename(folder / "train/bee/0.txt")
-
-
-def class_only_in_train(folder: Path) -> None:
-    picture(folder / "train/cow/0.png")
-
-
-def class_only_in_test(folder: Path) -> None:
-    picture(folder / "test/cow/0.png")
-
-
-def no_test(folder: Path) -> None:
-    (folder / "test").rename(folder / "tset")
-
-
-def no_train(folder: Path) -> None:
-    (folder / "train").rename(folder / "trian")
-
-
-def no_classes(folder: Path) -> None:
-    (folder / "train").rename(folder / "old")
-    (folder / "train").mkdir()
-
-
 @pytest.mark.parametrize(
     ("damage", "words"),
     [
         (broken_jpeg, "train/bee/1.jpg: no image that can be read ("),
         (broken_png, "test/bee/0.png: no image that can be read ("),
-        (no_image, "test/bee/0.png: no image that can be read (UnidentifiedImageError: cannot identify"),
-        (another_size, "train/bee/0.png: 6×5 pixels, expected 6×4, the size of 0.png"),
-        (empty_class, "train/bee: an empty class folder: no file ends with .jpeg, .jpg, "),
-        (class_only_in_train, "test/cow is missing: it should hold class cow"),
-        (class_only_in_test, "test/cow: train/ has no class of that name"),
-        (no_test, "no folder test/ or val/ there: expected train/<class>/*.JPEG and test/<class>/*.JPEG"),
-        (no_train, "no folder train/ there: expected train/<class>/*.JPEG"),
-        (no_classes, "train: no class folders there: expected train/<class>/*.JPEG"),
+        (lambda f: (f / "test/bee/0.png").write_text("<html>"), "(UnidentifiedImageError: cannot identify"),
+        (lambda f: picture(f / "train/bee/0.png", 6, 5), "train/bee/0.png: 6×5 pixels, expected 6×4"),
+        (lambda f: (f / "train/bee/0.png").rename(f / "train/bee/0.txt"), "train/bee: an empty class folder"),
+        (lambda f: picture(f / "train/cow/0.png"), "test/cow is missing: it should hold class cow"),
+        (lambda f: picture(f / "test/cow/0.png"), "test/cow: train/ has no class of that name"),
+        (lambda f: (f / "test").rename(f / "tset"), "no folder test/ or val/ there: expected train/<class>/*.JPEG"),
+        (lambda f: (f / "train").rename(f / "trian"), "no folder train/ there: expected train/<class>/*.JPEG"),
+        (lambda f: shutil.rmtree(f / "train/bee") or shutil.rmtree(f / "train/ant"), "train: no class folders there"),
     ],
 )
-def test_a_damaged_image_is_named_and_not_cached(plain: Path, cache: Path, damage: Callable[[Path], None], words: str):
+def test_a_damaged_image_is_named_and_not_cached(plain: Path, cache: Path, damage: Callable[[Path], Any], words: str):
     damage(plain)
-    assert words in refusal(plain)
+    assert words in refusal(load, "folder", plain)
     assert not (cache / "decoded").exists()
 
 

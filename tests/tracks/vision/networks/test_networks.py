@@ -12,6 +12,7 @@ from supple.metrics import dfi_unscaled, measure
 from supple.tracks.vision.networks.resnet import ResNet18
 from supple.tracks.vision.networks.vgg import VGG16
 from supple.tracks.vision.networks.vit import ViT
+from tests.tracks.logs import refusal
 
 Build = Callable[..., ResNet18 | VGG16 | ViT]
 
@@ -73,6 +74,23 @@ def order_of_use(module: nn.Module, names: Sequence[str], x: Tensor) -> list[str
         module.get_submodule(name).register_forward_hook(lambda *_, name=name: used.append(name))
     module(x)
     return used
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("build", "expected"),
+    [
+        (lambda: ResNet18((3, 32, 32), 10), 11_173_962),
+        (lambda: ResNet18((3, 32, 32), 200), 11_271_432),
+        (lambda: VGG16((3, 224, 224), 1000, hidden=4096), 138_365_992),
+        (lambda: VGG16((3, 32, 32), 10).encoder, 14_723_136),
+        (lambda: ViT((3, 224, 224), 1000, patch=16), 5_717_416),
+        (lambda: ViT((3, 32, 32), 100), 5_380_132),
+    ],
+)
+def test_networks_have_the_published_numbers_of_parameters(build: Callable[[], nn.Module], expected: int) -> None:
+    with torch.device("meta"):
+        assert sum(parameter.numel() for parameter in build().parameters()) == expected
 
 
 @every_network
@@ -217,10 +235,10 @@ def test_metrics_can_be_taken_and_leave_the_network_as_it_was(build: Build) -> N
     assert learner.module.training
 
 
-@pytest.mark.parametrize("build", [tiny_vgg, tiny_vit])
-def test_images_whose_sides_do_not_divide_are_refused(build: Build) -> None:
-    with pytest.raises(ValueError, match=r"images of 28 × 32 do not fit, their sides must be multiples of"):
-        build((3, 28, 32))
+def test_sizes_that_do_not_divide_are_refused() -> None:
+    for build in (tiny_vgg, tiny_vit):
+        assert "images of 28 × 32 do not fit, their sides must be multiples of" in refusal(build, (3, 28, 32))
+    assert "3 heads cannot share a width of 16" in refusal(ViT, (3, 16, 16), 5, width=16)
 
 
 @pytest.mark.slow

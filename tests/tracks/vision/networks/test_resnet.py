@@ -9,16 +9,6 @@ from supple.networks.activations import Units
 from supple.tracks.vision.networks.resnet import BasicBlock, ResNet18
 
 
-def parameters(module: nn.Module) -> int:
-    return sum(parameter.numel() for parameter in module.parameters())
-
-
-@pytest.mark.parametrize(("classes", "expected"), [(10, 11_173_962), (100, 11_220_132), (200, 11_271_432)])
-def test_it_has_the_number_of_parameters_of_the_cifar_form(classes: int, expected: int) -> None:
-    with torch.device("meta"):
-        assert parameters(ResNet18((3, 32, 32), classes)) == expected
-
-
 def test_it_has_eighteen_layers_along_the_blocks_and_three_shortcuts() -> None:
     names = [layer.name for layer in ResNet18((3, 32, 32), 10, width=4).layers()]
     assert len([name for name in names if "shortcut" not in name]) == 18

@@ -8,10 +8,7 @@ from torch import Tensor, nn
 
 from supple.interventions import FireScope, Learner, learner_for, make, parse_hook
 from supple.tracks.vision.networks.vit import SelfAttention, ViT
-
-
-def parameters(module: nn.Module) -> int:
-    return sum(parameter.numel() for parameter in module.parameters())
+from tests.tracks.logs import refusal
 
 
 def tiny() -> ViT:
@@ -35,13 +32,6 @@ def written(text: str) -> set[str]:
 
 def weights(*layers: str) -> set[str]:
     return {f"{block}.{layer}.weight" for block in (0, 1) for layer in layers}
-
-
-@pytest.mark.slow
-def test_it_has_the_number_of_parameters_of_vit_tiny() -> None:
-    with torch.device("meta"):
-        assert parameters(ViT((3, 224, 224), 1000, patch=16)) == 5_717_416
-        assert parameters(ViT((3, 32, 32), 100)) == 5_380_132
 
 
 def test_attention_is_the_softmax_average_of_each_head() -> None:
@@ -100,12 +90,6 @@ def test_query_key_and_value_lie_side_by_side() -> None:
 
 def test_a_network_without_such_a_part_says_what_it_has() -> None:
     plain = learner_for(nn.Sequential(nn.Linear(2, 2), nn.ReLU(), nn.Linear(2, 2)))
-    with pytest.raises(ValueError, match=r"unknown scope 'query' \(known: all, encoder, hidden, head, linear, conv\)"):
-        make("fire", scope="query").attach(plain)
-    with pytest.raises(ValueError, match=r"unknown scope 'qery': did you mean 'query'\?"):
-        make("fire", scope="qery").attach(learner())
-
-
-def test_heads_that_cannot_share_the_width_are_refused() -> None:
-    with pytest.raises(ValueError, match="vit: 3 heads cannot share a width of 16"):
-        ViT((3, 16, 16), 5, width=16)
+    known = "unknown scope 'query' (known: all, encoder, hidden, head, linear, conv)"
+    assert known in refusal(make("fire", scope="query").attach, plain)
+    assert "unknown scope 'qery': did you mean 'query'?" in refusal(make("fire", scope="qery").attach, learner())
