@@ -11,7 +11,7 @@ import pytest
 from supple.engine.storage.names import slug
 from supple.experiments.sweeps.study import Study
 from supple.experiments.sweeps.sweep import Sweep
-from supple.reports.studies.side_by_side import gather
+from supple.reports import load
 from supple.scripts.main import dispatch
 from tests.tracks.logs import state
 
@@ -74,7 +74,7 @@ def test_interventions_at_the_fork_precede_the_first_update_of_the_task(lab: Any
 
 
 def test_the_report_has_every_arm(whole: Path) -> None:
-    [data] = gather([whole.parent]).values()
+    data = load(whole.parent)
     assert data.fork_step == 12
     assert {arm: [run.seed for run in runs] for arm, runs in data.arms.items()} == {arm: [3, 5] for arm in ARMS}
 
