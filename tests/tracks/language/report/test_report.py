@@ -370,9 +370,3 @@ def test_old_tasks_of_every_order_are_in_one_table(tmp_path):
     learns = "fire learns new tasks better than none (+20.0 percentage points), forgets more (+30.0 percentage points)"
     said = f"{learns} and keeps less of old tasks (−30.0 percentage points)"
     assert content.scores["verdict"][-1] == f"order 1,0: {said}; with 1 seed, this may be due to chance."
-
-
-def test_a_task_without_all_scores_is_named(tmp_path):
-    path = continual(tmp_path / "r", [[0.9, 0.2], [0.7, 0.8], [0.5, 0.6]])
-    with pytest.raises(ValueError, match=r"tasks\.jsonl: task 0 without the scores of 3 tasks"):
-        build_report(path)

@@ -286,9 +286,9 @@ def test_run_that_has_only_begun_gives_nulls(tmp_path):
 
 def intervention(step, arm):
     return {
-        "event": "intervention", "step": step, "hook": arm, "intervention": arm, "learner": "model",
+        "event": "intervention", "step": step, "seeds": [0, 1], "hook": arm, "intervention": arm, "learner": "model",
         "contract": {"weights": "all"}, "before": {"dfi_unscaled": 5.0, "weight_norm": 2.0},
-        "after": {"dfi_unscaled": 1.0, "weight_norm": 2.0}, "change": {"sfe": 8.0}, "seconds": 0.1,
+        "after": {"dfi_unscaled": 1.0, "weight_norm": 2.0}, "change": {"sfe": [4.0, 4.0]}, "seconds": 0.1,
     }  # fmt: skip
 
 
@@ -349,7 +349,7 @@ def test_arms_are_compared_seed_by_seed_after_the_fork(comparison):
 def test_interventions_on_a_stack_are_reported_for_a_single_network(comparison):
     fire = arms_of(comparison)["fire"]
     assert fire["interventions"] == 2  # one for each seed, as in runs alone
-    assert fire["at_interventions"]["sfe"] == 4.0  # half of what the stack of two changed
+    assert fire["at_interventions"]["sfe"] == 4.0
     assert (fire["at_interventions"]["dfi_unscaled_before"], fire["at_interventions"]["dfi_unscaled_after"]) == (5, 1)
     assert (fire["at_interventions"]["lambda_max_before"], fire["at_interventions"]["lambda_max_after"]) == (4, 2)
     assert fire["units_replaced"] == {"cbp": 6}
@@ -371,7 +371,6 @@ def test_second_report_replaces_the_first(tmp_path):
         (lambda p: records.write_run(p, "ppo", [{"index": 0, "start": 0, "end": 9, "name": "a"}]), "vision and ppo"),
         (lambda p: (p / "comparison.json").write_text("{}"), "is a comparison"),
         (lambda p: (p / "config.json").unlink(), "has no config.json"),
-        (lambda p: (p / "tasks.jsonl").write_text('{"step": 10, "task": 0}\n'), "tasks.jsonl: a finished task without"),
     ],
 )  # fmt: skip
 def test_runs_that_cannot_be_shown_side_by_side_are_refused_in_one_line(tmp_path, prepare, words):
