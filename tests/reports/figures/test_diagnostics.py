@@ -42,11 +42,6 @@ def test_metrics_that_never_change_and_two_kinds_of_dfi_are_folded(tmp_path: Pat
     assert "Dormant units (share) is 0 throughout." in main.caption
 
 
-def test_metrics_that_are_asked_for_are_all_shown(tmp_path: Path) -> None:
-    (plot,) = metrics_over_time(history(tmp_path / "r", dfi=(1, 1, 1)), ("dfi", "weight_norm"))
-    assert titles(plot) == ["DfI (FIRE eq. 2)", "weight norm"]
-
-
 def test_metrics_that_no_intervention_changes_have_no_panel(tmp_path: Path) -> None:
     plot = before_and_after(history(tmp_path / "r", dormant_fraction=(0, 0, 0), srank=(3, 5, 5)))
     assert plot is not None
