@@ -1,6 +1,5 @@
 """A stack of seeds is read as one run per seed, with the numbers of runs alone."""
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -25,8 +24,7 @@ LOGS = ("metrics", "episodes", "events")
 
 def write_run(folder: Path, logs: dict[str, list[Row]], arm: str | None = None, **more: Any) -> Path:
     records.write_run(folder, "ppo", TASKS, labels={"arm": arm}, **more)
-    for name, rows in logs.items():
-        (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    records.write_logs(folder, **logs)
     return folder
 
 

@@ -1,6 +1,5 @@
 """The figure of metrics: which of them it shows, and which are folded away."""
 
-import json
 from pathlib import Path
 
 from supple.experiments.history.collect import load
@@ -21,9 +20,7 @@ def history(folder: Path, **values: tuple[float, float, float]) -> ComparisonDat
             row[f"agent/{name}"] = value
     sides = {side: {name: series[i] for name, series in values.items()} for i, side in enumerate(("before", "after"))}
     event = {"event": "intervention", "step": 50, "learner": "agent", "intervention": "fire", "contract": {}, **sides}
-    (folder / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    (folder / "events.jsonl").write_text(json.dumps(event) + "\n")
-    (folder / "episodes.jsonl").touch()
+    records.write_logs(folder, metrics=rows, events=[event])
     return load(folder)
 
 

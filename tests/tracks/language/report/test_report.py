@@ -260,12 +260,6 @@ def test_single_runs_go_side_by_side_named_after_what_differs(tmp_path):
     assert build_report(a, b, c, out=tmp_path / "out").html.exists()
 
 
-def test_runs_of_different_kinds_do_not_go_side_by_side(tmp_path):
-    clip = write_run(tmp_path / "clip", "clip", [("mnist", 5)], {0: {"val_loss": 2.0}, 5: {"val_loss": 1.0}})
-    with pytest.raises(ValueError, match="runs of sft and clip cannot be shown side by side"):
-        build_report(sft(tmp_path / "a", 1e-5), clip, out=tmp_path / "out")
-
-
 def test_a_single_run_has_curves_of_all_it_evaluated_and_measured(tmp_path):
     lines = {
         step: {"val_loss": 2.0 - step / 10, "zero_shot_accuracy": step / 10, "model/srank": 3.0} for step in (0, 2, 5)
