@@ -6,7 +6,6 @@ from dataclasses import fields, replace
 from functools import cache, partial
 from operator import itemgetter
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -17,7 +16,6 @@ from supple.engine.storage import checkpoint
 from supple.engine.storage.names import TRUNK
 from supple.engine.storage.run_directory import CHECKPOINTS, require_ended
 from supple.engine.storage.versions import describe_mixed
-from supple.experiments.comparisons.comparison import Comparison
 from supple.experiments.comparisons.folder import FILE as COMPARISON
 from supple.experiments.comparisons.folder import files_of_runs, read_comparison
 from supple.experiments.comparisons.grid import Point, variant_text
@@ -70,30 +68,40 @@ def load(path: Path, since_fork: bool = False) -> ComparisonData:
 
 
 def _load_comparison(path: Path, since_fork: bool) -> ComparisonData:
-    plan, specs = read_comparison(path), read_specs(path)
+    plan = read_comparison(path)
+    specs = {file.parent: read_spec(file.parent) for file in files_of_runs(path, FILE)}
     fork = plan.fork_step or 0
     trunks = {folder.parent: folder for folder, spec in specs.items() if spec.labels.arm is None}
     for folder in trunks.values():
         _require_whole(folder, fork)
     logs_of_trunk = cache(lambda trunk: _logs_until(fork, trunk))  # shared by all arms of its seed
-
-    def load_arm(folder: Path) -> list[RunData]:
-        if since_fork:
-            return list(map(_from_start, load_runs(folder)))
-        trunk = trunks.get(folder.parent)
-        return load_runs(folder, partial(logs_of_trunk, trunk) if trunk else None)
-
-    loaded = load_points(plan, specs, load_arm)
-    points = {point.label: point for point, _ in loaded}
-    if since_fork:
-        points = {_short_label(point, list(points.values())): point for point in points.values()}
-    arms = {label: by_seed(runs) for label, (_, runs) in zip(points, loaded, strict=True)}
-    notes = [note for label, runs in arms.items() for note in missing_seeds(label, plan, runs)] + notes_of_seeds(arms)
-    begun = [] if any(arms.values()) and not since_fork else [run for f in trunks.values() for run in load_runs(f)]
-    started, notes = require_started(path, arms, begun), notes + notes_of_runs(path, specs)
-    palette = tuple(dict.fromkeys(point.arm for point in points.values())) if since_fork and any(arms.values()) else ()
-    of_seeds = {run.seed: run for run in begun} if since_fork else {}
-    return ComparisonData(path, started, None if since_fork else fork, notes, palette, points, of_seeds)
+    found: dict[str, tuple[Point, list[RunData]]] = {point.label: (point, []) for point in plan.points}
+    for folder, spec in specs.items():
+        if spec.labels.arm is not None:
+            point, trunk = Point(spec.labels.arm, spec.labels.variant), trunks.get(folder.parent)
+            runs = load_runs(folder, partial(logs_of_trunk, trunk) if trunk and not since_fork else None)
+            found.setdefault(point.label, (point, []))[1].extend(map(_from_start, runs) if since_fork else runs)
+    all_points = [point for point, _ in found.values()]
+    labels = [_short_label(point, all_points) for point in all_points] if since_fork else list(found)
+    points = dict(zip(labels, all_points, strict=True))
+    arms = {label: by_seed(runs) for label, (_, runs) in zip(labels, found.values(), strict=True)}
+    notes = []
+    for label, runs in arms.items():
+        if missing := sorted(set(plan.seeds) - {run.seed for run in runs}):
+            notes.append(f"{label}: no run yet for seed {', '.join(map(str, missing))}")
+    notes += [*notes_of_seeds(arms), *notes_of_runs(path, specs)]
+    started = {label: runs for label, runs in arms.items() if runs}
+    begun = by_seed(run for folder in trunks.values() for run in load_runs(folder)) if since_fork or not started else []
+    if not started:  # the trunks count as arms
+        points = {}
+        for run in begun:
+            started.setdefault(Point(TRUNK, run.spec.labels.variant).label, []).append(run)
+    if not started:
+        raise ValueError(f"{path}: no run has started yet; expected run directories such as seed-0/<arm>/config.json")
+    if not since_fork:
+        return ComparisonData(path, started, fork, notes, points=points)
+    palette = tuple(dict.fromkeys(point.arm for point in points.values()))
+    return ComparisonData(path, started, None, notes, palette, points, {run.seed: run for run in begun})
 
 
 def _short_label(point: Point, among: Sequence[Point]) -> str:
@@ -121,37 +129,9 @@ def _from_start(run: RunData) -> RunData:
     )
 
 
-def read_specs(path: Path) -> dict[Path, RunSpec]:
-    """Return the specification of each run of a comparison that has started, by folder."""
-    return {file.parent: read_spec(file.parent) for file in files_of_runs(path, FILE)}
-
-
-def load_points(
-    plan: Comparison, specs: Mapping[Path, RunSpec], load_arm: Callable[[Path], list[RunData]]
-) -> list[tuple[Point, list[RunData]]]:
-    """Return the points of a comparison with their runs, those of the plan first, also if they have no run yet.
-
-    Trunks are left out. `specs` are those of the runs that have started, and `load_arm` returns the runs in a folder.
-    """
-    points: list[tuple[Point, list[RunData]]] = [(point, []) for point in plan.points]
-    for folder, spec in specs.items():
-        if spec.labels.arm is not None:
-            point = Point(spec.labels.arm, spec.labels.variant)
-            if not any(point == known for known, _ in points):
-                points.append((point, []))
-            next(runs for known, runs in points if known == point).extend(load_arm(folder))
-    return points
-
-
 def by_seed(runs: Iterable[RunData]) -> list[RunData]:
     """Return the runs in the order of their seeds."""
     return sorted(runs, key=lambda run: run.seed)
-
-
-def missing_seeds(label: str, plan: Comparison, runs: Sequence[RunData]) -> list[str]:
-    """Return a line that names the seeds of the plan for which an arm has no run, or []."""
-    missing = sorted(set(plan.seeds) - {run.seed for run in runs})
-    return [f"{label}: no run yet for seed {', '.join(map(str, missing))}"] if missing else []
 
 
 def how_it_ended(run: RunData) -> str:
@@ -193,18 +173,6 @@ def notes_of_runs(path: Path, specs: Mapping[Path, RunSpec]) -> list[str]:
     return failures(path) + describe_mixed(known)
 
 
-def require_started(
-    path: Path, arms: Mapping[str, list[RunData]], trunks: Iterable[RunData]
-) -> dict[str, list[RunData]]:
-    """Return the arms that have runs, or the trunks as arms if none has. Raises ValueError if no run has started."""
-    started = {arm: runs for arm, runs in arms.items() if runs}
-    for run in () if started else by_seed(trunks):
-        started.setdefault(Point(TRUNK, run.spec.labels.variant).label, []).append(run)
-    if not started:
-        raise ValueError(f"{path}: no run has started yet; expected run directories such as seed-0/<arm>/config.json")
-    return started
-
-
 def failures(path: Path) -> list[str]:
     """Return one line for each failed run of a comparison, with its folder and the reason."""
     outcomes = {file.parent: read_outcome(file.parent) or {} for file in files_of_runs(path, OUTCOME)}
@@ -221,7 +189,8 @@ def load_runs(path: Path, logs_of_trunk: Callable[[], Logs] | None = None) -> li
     `logs_of_trunk` returns the logs of the trunk up to the fork. Raises ValueError for a damaged log.
     """
     spec = read_spec(path)
-    tasks = tuple(map(_read_task, spec.resolved.tasks))
+    known = {field.name for field in fields(Segment)}
+    tasks = tuple(Segment(**{k: v for k, v in task.items() if k in known}) for task in spec.resolved.tasks)
     _require_whole(path, spec.end)
     shared = logs_of_trunk() if logs_of_trunk else {}
     logs = {name: shared.get(name, []) + read_log(path, name) for name in LOGS}
@@ -247,10 +216,6 @@ def _logs_until(fork: int, trunk: Path) -> Logs:
     for name in LOGS:
         logs[name] = [row for row in read_log(trunk, name) if row["step"] <= fork]
     return logs
-
-
-def _read_task(task: Mapping[str, Any]) -> Segment:
-    return Segment(**{field.name: task[field.name] for field in fields(Segment) if field.name in task})
 
 
 def _as_arrays(rows: list[Row]) -> Episodes:

@@ -4,7 +4,6 @@ import re
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -46,16 +45,6 @@ class Panel:
     level: dict[str, Spread] = field(default_factory=dict)
     cloud: bool = False
 
-    @property
-    def values(self) -> list[float]:
-        """The varied number at all points."""
-        return list(chain.from_iterable(self.lines.values()))
-
-    @property
-    def scores(self) -> list[Spread]:
-        """The scores at all points."""
-        return list(chain.from_iterable(line.values() for line in self.lines.values()))
-
 
 def sensitivity(measures: Sequence[Measure]) -> list[Plot]:
     """Return a figure for each varied number, for measures of one family in all variants and environments."""
@@ -94,7 +83,7 @@ def _select_panels(panels: Sequence[Panel]) -> list[Panel]:
     """
     curves = [panel for panel in panels if max(map(len, panel.lines.values())) > 1]
     sizes = [len(line) for panel in panels for line in panel.lines.values()]
-    values = set(chain.from_iterable(panel.values for panel in panels))
+    values = {value for panel in panels for line in panel.lines.values() for value in line}
     if 2 * sum(size for size in sizes if size > 1) >= sum(sizes) or len(values) < FEW:
         return curves
     cloud = Panel("", "", cloud=True)
@@ -112,7 +101,7 @@ def _plot_panels(name: str, panels: Sequence[Panel], measure: Measure) -> Plot:
     one_environment = len({panel.place for panel in shown}) == 1  # its panels share a scale
     width = min(11.0, 3.0 + 4.0 * min(3, len(shown)))
     figure, grid = new_panels(len(shown), 0.5, 2.8, width, sharey=one_environment)
-    values = list(chain.from_iterable(panel.values for panel in shown))
+    values = [value for panel in shown for line in panel.lines.values() for value in line]
     for axes, panel in zip(grid, shown, strict=True):
         tidy(axes, ", ".join(filter(None, [panel.place, panel.rest])))
         _scale_axis(axes, values)
@@ -161,7 +150,7 @@ def _draw_line(
 
 def _marks(panels: Sequence[Panel]) -> str:
     """Return the sentence on dots and intervals."""
-    most = max(scores.known.size for panel in panels for scores in panel.scores)
+    most = max(scores.known.size for panel in panels for line in panel.lines.values() for scores in line.values())
     if most < 2:
         return "1 seed: no interval."
     return f"Small dots: seeds{'; bars: 95 % Student-t interval' if most > FEW_SEEDS else ''}."

@@ -162,19 +162,19 @@ def _score_arm(runs: Sequence[RunData], fork: int) -> ClassifierArm:
     measured = [numbers_of(run, fork) for run in runs]
     seeds = tuple(run.seed for run in runs)
     events = [event for run in runs for event in run.of_kind("intervention")]
+    replaced = {}
+    for name in sorted({name for run in runs for name in run.logged if name.endswith("_replaced")}):
+        last = [run.series(name)[1][-1:] for run in runs]
+        replaced[name.split("/")[-1].removesuffix("_replaced")] = mean_of_known(np.concatenate(last))
     return ClassifierArm(
         seeds=seeds,
-        tasks=min(len(_ended_after(run, fork)) for run in runs),
+        tasks=min(sum(row["step"] > fork for row in run.outcomes) for run in runs),
         measures={name: Spread(np.array([*map(itemgetter(name), measured)]), seeds) for name in measured[0]},
         shocks=score_shocks(runs),
         interventions=len(events),
         at_events=means_at_events(events) | _curvature(runs, events, fork),
-        replaced=_replaced_units(runs),
+        replaced=replaced,
     )
-
-
-def _ended_after(run: RunData, fork: int) -> list[Row]:
-    return [row for row in run.outcomes if row["step"] > fork]
 
 
 def _retention(run: RunData) -> dict[str, float]:
@@ -209,16 +209,6 @@ def _curvature(runs: Sequence[RunData], events: Sequence[Row], fork: int) -> dic
             before += values[steps <= fork][-1:].tolist()
             after += values[steps > fork][:1].tolist()
     return {"lambda_max_before": mean_of_known(before), "lambda_max_after": mean_of_known(after)}
-
-
-def _replaced_units(runs: Sequence[RunData]) -> dict[str, float]:
-    """Return the number of units replaced by the last measurement, by method: mean over seeds."""
-    names = sorted({name for run in runs for name in run.logged if name.endswith("_replaced")})
-    return {name.split("/")[-1].removesuffix("_replaced"): _mean_of_last(runs, name) for name in names}
-
-
-def _mean_of_last(runs: Sequence[RunData], name: str) -> float:
-    return mean_of_known(np.concatenate([run.series(name)[1][-1:] for run in runs]))
 
 
 def _progress_note(run: RunData) -> str:
