@@ -1,7 +1,5 @@
 """The page of a report: its order, what is folded away, and what shows that something scrolls."""
 
-import re
-
 from supple.reports.figures.style import Plot, new_figure
 from supple.reports.pages.page import template
 from supple.reports.tables.table import Table
@@ -26,15 +24,3 @@ def test_two_figures_come_before_the_tables_and_what_is_folded_last() -> None:
 
 def test_a_figure_is_described_for_those_who_do_not_see_it() -> None:
     assert 'alt="Lead. lead shows this."' in page([plot("lead")], [])
-
-
-def test_what_is_wider_than_the_page_is_marked_until_it_is_scrolled_and_not_on_paper() -> None:
-    text = page([plot("lead"), plot("narrow", width=8.0)], [Table("T", ["arm"], [])])
-    assert re.search(r"\[data-more\] \{ mask-image: linear-gradient", text)
-    assert re.search(r'\[data-more\] \+ \*::before \{ content: "scroll → "', text)
-    assert 'document.querySelectorAll(".scroll, .sheet")' in text
-    for box in re.findall(r'<div class="(?:scroll|sheet)">.*?</div>\s*<(\w+)', text, re.DOTALL):
-        assert box in ("p", "figcaption")  # which says that it scrolls
-    paper = text[text.index("@media print") :]
-    assert "[data-more] { mask-image: none; }" in paper
-    assert text.count('class="narrow"') == 1

@@ -104,34 +104,24 @@ def test_the_first_final_and_best_loss_of_every_arm_and_start_are_reported(tmp_p
     assert late["arms"]["reset"]["val_loss"]["first"]["per_seed"] == [9.0, 9.0]
     assert best["arms"]["none"]["start_step"] == [40, 50]
     assert best["arms"]["none"]["updates"] == [20, 20]
-
-
-def test_difference_to_none_is_paired_by_seed(tmp_path):
-    fire = body_of(warm_start(tmp_path / "c"))["variants"][0]["arms"]["fire"]["val_loss"]["minus_none"]
-    assert fire["per_seed"] == pytest.approx([-0.1, -0.2])
-    assert fire["sd"] == pytest.approx(np.std([-0.1, -0.2], ddof=1))
-
-
-def test_changes_are_measured_from_the_loss_before_interventions(tmp_path):
-    reset = body_of(warm_start(tmp_path / "c"))["variants"][0]["arms"]["reset"]["val_loss/a"]
-    assert reset["base"]["per_seed"] == [3.0, 3.0]
+    assert best["arms"]["fire"]["val_loss"]["minus_none"]["per_seed"] == pytest.approx([-0.1, -0.2])
+    reset = best["arms"]["reset"]["val_loss/a"]
+    assert reset["base"]["per_seed"] == [3.0, 3.0]  # of the model before interventions
     assert reset["first"]["per_seed"] == [8.0, 8.0]
     assert reset["gain"]["per_seed"] == pytest.approx([0.5, 0.5])
+    assert best["arms"]["fire"]["at_interventions"]["sfe"] == pytest.approx(1.5)
+    assert best["arms"]["none"]["interventions"] == 0
 
 
-def test_the_gap_between_none_and_the_best_arm_is_reported_for_each_start(tmp_path):
+def test_arms_are_compared_within_their_start_and_the_best_one_with_none(tmp_path):
     path = warm_start(tmp_path / "c")
-    gaps = body_of(path)["gaps"]
+    gaps, text = body_of(path)["gaps"], printed_report(path)
     assert [gap["best_arm"] for gap in gaps] == ["fire", "fire"]
     assert [gap["mean"] for gap in gaps] == pytest.approx([0.15, 0.45])
-    assert "start best: 0.150 [−0.485, 0.785] (fire); start 100: 0.450 [−0.185, 1.085] (fire)." in printed_report(path)
-
-
-def test_every_arm_is_compared_with_none_within_its_start(tmp_path):
-    text = printed_report(warm_start(tmp_path / "c"))
-    assert "Difference to none" in text
+    assert "start best: 0.150 [−0.485, 0.785] (fire); start 100: 0.450 [−0.185, 1.085] (fire)." in text
     assert "start best: fire against none, 2 seeds: no significant difference in final val loss" in text
     assert text.count("reset against none") == 2
+    assert "2 → 0.5" in text  # DfI at interventions
 
 
 @pytest.mark.usefixtures("without_figures")
@@ -144,14 +134,6 @@ def test_variants_with_one_arm_each_are_compared_with_the_first(tmp_path):
     (row, *_) = json.loads(build_report(path).scores.read_text())["differences"]
     assert (row["arm"], row["baseline"]) == ("learning rate 0.0001", "learning rate 1e-05")
     assert (row["measure"], row["per_seed"], row["interval"]) == ("final learn accuracy", [0.25], None)
-
-
-def test_interventions_are_averaged_over_the_seeds_of_a_start(tmp_path):
-    arms = body_of(warm_start(tmp_path / "c"))["variants"][0]["arms"]
-    assert arms["fire"]["at_interventions"]["sfe"] == pytest.approx(1.5)
-    assert arms["fire"]["at_interventions"]["dfi_unscaled_before"] == 2.0
-    assert arms["none"]["interventions"] == 0
-    assert "2 → 0.5" in printed_report(tmp_path / "c")
 
 
 def test_unfinished_runs_and_missing_seeds_are_named_and_enter_no_final_number(tmp_path):
