@@ -46,8 +46,7 @@ class ArmScores:
         explosions: The number of explosions.
         interventions: The number of interventions.
         at_events: Means over all interventions, by the names of metrics.
-        mean_returns: Mean area under the learning curves after the fork point, (seeds, environments).
-        later_returns: The same over the tasks after the first.
+        measures: The numbers by which arms are compared, by name, (seeds, environments).
         plasticity: The plasticity score, or None if it is undefined (see `score`).
         human: The human-normalised score, or None if it is undefined (see `score`).
         shares: The shares of a fresh agent, if there is one.
@@ -63,8 +62,7 @@ class ArmScores:
     explosions: int
     interventions: int
     at_events: dict[str, float]
-    mean_returns: Array
-    later_returns: Array
+    measures: dict[str, Array]
     plasticity: Score | None = None
     human: Score | None = None
     shares: ArmShares | None = None
@@ -74,13 +72,9 @@ class ArmScores:
         """Final returns of the last cycle, (seeds, environments)."""
         return self.finals[:, -1]
 
-    def of(self, measure: str) -> Array:
-        """Return the numbers of a measure by which arms are compared, (seeds, environments)."""
-        return {MEAN: self.mean_returns, LATER: self.later_returns, FINAL: self.last}[measure]
-
     def spread(self, measure: str, environment: int) -> Spread:
         """Return the numbers of a measure in one environment."""
-        return Spread(self.of(measure)[:, environment], self.seeds)
+        return Spread(self.measures[measure][:, environment], self.seeds)
 
     @property
     def mean_gaps(self) -> Array:
@@ -235,8 +229,11 @@ def _score_arm(runs: Sequence[RunData], shape: tuple[int, int, int], fork: int) 
         ),
         interventions=len(events),
         at_events=means_at_events(events, IN_TABLES),
-        mean_returns=np.stack([mean_return(run, fork, shape[2]) for run in runs]),
-        later_returns=np.stack([mean_return(run, max(fork, run.tasks[0].end), shape[2]) for run in runs]),
+        measures={
+            MEAN: np.stack([mean_return(run, fork, shape[2]) for run in runs]),
+            LATER: np.stack([mean_return(run, max(fork, run.tasks[0].end), shape[2]) for run in runs]),
+            FINAL: finals[:, -1],
+        },
     )
 
 

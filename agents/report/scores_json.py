@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from supple.agents.presets import FINAL
+from supple.agents.presets import FINAL, LATER, MEAN
 from supple.experiments.history.data import ComparisonData
 from supple.reports.tables.old_tasks import old_tasks_json
 from supple.reports.tables.statistics import mean
@@ -67,8 +67,8 @@ def _arm_json(arm: ArmScores) -> dict[str, Any]:
         "final_return": mean(arm.last, axis=0),
         "final_return_interval": [arm.spread(FINAL, i).interval for i in range(arm.last.shape[1])],
         "final_return_per_seed": arm.last,
-        "mean_return_per_seed": arm.mean_returns,
-        "mean_return_after_first_task_per_seed": arm.later_returns,
+        "mean_return_per_seed": arm.measures[MEAN],
+        "mean_return_after_first_task_per_seed": arm.measures[LATER],
         "share_of_fresh": arm.shares and shares_json(arm.shares),
         "train_return": arm.finals,
         "evaluation_return": arm.evaluations,

@@ -40,8 +40,10 @@ def summary_table(scores: AgentScores) -> Table:
         columns[EXPLOSIONS] = [arm.explosions for arm in arms]
     columns |= intervention_columns([arm.at_events for arm in arms], digits=2)
     columns[PLASTICITY] = _score_cells((arm.plasticity for arm in arms), 2)
-    table = Table.from_columns("Summary", columns)
-    return replace(table, words=_summary_words(scores, table))
+    seeds = over_seeds(max(len(arm.seeds) for arm in arms))
+    table = Table.from_columns("Summary", columns, seeds, about=_about_columns(scores))
+    missing = MISSING in chain.from_iterable(table.texts)
+    return replace(table, words=f"{table.words} {MISSING} was not measured.") if missing else table
 
 
 def _score_cells(scores: Iterable[Score | None], digits: int) -> list[Value]:
@@ -54,15 +56,13 @@ def _in_summary(scores: AgentScores) -> list[str]:
     return scores.names if len(scores.environments) == 1 else scores.names[:1]
 
 
-def _summary_words(scores: AgentScores, table: Table) -> str:
-    """Return the explanation of the columns that the summary has."""
-    arms = scores.arms.values()
-    places = ", ".join(map(short_name, scores.environments))
-    of = f"{places}: {scores.names[0]}. " if len(scores.environments) > 1 else ""
-    known = [name for name in _in_summary(scores) if len(scores.environments) > 1 or name in table.header]
-    meanings = " ".join(map(scores.define, known))
-    texts = {
-        "arm": f"{of}{meanings} {over_seeds(max(len(arm.seeds) for arm in arms))}",
+def _about_columns(scores: AgentScores) -> dict[Heading, str]:
+    """Return the explanations of the columns."""
+    arms, several = scores.arms.values(), len(scores.environments) > 1
+    about: dict[Heading, str] = {name: scores.define(name) for name in _in_summary(scores)}
+    places = f"{', '.join(map(short_name, scores.environments))}: {scores.names[0]}. {scores.define(scores.names[0])}"
+    return about | {
+        "arm": places if several else "",
         HUMAN: "Human-normalised score: interquartile mean of (return − random) / (human − random)"
         f"{_bracket(arm.human for arm in arms)}; returns from {human_source(scores)}.",
         GAP: "ΔGAP: change of the train–test gap from an environment’s first task to its last; positive: it widened.",
@@ -71,8 +71,6 @@ def _summary_words(scores: AgentScores, table: Table) -> str:
         PLASTICITY: "Plasticity score: interquartile mean of min–max normalised final returns, relative to the runs in "
         f"this table{_bracket(arm.plasticity for arm in arms)}.",
     }
-    missing = [f"{MISSING} was not measured."] if MISSING in chain.from_iterable(table.texts) else []
-    return " ".join([text for name, text in texts.items() if name in table.header] + missing)
 
 
 def bootstrap_words(scores: Sequence[Score | None]) -> str:

@@ -197,11 +197,10 @@ def old_tasks_tables(found: Sequence[OldTasks]) -> list[Table]:
     headings = {name: percent(name) if found[0].scale.percent else name for name in MEASURES}
     for name, heading in headings.items():
         columns[heading] = [Interval.of(of_arm.spread(name), old.scale.form) for old, _, of_arm in rows]
-    table = Table.from_columns("Old tasks", columns)
-    known = [words for name, words in WORDS.items() if headings[name] in table.header]
-    scales, seeds = dict.fromkeys(old.scale.words for old in found), max(len(of_arm.seeds) for *_, of_arm in rows)
-    words = " ".join([*scales, *known, over_seeds(seeds)])
-    return [replace(table, words=words)]
+    about: dict[Heading, str] = {headings[name]: words for name, words in WORDS.items()}
+    about["arm"] = " ".join(dict.fromkeys(old.scale.words for old in found))
+    words = over_seeds(max(len(of_arm.seeds) for *_, of_arm in rows))
+    return [Table.from_columns("Old tasks", columns, words, about=about)]
 
 
 def sentences(found: Iterable[OldTasks], sure: bool = False) -> list[str]:

@@ -32,7 +32,12 @@ class Table:
 
     @classmethod
     def from_columns(
-        cls, title: str, columns: Mapping[Any, Sequence[Value]], words: str = "", turns: bool = True
+        cls,
+        title: str,
+        columns: Mapping[Any, Sequence[Value]],
+        words: str = "",
+        turns: bool = True,
+        about: Mapping[Any, str] | None = None,
     ) -> Self:
         """Return a table with these columns. Those without any value are left out.
 
@@ -41,8 +46,10 @@ class Table:
             columns: Heading → the cells of the column.
             words: A sentence below the table.
             turns: Whether the terminal shows a wide table turned, with arms as columns.
+            about: Heading → an explanation of the column, which precedes `words` if the table has the column.
         """
         shown = {heading: cells for heading, cells in columns.items() if not all(map(is_missing, cells))}
+        words = " ".join(filter(None, [*((about or {}).get(heading) for heading in shown), words]))
         return cls(title, list(shown), list(map(list, zip(*shown.values(), strict=True))), words, turns)
 
     @property

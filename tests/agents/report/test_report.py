@@ -419,7 +419,7 @@ def test_the_declared_measure_leads_the_opening_the_figures_and_the_table(declar
     data = load(declared)
     scores = score(data)
     assert scores.names == [LATER, MEAN, FINAL]
-    found = scores.arms["none"].later_returns[:, 0]
+    found = scores.arms["none"].measures[LATER][:, 0]
     assert found == pytest.approx([areas(run)[1:].mean() for run in data.arms["none"]])
     summary, difference, *_ = compose(declared).tables
     assert summary.header[2] == LATER

@@ -1,11 +1,10 @@
 """Tables on classifiers: the summary of each benchmark, arms × benchmarks, and shocks by factor."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from supple.experiments.history.data import ComparisonData
 from supple.reports.studies.content import Description
-from supple.reports.tables.cells import PERCENT, Form, Heading, Interval, Number, Value, is_missing, percent
+from supple.reports.tables.cells import PERCENT, Form, Heading, Interval, Number, Value, percent
 from supple.reports.tables.metrics import before_and_after, intervention_columns, intervention_words
 from supple.reports.tables.statistics import Spread
 from supple.reports.tables.table import Table, over_seeds, range_text
@@ -40,24 +39,17 @@ def summary_table(data: ComparisonData, scores: ClassifierScores) -> Table:
         "seeds": [len(arm.seeds) for arm in arms.values()],
         "tasks": [arm.tasks for arm in arms.values()],
     }
-    notes = []
+    about: dict[Heading, str] = {"arm": "All of the tasks that ended after the fork." if data.fork_step else ""}
     hidden = {"last_test"} if data.fork_step else set()  # the final test says it
     leads = measure_name(data.first.leads, data.fork_step)
-    for name in sorted(COLUMNS, key=lambda name: name != leads):
-        heading, meaning = COLUMNS[name]
-        cells: list[Value] = [Interval.of(arm.measures[name], PERCENT) for arm in arms.values()]
-        if name not in hidden and not all(map(is_missing, cells)):
-            columns[percent(heading)] = cells
-            notes.append(meaning)
+    for name in sorted(COLUMNS.keys() - hidden, key=lambda name: (name != leads, list(COLUMNS).index(name))):
+        heading = percent(COLUMNS[name][0])
+        columns[heading] = [Interval.of(arm.measures[name], PERCENT) for arm in arms.values()]
+        about[heading] = COLUMNS[name][1]
     columns |= _intervention_columns(arms)
-    table = Table.from_columns("Summary", {"arm": list(arms), **columns})
-    if "SFE" in table.header or "λ_max" in table.header:
-        about = intervention_words("squared change of the weights of one network", "λ_max")
-        notes.append(f"{about}: means over interventions; λ_max, where they do not measure it, around the fork.")
-    notes.append(over_seeds(data.seeds))
-    if data.fork_step:
-        notes.insert(0, "All of the tasks that ended after the fork.")
-    return replace(table, words=" ".join(filter(None, notes)))
+    change = intervention_words("squared change of the weights of one network", "λ_max")
+    about["SFE"] = f"{change}: means over interventions; λ_max, where they do not measure it, around the fork."
+    return Table.from_columns("Summary", {"arm": list(arms), **columns}, over_seeds(data.seeds), about=about)
 
 
 def benchmark_grid(parts: Mapping[str, Description]) -> Table:
