@@ -5,7 +5,7 @@ from itertools import chain
 
 from supple.experiments.history.data import ComparisonData
 from supple.reports.tables.arms import setting_cells
-from supple.reports.tables.cells import PERCENT, Form, Heading, Interval, Label, Value, percent
+from supple.reports.tables.cells import PERCENT, Form, Heading, Interval, Label, Value, is_missing, percent
 from supple.reports.tables.metrics import intervention_columns, intervention_words
 from supple.reports.tables.table import Columns, Table, over_seeds
 
@@ -22,7 +22,7 @@ def summary_tables(study: ComparisonData, cells: Sequence[Cell]) -> list[Table]:
         columns[heading(name, ", at the start")] = number_cells(cells, name, "first")
         columns[heading(name, ", final")] = number_cells(cells, name, "final")
     table = table_by_cell(study, cells, "Summary", columns, "Before the first update and after the last.")
-    return [table, *([interventions_table(study, cells)] if have_interventions(cells) else [])]
+    return [table, interventions_table(study, cells)]
 
 
 def table_by_cell(study: ComparisonData, cells: Sequence[Cell], title: str, columns: Columns, words: str) -> Table:
@@ -47,7 +47,7 @@ def table_by_cell(study: ComparisonData, cells: Sequence[Cell], title: str, colu
 def interventions_table(
     study: ComparisonData, cells: Sequence[Cell], more: Columns | None = None, about: str = ""
 ) -> Table:
-    """Return a table of the effects of interventions on the weights.
+    """Return a table of the effects of interventions on the weights, without rows if nothing was measured.
 
     Args:
         study: The study.
@@ -56,12 +56,10 @@ def interventions_table(
         about: An explanation of `more`.
     """
     columns: Columns = {**(more or {}), **intervention_columns([cell.at_events for cell in cells])}
+    if all(map(is_missing, chain.from_iterable(columns.values()))):
+        return Table("Interventions", [], [])
     words = f"{intervention_words('squared change of the weights')}: means over the interventions listed below."
     return table_by_cell(study, cells, "Interventions", columns, f"{about} {words}".strip())
-
-
-def have_interventions(cells: Sequence[Cell]) -> bool:
-    return any(run.of_kind("intervention") for cell in cells for run in cell.runs)
 
 
 def number_cells(cells: Sequence[Cell], name: str, which: str) -> list[Value]:

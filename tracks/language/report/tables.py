@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from supple.experiments.history.data import ComparisonData
 from supple.reports.studies.evaluation_tables import (
     LOSS,
-    have_interventions,
     heading,
     interventions_table,
     number_cells,
@@ -64,7 +63,7 @@ def tuning_tables(study: ComparisonData, cells: Sequence[Cell]) -> list[Table]:
             "of accuracies in percentage points."
         )
         tables.append(table_by_cell(study, cells, title, columns, note))
-    return [*tables, *([interventions_table(study, cells)] if have_interventions(cells) else [])]
+    return [*tables, interventions_table(study, cells)]
 
 
 def gap_line(gaps: Sequence[tuple[Cell, Spread]]) -> str:

@@ -6,7 +6,6 @@ import numpy as np
 
 from supple.experiments.history.data import ComparisonData, RunData, Segment
 from supple.reports.studies.evaluation_tables import (
-    have_interventions,
     interventions_table,
     table_by_cell,
 )
@@ -40,7 +39,7 @@ def linear_tables(study: ComparisonData, cells: Sequence[Cell]) -> list[Table]:
     tables = [table_by_cell(study, cells, "Summary", columns, note), _tasks_table(study, cells)]
     balance: Columns = {"λ": [before_and_after(cell.at_events, "lambda_balance") for cell in cells]}
     about = "λ: how balanced the layers are, W₂ᵀW₂ − W₁W₁ᵀ ≈ λI."
-    return [*tables, *([interventions_table(study, cells, balance, about)] if have_interventions(cells) else [])]
+    return [*tables, interventions_table(study, cells, balance, about)]
 
 
 def compared_measures(cells: Sequence[Cell]) -> dict[tuple[str, bool], list[Spread]]:

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any
 
@@ -19,7 +19,7 @@ from supple.metrics import (
 )
 from supple.reports.tables.differences import Measure, lead, measures_of, variants_of
 from supple.reports.tables.metrics import means_at_events
-from supple.reports.tables.old_tasks import OldTasks, old_tasks_json, read_old_tasks
+from supple.reports.tables.old_tasks import OldTasks, old_tasks_json
 from supple.reports.tables.statistics import NAN, Spread, mean_of_known, spread_json
 from supple.tracks.vision.presets import ACC, FINAL, MEASURES, ONLINE, TEST
 
@@ -46,38 +46,29 @@ class ClassifierArm:
     replaced: dict[str, float]
 
 
-@dataclass(eq=False)
-class ClassifierScores:
-    """The scores of all arms on one benchmark."""
-
-    arms: dict[str, ClassifierArm]
-    notes: list[str] = field(default_factory=list)
-    measures: list[Measure] = field(default_factory=list)
-    old_tasks: list[OldTasks] = field(default_factory=list)
-
-
-def score(data: ComparisonData) -> ClassifierScores:
+def score_arms(data: ComparisonData) -> dict[str, ClassifierArm]:
     """Score each arm on its finished tasks. In a comparison, these are the tasks that ended after the fork."""
-    fork = data.fork_step or 0
-    arms = {label: _score_arm(runs, fork) for label, runs in data.arms.items()}
-    measures = _compared_measures(data, arms)
-    old_tasks = read_old_tasks(data, _online_accuracies)
-    scores = ClassifierScores(arms, list(data.notes), measures, old_tasks)
+    return {label: _score_arm(runs, data.fork_step or 0) for label, runs in data.arms.items()}
+
+
+def notes_of(data: ComparisonData, arms: Mapping[str, ClassifierArm]) -> list[str]:
+    """Return sentences on what is missing."""
+    notes = list(data.notes)
     for label, runs in data.arms.items():
-        scores.notes += [f"{label}: {note}" for note in dict.fromkeys(filter(None, map(_progress_note, runs)))]
+        notes += [f"{label}: {note}" for note in dict.fromkeys(filter(None, map(_progress_note, runs)))]
     if len({len(run.tasks) for run in data.runs}) > 1:
-        scores.notes.append("the runs were planned with different numbers of tasks")
-    if len({arm.tasks for arm in scores.arms.values()}) > 1:
-        scores.notes.append(
+        notes.append("the runs were planned with different numbers of tasks")
+    if len({arm.tasks for arm in arms.values()}) > 1:
+        notes.append(
             "the arms finished different numbers of tasks, so their rows are means over different tasks; differences "
             "are given only between the arms that finished the most, and the curves by task show all"
         )
-    if data.first.settings.shock_every and not any(a.shocks for a in scores.arms.values()):
-        scores.notes.append("no shock has been followed by tests up to the next yet, or --eval-epochs is not 1")
-    return scores
+    if data.first.settings.shock_every and not any(arm.shocks for arm in arms.values()):
+        notes.append("no shock has been followed by tests up to the next yet, or --eval-epochs is not 1")
+    return notes
 
 
-def _compared_measures(data: ComparisonData, arms: Mapping[str, ClassifierArm]) -> list[Measure]:
+def compared_measures(data: ComparisonData, arms: Mapping[str, ClassifierArm]) -> list[Measure]:
     """Return the accuracies by which arms are compared, within each variant: the one that leads the report first.
 
     Arms that have finished fewer tasks than others are left out: accuracies over different tasks differ by the tasks.
@@ -125,7 +116,7 @@ def numbers_of(run: RunData, fork: int = 0) -> dict[str, float]:
     }
 
 
-def _online_accuracies(run: RunData) -> list[float]:
+def online_accuracies(run: RunData) -> list[float]:
     """Return the online accuracy of each task, which is the area under its learning curve; NaN if it is unfinished."""
     by_task = {row["task"]: row["online_accuracy"] for row in run.outcomes}
     return [by_task.get(task.index, NAN) for task in run.tasks]
@@ -221,7 +212,7 @@ def _progress_note(run: RunData) -> str:
     )
 
 
-def to_json(data: ComparisonData, scores: ClassifierScores) -> dict[str, Any]:
+def to_json(data: ComparisonData, arms: Mapping[str, ClassifierArm], old_tasks: Sequence[OldTasks]) -> dict[str, Any]:
     """Return the entries of scores.json for one of its `benchmarks`, by stream and data set.
 
     Keys: `fork_step`, `total_updates`, `tasks`: as planned; `data`: the source in words; and
@@ -236,7 +227,7 @@ def to_json(data: ComparisonData, scores: ClassifierScores) -> dict[str, Any]:
         "total_updates": data.total_steps,
         "tasks": len(data.first.tasks),
         "data": data.first.spec.resolved.data,
-        "arms": {label: _arm_json(arm) | old_tasks_json(scores.old_tasks, label) for label, arm in scores.arms.items()},
+        "arms": {label: _arm_json(arm) | old_tasks_json(old_tasks, label) for label, arm in arms.items()},
     }
 
 

@@ -9,7 +9,7 @@ from supple.reports.tables.metrics import before_and_after, intervention_columns
 from supple.reports.tables.statistics import Spread
 from supple.reports.tables.table import Table, over_seeds, range_text
 
-from .scores import ClassifierArm, ClassifierScores, measure_name
+from .scores import ClassifierArm, measure_name
 
 # name of a measure → heading, what it means
 COLUMNS = {
@@ -32,9 +32,8 @@ COLUMNS = {
 RATE, UNITS = Form(decimals=1, scale=100.0), Form(digits=6)
 
 
-def summary_table(data: ComparisonData, scores: ClassifierScores) -> Table:
+def summary_table(data: ComparisonData, arms: Mapping[str, ClassifierArm]) -> Table:
     """Return a table with one row per arm. Measures that no arm has are left out."""
-    arms = scores.arms
     columns: dict[Heading, list[Value]] = {
         "seeds": [len(arm.seeds) for arm in arms.values()],
         "tasks": [arm.tasks for arm in arms.values()],
@@ -71,8 +70,8 @@ def benchmark_grid(parts: Mapping[str, Description]) -> Table:
     return Table("Online accuracy on each benchmark (%)", ["arm", *parts], rows, note)
 
 
-def shock_table(scores: ClassifierScores) -> Table | None:
-    """Return a table with one row per arm and factor, or None without shocks."""
+def shock_table(arms: Mapping[str, ClassifierArm]) -> Table:
+    """Return a table with one row per arm and factor."""
     rows: list[list[Value]] = [
         [
             label,
@@ -85,7 +84,7 @@ def shock_table(scores: ClassifierScores) -> Table | None:
             shock.tau_95,
             Number(shock.tau_95_non_recovery_rate, RATE),
         ]
-        for label, arm in scores.arms.items()
+        for label, arm in arms.items()
         for gamma, shock in arm.shocks.items()
     ]
     header: list[Heading] = ["arm", "γ", "shocks", percent("peak SF"), "AUSC", "SF halved", percent("not halved")]
@@ -96,7 +95,7 @@ def shock_table(scores: ClassifierScores) -> Table | None:
         "before the shock is regained, 0 where it was not lost; both over the shocks after which it happened, the rest "
         "are the two rates of non-recovery."
     )
-    return Table("Shocks", header, rows, note) if rows else None
+    return Table("Shocks", header, rows, note)
 
 
 def _intervention_columns(arms: Mapping[str, ClassifierArm]) -> dict[Heading, list[Value]]:
