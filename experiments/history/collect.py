@@ -6,6 +6,7 @@ from dataclasses import fields, replace
 from functools import cache, partial
 from operator import itemgetter
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -189,8 +190,7 @@ def load_runs(path: Path, logs_of_trunk: Callable[[], Logs] | None = None) -> li
     `logs_of_trunk` returns the logs of the trunk up to the fork. Raises ValueError for a damaged log.
     """
     spec = read_spec(path)
-    known = {field.name for field in fields(Segment)}
-    tasks = tuple(Segment(**{k: v for k, v in task.items() if k in known}) for task in spec.resolved.tasks)
+    tasks = tuple(map(_read_task, spec.resolved.tasks))
     _require_whole(path, spec.end)
     shared = logs_of_trunk() if logs_of_trunk else {}
     logs = {name: shared.get(name, []) + read_log(path, name) for name in LOGS}
@@ -216,6 +216,10 @@ def _logs_until(fork: int, trunk: Path) -> Logs:
     for name in LOGS:
         logs[name] = [row for row in read_log(trunk, name) if row["step"] <= fork]
     return logs
+
+
+def _read_task(task: Mapping[str, Any]) -> Segment:
+    return Segment(**{field.name: task[field.name] for field in fields(Segment) if field.name in task})
 
 
 def _as_arrays(rows: list[Row]) -> Episodes:

@@ -106,9 +106,11 @@ def around_shocks(data: ComparisonData) -> Plot | None:
             axes.axvspan(-0.5, 0.5, color="#f1f0ec", zorder=0)
         for label, of_arm in windows.items():
             by_seed = of_arm.get(gamma, {})
-            length = min((len(window.accuracy) for windows in by_seed.values() for window in windows), default=0)
+            length = min((len(window.accuracy) for of_seed in by_seed.values() for window in of_seed), default=0)
             for axes, name in zip(column, ("saturation", "accuracy"), strict=True) if length else ():
-                curves = [np.mean([getattr(w, name)[:length] for w in windows], axis=0) for windows in by_seed.values()]
+                curves = []
+                for of_seed in by_seed.values():
+                    curves.append(np.mean([getattr(window, name)[:length] for window in of_seed], axis=0))
                 draw_band(axes, np.arange(-1.0, length - 1), 100 * np.stack(curves), styles[label], True, 100.0)
     grid[0, 0].set_ylabel("saturated pairs (%)", fontsize=9.5, color=INK)
     grid[1, 0].set_ylabel("test accuracy (%)", fontsize=9.5, color=INK)

@@ -153,13 +153,14 @@ def _score_arm(runs: Sequence[RunData], fork: int) -> ClassifierArm:
     measured = [numbers_of(run, fork) for run in runs]
     seeds = tuple(run.seed for run in runs)
     events = [event for run in runs for event in run.of_kind("intervention")]
+    ends = [np.array(list(map(itemgetter("step"), run.outcomes))) for run in runs]
     replaced = {}
     for name in sorted({name for run in runs for name in run.logged if name.endswith("_replaced")}):
         last = [run.series(name)[1][-1:] for run in runs]
         replaced[name.split("/")[-1].removesuffix("_replaced")] = mean_of_known(np.concatenate(last))
     return ClassifierArm(
         seeds=seeds,
-        tasks=min(sum(row["step"] > fork for row in run.outcomes) for run in runs),
+        tasks=min(int((steps > fork).sum()) for steps in ends),
         measures={name: Spread(np.array([*map(itemgetter(name), measured)]), seeds) for name in measured[0]},
         shocks=score_shocks(runs),
         interventions=len(events),
