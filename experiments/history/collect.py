@@ -81,7 +81,7 @@ def _load_comparison(path: Path, since_fork: bool) -> ComparisonData:
         if spec.labels.arm is not None:
             point, trunk = Point(spec.labels.arm, spec.labels.variant), trunks.get(folder.parent)
             runs = load_runs(folder, partial(logs_of_trunk, trunk) if trunk and not since_fork else None)
-            found.setdefault(point.label, (point, []))[1].extend(map(_from_start, runs) if since_fork else runs)
+            found.setdefault(point.label, (point, []))[1].extend(map(count_from_start, runs) if since_fork else runs)
     all_points = [point for point, _ in found.values()]
     labels = [_short_label(point, all_points) for point in all_points] if since_fork else list(found)
     points = dict(zip(labels, all_points, strict=True))
@@ -112,9 +112,10 @@ def _short_label(point: Point, among: Sequence[Point]) -> str:
     return ", ".join(filter(None, words)) or point.arm
 
 
-def _from_start(run: RunData) -> RunData:
+def count_from_start(run: RunData) -> RunData:
     """Return a run with steps counted from its own beginning, without the part that belongs to its trunk."""
-    start = run.spec.start.step
+    if not (start := run.spec.start.step):
+        return run
 
     def shift(rows: list[Row]) -> list[Row]:
         return [{**row, "step": row["step"] - start} for row in rows]

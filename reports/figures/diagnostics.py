@@ -47,12 +47,13 @@ def metrics_over_time(data: ComparisonData) -> list[Plot]:
     Metrics that never change, and those that another one stands for, are a second, folded figure.
     """
     series = {name: _series_by_style(data, name) for name in _metric_names(data.runs)}
-    flat = [name for name, pieces in series.items() if _is_flat(pieces)]
+    values = {name: _values(pieces) for name, pieces in series.items()}
+    flat = [name for name, of_all in values.items() if of_all.size > 1 and np.ptp(of_all) == 0]
     folded = {name: series[name] for name in series if name in flat or _metric(name) in STOOD_FOR}
     shown = {name: pieces for name, pieces in series.items() if name not in folded}
     if not shown:
         shown, folded = folded, {}
-    words = [f"{_panel_title(name, series)} is {number(_constant(series[name]))} throughout" for name in flat]
+    words = [f"{_panel_title(name, series)} is {number(float(values[name][0]))} throughout" for name in flat]
     main = _plot_metrics(data, shown, f"{'; '.join(words).capitalize()}. " if words else "")
     more = _plot_metrics(data, folded)
     figures = [Plot("metrics", "Inside the network", *main)] if main else []
@@ -106,14 +107,9 @@ def _panel_title(name: str, among: Iterable[str]) -> str:
     return title if [*map(_metric, among)].count(metric) == 1 else f"{learner}: {title}"
 
 
-def _constant(pieces: Pieces) -> float:
-    return float(next(values[0] for _, series in pieces for _, values in series if values.size))
-
-
-def _is_flat(pieces: Pieces) -> bool:
-    """Return whether a metric has one value, in all runs and at all steps."""
-    values = np.concatenate([values for _, series in pieces for _, values in series])
-    return values.size > 1 and float(np.ptp(values)) == 0
+def _values(pieces: Pieces) -> Array:
+    """Return the values of a metric in all runs and at all steps."""
+    return np.concatenate([values for _, series in pieces for _, values in series])
 
 
 def _series_by_style(data: ComparisonData, name: str) -> Pieces:

@@ -6,7 +6,7 @@ from itertools import chain
 from pathlib import Path
 
 from supple.engine.storage.versions import describe_mixed
-from supple.experiments.history.collect import by_seed, load, load_runs, notes_of_seeds
+from supple.experiments.history.collect import by_seed, count_from_start, load, load_runs, notes_of_seeds
 from supple.experiments.history.data import ComparisonData, RunData
 from supple.reports.tables.differences import group_by
 
@@ -35,7 +35,7 @@ def gather(
     if len(paths) == 1 and (named is None or (paths[0] / "comparison.json").is_file()):
         data = load(paths[0], since_fork)
         return {benchmark(data.first): data}
-    entries = [_read_entry(path) for path in dict.fromkeys(paths)]
+    entries = [_read_entry(path, since_fork) for path in dict.fromkeys(paths)]
     if len(kinds := dict.fromkeys(entry[0].spec.kind for entry in entries)) > 1:
         raise ValueError(f"runs of {' and '.join(kinds)} cannot be shown side by side: each kind has its own report")
     if named is None:
@@ -68,12 +68,13 @@ def differing_settings(runs: Sequence[RunData]) -> list[str]:
     return [name for name in names if name in different and name not in INCIDENTAL]
 
 
-def _read_entry(path: Path) -> Entry:
+def _read_entry(path: Path, since_fork: bool) -> Entry:
     if (path / "comparison.json").is_file():
         raise ValueError(f"{path} is a comparison: report it alone, because only single runs can be side by side")
     if not (path / "config.json").is_file():
         raise ValueError(f"{path} is not a run directory: it has no config.json")
-    return load_runs(path)
+    runs = load_runs(path)
+    return list(map(count_from_start, runs)) if since_fork else runs
 
 
 def _arm_name(run: RunData, named: str, bare: bool = False) -> str:

@@ -113,6 +113,13 @@ def test_the_first_final_and_best_loss_of_every_arm_and_start_are_reported(tmp_p
     assert best["arms"]["none"]["interventions"] == 0
 
 
+def test_a_run_alone_counts_its_steps_from_its_start(tmp_path):
+    run = warm_start(tmp_path / "c") / "seed-0" / "start=100" / "fire"
+    (variant,) = body_of(run)["variants"]
+    assert variant["arms"]["fire"]["updates"] == [20]
+    assert variant["arms"]["fire"]["val_loss"]["first"]["per_seed"] == [4.0]
+
+
 def test_arms_are_compared_within_their_start_and_the_best_one_with_none(tmp_path):
     path = warm_start(tmp_path / "c")
     gaps, text = body_of(path)["gaps"], printed_report(path)
