@@ -88,7 +88,7 @@ def _read_weights(file: Path) -> dict[str, torch.Tensor]:
     try:
         with zipfile.ZipFile(file) as archive:
             stored = io.BytesIO(archive.read(WEIGHTS))
-        weights = torch.load(stored, map_location="cpu", weights_only=True)
+        weights = torch.load(stored, map_location="cpu", weights_only=True)  # noqa: TID251
         return _check_weights(weights)
     except OSError as error:
         raise ValueError(f"{file}: {error.strerror or error}") from error
