@@ -146,15 +146,16 @@ def orthogonalize(W: Tensor, method: str = "newton_schulz", steps: int = 10, tol
     wide = W.shape[-1] > W.shape[-2]
     X = X.mT if wide else X  # (B, N, k) with N ≥ k: the Gram matrix is the small one, k×k
     try:
-        X = _polar_isometry(X) if method == "polar" else iterate(X / _bound(X, method), method, steps, tolerance)
+        if method == "polar":
+            rounding = torch.linalg.matrix_norm(X) * (max(X.shape[-2:]) * torch.finfo(X.dtype).eps)
+            X = complete_isometry(polar(X, rounding))
+        else:
+            bound = _spectral_bound(X) if method == "polar_express" else torch.linalg.matrix_norm(X, keepdim=True)
+            X = iterate(X / bound, method, steps, tolerance)
     except MatrixError as error:
         position = torch.unravel_index(torch.tensor(error.index[0]), W.shape[:-2])
         raise MatrixError(tuple(int(i) for i in position), error.reason) from None
     return (X.mT if wide else X).reshape(W.shape).to(W.dtype)
-
-
-def _polar_isometry(X: Tensor) -> Tensor:
-    return complete_isometry(polar(X, torch.linalg.matrix_norm(X) * (max(X.shape[-2:]) * torch.finfo(X.dtype).eps)))
 
 
 def polar(X: Tensor, rounding: Tensor) -> Tensor:
@@ -225,11 +226,6 @@ def _is_isometric(gram: Tensor, tolerance: float, last: bool, method: str) -> bo
         )
         raise MatrixError((int(index),), reason)
     return met
-
-
-def _bound(X: Tensor, method: str) -> Tensor:
-    """Return an upper bound on the largest singular value of every matrix in X (B, N, k), as (B, 1, 1)."""
-    return _spectral_bound(X) if method == "polar_express" else torch.linalg.matrix_norm(X, keepdim=True)
 
 
 def _spectral_bound(X: Tensor) -> Tensor:

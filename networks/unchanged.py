@@ -198,7 +198,7 @@ def _keep_contents(value: Any, depth: int, seen: set[int]) -> list[Callable[[], 
     elif isinstance(value, tuple):
         items, undos = value, []
     elif _is_record(value):
-        items, undos = vars(value).values(), [partial(_reset_attributes, value, dict(vars(value)))]
+        items, undos = vars(value).values(), [partial(_refill, vars(value), dict(vars(value)))]
         depth += 1
     else:
         return []
@@ -213,13 +213,6 @@ def _is_record(value: Any) -> bool:
     kind = type(value)
     plain = isinstance(value, (type, ModuleType)) or kind.__module__.partition(".")[0] in ("torch", "builtins")
     return not plain and isinstance(getattr(value, "__dict__", None), dict)
-
-
-def _reset_attributes(value: Any, attributes: Mapping[str, Any]) -> None:
-    present = vars(value)
-    if present.keys() != attributes.keys() or any(present[name] is not kept for name, kept in attributes.items()):
-        present.clear()
-        present.update(attributes)
 
 
 def _refill(container: Any, items: Any) -> None:

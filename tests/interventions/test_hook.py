@@ -18,7 +18,7 @@ from supple.interventions import (
     make,
     parse_hook,
 )
-from supple.interventions.schedule import AtFraction, AtTask
+from supple.interventions.schedule import At, AtTask
 
 
 def test_none_is_no_hook():
@@ -30,7 +30,7 @@ def test_a_hook_is_an_intervention_and_a_schedule():
     hook = parse_hook("fire(steps=5,scope=[conv,head])@0.5")
     assert isinstance(hook.intervention, Fire)
     assert (hook.intervention.steps, hook.intervention.scope) == (5, ("conv", "head"))
-    assert hook.schedule == AtFraction(0.5)
+    assert hook.schedule == At(0.5)
     assert hook.memory == {}
     assert isinstance(parse_hook("reset(what=layer,layer='body.0')@task").intervention, Reset)
 
