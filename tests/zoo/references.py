@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from supple.interventions import fire_, make, recycle_
 from supple.metrics import measure
+from supple.networks import evaluating
 from supple.networks.hidden_units import hidden_units, observe
 from tests.zoo.measures import refusal
 from tests.zoo.networks import SEED, Kind, Subject
@@ -127,14 +128,8 @@ def fresh(it: Subject) -> str:
 def by_hand(it: Subject) -> list[Tensor]:
     """Return the outputs of every call of an activation, computed by hand."""
     assert it.kind.hidden is not None
-    modes = [(part, part.training) for part in it.module.modules()]
-    it.module.eval()
-    try:
-        with torch.no_grad():
-            return it.kind.hidden(it.module, *it.inputs)
-    finally:
-        for part, mode in modes:
-            part.training = mode
+    with evaluating(it.module), torch.no_grad():
+        return it.kind.hidden(it.module, *it.inputs)
 
 
 def dormant(it: Subject) -> str:
