@@ -48,31 +48,6 @@ def test_a_hook_without_a_schedule_has_the_default():
 
 
 @pytest.mark.parametrize(
-    "text",
-    [
-        "fire@0.5",
-        "fire(method=polar,tolerance=none,scope=[conv,head])@250000",
-        "snp(lam=0.5,toward=fresh)@every:1000",
-        "reset(what=layer,layer='a b')@task:3",
-        "fire@when:dormant_fraction>0.3",
-        "l2_init(strength=0.001)",
-        "critic/fire@0.5",
-        "actor/reset(what=head)@every:1000",
-        "critic/l2_init(strength=0.001)",
-        "actor/snp@when:critic/srank<20.0",
-    ],
-)
-def test_a_parsed_hook_keeps_its_text(text):
-    hook = parse_hook(text)
-    again = parse_hook(hook.text)
-    assert again.text == hook.text
-    assert (again.schedule, again.intervention.params) == (hook.schedule, hook.intervention.params)
-    assert again.learner == hook.learner
-    assert hook.text.removeprefix(f"{hook.learner}/").startswith(str(hook.intervention))
-    assert type(again.intervention) is type(hook.intervention)
-
-
-@pytest.mark.parametrize(
     ("text", "message"),
     [
         ("fire", "'fire' needs a schedule"),
