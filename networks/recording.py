@@ -150,13 +150,9 @@ class _Functions(TorchFunctionMode):
         before = x.clone() if in_place else x
         output = func(*args, **kwargs)
         self.counts[path, name] += 1
-        again = partial(_apply, func, args[1:], kwargs)
-        self.see(ActivationCall(path, name, self.counts[path, name]), Called(again, before, output))
+        called = Called(lambda x: func(x, *args[1:], **kwargs), before, output)
+        self.see(ActivationCall(path, name, self.counts[path, name]), called)
         return output
-
-
-def _apply(function: Callable[..., Tensor], args: tuple[Any, ...], kwargs: Mapping[str, Any], x: Tensor) -> Tensor:
-    return function(x, *args, **kwargs)
 
 
 @dataclass(frozen=True)
