@@ -108,7 +108,7 @@ class LastRollout:
             if number % (n // size) == 0:
                 order = torch.randperm(n, generator=draws).split(size)
             chosen = order[number % (n // size)]
-            yield RolloutBufferSamples(*(tree_map(lambda values: values[chosen], part) for part in rows))
+            yield RolloutBufferSamples(*(tree_map(lambda values, rows=chosen: values[rows], part) for part in rows))
 
     def __call__(self) -> RolloutBufferSamples | None:
         """Return at most `ROWS` evenly spaced steps, or None before the first rollout."""
