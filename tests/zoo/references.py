@@ -182,29 +182,23 @@ def checks(kind: Kind) -> Iterator[tuple[str, Callable[[Subject], str]]]:
     yield "recycle_ of silent units", recycled
 
 
-def referred(kind: Kind, only: Sequence[str] = ()) -> list[Outcome]:
-    """Return whether the references (or these) are met on a network."""
-    found = []
-    for words, check in checks(kind):
-        if only and words not in only:
-            continue
-        try:
-            found.append(Outcome(kind.name, words, "acts", check(new(kind))))
-        except (Broken, Refusal) as error:
-            found.append(Outcome(kind.name, words, "broken", str(error)))
-        except Exception as error:
-            wrong = refusal(error)
-            found.append(Outcome(kind.name, words, "broken" if wrong else "refused", wrong or str(error)))
-    return found
-
-
-def without_fresh(kind: Kind) -> Outcome:
-    """Return what comes of a fresh draw where the learner was not given the function that makes the network anew."""
-    words = "reset(toward=fresh) without fresh="
+def outcome_of(kind: Kind, words: str, check: Callable[[], str]) -> Outcome:
+    """Return what comes of a check."""
     try:
-        return Outcome(kind.name, words, "acts", fresh(new(kind, fresh=None)))
-    except Broken as error:
+        return Outcome(kind.name, words, "acts", check())
+    except (Broken, Refusal) as error:
         return Outcome(kind.name, words, "broken", str(error))
     except Exception as error:
         wrong = refusal(error)
         return Outcome(kind.name, words, "broken" if wrong else "refused", wrong or str(error))
+
+
+def referred(kind: Kind, only: Sequence[str] = ()) -> list[Outcome]:
+    """Return whether the references (or these) are met on a network."""
+    chosen = [(words, check) for words, check in checks(kind) if not only or words in only]
+    return [outcome_of(kind, words, lambda check=check: check(new(kind))) for words, check in chosen]
+
+
+def without_fresh(kind: Kind) -> Outcome:
+    """Return what comes of a fresh draw where the learner was not given the function that makes the network anew."""
+    return outcome_of(kind, "reset(toward=fresh) without fresh=", lambda: fresh(new(kind, fresh=None)))
