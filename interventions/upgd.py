@@ -76,14 +76,13 @@ class UPGD(Intervention):
 
     @torch.no_grad()
     def before_update(self, learner: Learner) -> None:
-        utility, steps = (of.setdefault(learner.name, {}) for of in (self.saved["utility"], self.saved["steps"]))
+        utility, steps = (self.saved[part].setdefault(learner.name, {}) for part in ("utility", "steps"))
         assert learner.optimizer is not None
         trained = {p for group in learner.optimizer.param_groups for p in group["params"]}
         moving = {n: (p, p.grad) for n, p in learner.module.named_parameters() if p.grad is not None and p in trained}
         for name, (parameter, _) in moving.items():
-            key = learner.identity(name)
-            old = utility.get(key)
-            utility[key] = torch.zeros_like(parameter) if old is None else old.to(parameter.device)
+            if (key := learner.identity(name)) not in utility:
+                utility[key] = torch.zeros_like(parameter)
             steps[key] = steps.get(key, 0) + 1
         averages = [utility[learner.identity(name)] for name in moving]
         parameters, gradients = map(list, zip(*moving.values(), strict=True))
