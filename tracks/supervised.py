@@ -1,6 +1,7 @@
 """The base of supervised kinds: one network, its loss, and updates made of micro-batches."""
 
 from abc import abstractmethod
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from math import isfinite
 from typing import Any
@@ -54,11 +55,11 @@ class SupervisedWork(Work[Task]):
 
     settings: TrackSettings
     learner: Learner
-    tasks: tuple[Task, ...]
     parts: int = 1
-    place: tuple[Task, int]
 
-    def __init__(self) -> None:
+    def __init__(self, settings: TrackSettings, tasks: Sequence[Task]) -> None:
+        self.settings, self.tasks = settings, tuple(tasks)
+        self.place = self.tasks[0], 0
         self.mean_loss = MeanLoss()  # those of training since the last evaluation, penalties left out
 
     @property

@@ -101,13 +101,9 @@ def test_factors_of_a_product_that_does_not_fit_through_the_hidden_units_are_ref
         balanced_factors(np.eye(3), 2, 0.0, np.eye(2))
 
 
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [((np.nan, 2, 2, 2), "λ must be a finite number"), ((0.0, 2, 0, 2), "n_hidden must be 1 or more, got 0")],
-)
-def test_sizes_and_lambda_that_make_no_sense_are_refused(given: tuple[float, int, int, int], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        balanced_init(*given)
+def test_a_lambda_that_is_no_number_is_refused() -> None:
+    with pytest.raises(ValueError, match="λ must be a finite number"):
+        balanced_init(np.nan, 2, 2, 2)
 
 
 def test_gradient_descent_follows_the_flow_to_first_order_and_batches_networks() -> None:

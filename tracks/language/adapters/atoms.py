@@ -31,11 +31,13 @@ class Pruned:
     Attributes:
         before, after: The number of atoms of each task.
         kept: The share of the activation mass that is left.
+        mass: The mass of each atom that is left, (atoms,).
     """
 
     before: tuple[int, ...]
     after: tuple[int, ...]
     kept: float
+    mass: Tensor
 
 
 @contextmanager
@@ -94,7 +96,7 @@ def _prune(adapter: Adapter, mass: Tensor, keep: float) -> Pruned:
         remaining = current.detach()[kept[old:]]
         setattr(adapter, name, nn.Parameter(remaining, requires_grad=current.requires_grad and len(remaining) > 0))
     adapter.sizes = tuple(int(part.sum()) for part in kept.split(before))
-    return Pruned(before, adapter.sizes, float(mass[kept].sum() / mass.sum()))
+    return Pruned(before, adapter.sizes, float(mass[kept].sum() / mass.sum()), mass[kept])
 
 
 def activation_maps(model: nn.Module, run: Callable[[], object], layers: list[str] | None = None) -> Maps:

@@ -38,7 +38,6 @@ class FinetuneWork(SupervisedWork):
     def __init__(
         self, settings: SFTSettings, language_model: LanguageModel, learn: TaskData, retain: TaskData | None
     ) -> None:
-        super().__init__()
         s = self.settings = settings
         self.language_model = language_model
         self.examined = {"learn": learn} | ({"retain": retain} if retain else {})
@@ -52,8 +51,7 @@ class FinetuneWork(SupervisedWork):
                 f"--learn {s.learn} has {len(self.train)} training examples: {s.epochs:g} epochs of them are less than "
                 f"one batch of {s.batch_size} (--batch-size)"
             )
-        self.tasks = (Task(0, 0, updates + s.cooldown, learn.name),)
-        self.place = self.tasks[0], 0
+        super().__init__(s, [Task(0, 0, updates + s.cooldown, learn.name)])
         self.sources = {"model": language_model.source} | {k: d.description for k, d in self.examined.items()}
         self.learner = causal_learner(
             language_model.model,

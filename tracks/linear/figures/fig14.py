@@ -49,11 +49,11 @@ from .drawing import (
     TIME,
     draw_legend,
     draw_matrix,
+    draw_panels,
     label_axes,
     legend_entries,
     split_figure,
     wide_lambda_colour,
-    write_letter,
 )
 from .fig13 import learnable_starts
 from .runs import to_lists
@@ -201,15 +201,16 @@ def draw(numbers: Mapping[str, Any]) -> Figure:
     There is a column for the hierarchy and one for each new task."""
     figure = new_figure(8.8)
     draw_legend(figure, legend_entries())
-    tasks, remaining, curves = split_figure(figure, 3, 1, heights=(1.15, 1, 1.1))
-    _draw_tasks(tasks, numbers)
-    _draw_remaining(remaining, numbers)
-    _draw_loss_curves(curves, numbers)
+    panels = (
+        (r"input–output correlation $\tilde{\Sigma}^{yx}$ of the tasks", _draw_tasks),
+        (f"loss that is left after {numbers['budget']:g} τ, over $λ_{{FT}}$", _draw_remaining),
+        (f"loss while training;  fine-tuning after $λ_{{PT}} = {numbers['from']:g}$", _draw_loss_curves),
+    )
+    draw_panels(split_figure(figure, 3, 1, heights=(1.15, 1, 1.1)), numbers, panels)
     return figure
 
 
 def _draw_tasks(figure: SubFigure, numbers: Mapping[str, Any]) -> None:
-    write_letter(figure, "A", r"input–output correlation $\tilde{\Sigma}^{yx}$ of the tasks")
     tasks = {"pre-training: hierarchy": numbers["pretraining"]}
     tasks |= {f"fine-tuning: {name}": task for name, task in numbers["tasks"].items()}
     limit = max(np.abs(task["sigma_yx"]).max() for task in tasks.values())
@@ -222,7 +223,6 @@ def _draw_tasks(figure: SubFigure, numbers: Mapping[str, Any]) -> None:
 
 
 def _draw_remaining(figure: SubFigure, numbers: Mapping[str, Any]) -> None:
-    write_letter(figure, "B", f"loss that is left after {numbers['budget']:g} τ, over $λ_{{FT}}$")
     beside, *panels = figure.subplots(1, 1 + len(numbers["tasks"]))
     lambdas = numbers["pretrained"]
     for axes, task in zip(panels, numbers["tasks"].values(), strict=True):
@@ -237,7 +237,6 @@ def _draw_remaining(figure: SubFigure, numbers: Mapping[str, Any]) -> None:
 
 
 def _draw_loss_curves(figure: SubFigure, numbers: Mapping[str, Any]) -> None:
-    write_letter(figure, "C", f"loss while training;  fine-tuning after $λ_{{PT}} = {numbers['from']:g}$")
     panels = figure.subplots(1, 1 + len(numbers["tasks"]), sharey=True)
     phases = (numbers["pretraining"], *numbers["tasks"].values())
     for i, (axes, phase) in enumerate(zip(panels, phases, strict=True)):

@@ -66,8 +66,10 @@ def test_pruning_keeps_the_fewest_atoms_with_that_share_of_the_mass(values, keep
     assert remaining == 1 or ordered[: remaining - 1].sum() < keep * mass.sum() * (1 + 1e-12)
     assert report.kept == pytest.approx(float(ordered[:remaining].sum() / mass.sum()))
     assert report.before == (4, 4, 4)
+    assert sorted(report.mass.tolist(), reverse=True) == ordered[:remaining].tolist()
     kept = [int((keys == key).all(-1).nonzero()) for key in made[0].bank("A")]
     assert kept == sorted(kept)
+    assert torch.equal(report.mass, mass[kept])
     assert report.after == tuple(sum(i // 4 == task for i in kept) for task in range(3))
 
 

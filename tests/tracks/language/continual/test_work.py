@@ -7,7 +7,7 @@ import torch
 
 from supple.engine.runs import attach_hooks
 from supple.tracks.language.adapters import adapters
-from supple.tracks.language.continual.atom_mass import Masses, remaining_mass
+from supple.tracks.language.continual.atom_mass import Masses
 from supple.tracks.language.presets import METHODS
 from tests.tracks.logs import refusal
 
@@ -113,14 +113,6 @@ def test_only_what_is_nearly_unused_by_all_tasks_is_pruned(trials):
         rows = [(kept[name] == row).all(1).any() for row in atoms[name]]
         assert sum(rows) == len(kept[name])
         assert float(total.sum()) >= 0.9 * inputs[0].numel() * (1 - 1e-6)
-
-
-def test_the_mass_that_is_left_is_that_of_the_kept_atoms():
-    from supple.tracks.language.adapters import Pruned
-
-    mass = torch.tensor([3.0, 0.0, 5.0, 1.0, 2.0, 2.0], dtype=torch.float64)
-    assert remaining_mass(mass, Pruned((3, 3), (2, 1), 0.9)).tolist() == [3.0, 5.0, 2.0]
-    assert remaining_mass(mass, Pruned((3, 3), (3, 0), 0.9)).tolist() == [3.0, 0.0, 5.0]
 
 
 def test_in_bfloat16_the_weights_stay_float32(trials):
