@@ -5,7 +5,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from supple.tracks.language import wrap_moram
 from supple.tracks.language.adapters import (
     activation_maps,
     activation_mass,
@@ -90,15 +89,6 @@ def test_outputs_of_a_pruned_layer_are_those_of_its_atoms_left():
     made(inputs()).sum().backward()
 
 
-def test_pruning_atoms_without_any_weight_changes_little():
-    """An atom that is never used matters only through the norm in eq. 5."""
-    made = model(k=None, tau=None, delta=None)
-    before = made[0](inputs())
-    report = prune(made, {"0": torch.ones(12), "2": torch.ones(12)}, 1.0)
-    assert report["0"].after == (4, 4, 4)
-    assert torch.equal(made[0](inputs()), before)
-
-
 def test_maps_are_the_weights_in_evaluation_and_leave_the_mode_alone():
     made = model(k=3).train()
     made[2].eval()
@@ -130,13 +120,6 @@ def test_parameters_are_counted_as_in_table_11(kind, params, trainable, stored, 
     assert (row["trainable"], row["stored"], row["activated"]) == (trainable, stored, activated)
     assert row["trainable"] == sum(p.numel() for p in made[0].parameters() if p.requires_grad)
     assert total["trainable"] == sum(p.numel() for p in made.parameters() if p.requires_grad)
-
-
-def test_with_one_task_moram_activates_what_table_11_says():
-    made = nn.Sequential(nn.Linear(30, 20))
-    wrap_moram(made, ["0"], r=16, k=4)
-    add_task(made)
-    assert parameter_table(made)[0]["activated"] == 16 * 30 + 4 * 20
 
 
 def test_figures_show_each_token_and_each_set(tmp_path):
