@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from supple.tracks.linear import LinearTask, random_regression, reversal, scale_targets, semantic_hierarchy
+from supple.tracks.linear import random_regression, reversal, scale_targets, semantic_hierarchy
 from supple.tracks.linear.tasks import FEATURES, ITEMS, add_feature
 
 
@@ -52,19 +52,3 @@ def test_a_feature_is_added_to_one_item() -> None:
     changed = add_feature(task, 5, 0)
     assert np.argwhere(changed.y != task.y).tolist() == [[5, 0]]
     assert changed.y[5, 0] == 1
-
-
-@pytest.mark.parametrize(
-    ("x", "y", "message"),
-    [
-        (np.eye(3), np.eye(3), "not whitened"),
-    ],
-)
-def test_tasks_with_inputs_that_are_not_whitened_are_refused(x: np.ndarray, y: np.ndarray, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        LinearTask(x, y)
-
-
-def test_too_few_inputs_to_whiten_are_refused() -> None:
-    with pytest.raises(ValueError, match="3 inputs of 4 dimensions cannot be whitened"):
-        random_regression(4, 2, 3)

@@ -48,8 +48,3 @@ def test_the_hierarchy_gives_the_feature_to_relatives_by_degree() -> None:
 def test_the_trained_item_does_not_count() -> None:
     expected = np.array([1.0, 0.5, 0.0])
     assert generalisation_loss(np.array([9.0, 0.5, 2.0]), expected, item=0) == pytest.approx(1.0)
-
-
-def test_an_item_that_the_network_does_not_see_is_refused() -> None:
-    with pytest.raises(ValueError, match="item 2"):
-        new_feature(np.diag([1.0, 1.0, 0.0]), np.eye(3), 2)
