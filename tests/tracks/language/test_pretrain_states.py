@@ -9,12 +9,12 @@ import torch
 from supple.engine.kinds import find_kind
 from supple.engine.runs import build
 from supple.experiments.comparisons.folder import create, open_comparison
-from supple.registry.errors import UsageError
 from supple.scripts import compare
 from supple.scripts.cli.options import parse_request
 from supple.scripts.main import dispatch
 from supple.tracks.language.pretrain.settings import PretrainSettings
 from supple.tracks.language.pretrain.work import PretrainWork
+from tests.tracks.logs import refusal
 
 pytestmark = pytest.mark.slow
 
@@ -28,8 +28,8 @@ def settings(bench: Any, **changes: Any) -> PretrainSettings:
 
 
 def test_start_best_is_refused_in_a_single_run_before_any_corpus_is_read(bench: Any, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="known in comparisons only"):
-        dispatch(bench.command(tmp_path / "run", "--start", "best", "--first", "no-such-file"))
+    words = bench.command(tmp_path / "run", "--start", "best", "--first", "no-such-file")
+    assert "known in comparisons only" in refusal(dispatch, words)
 
 
 def kept(run: Path, kind: str) -> list[int]:

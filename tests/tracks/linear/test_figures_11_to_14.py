@@ -3,8 +3,6 @@
 import numpy as np
 import pytest
 
-from supple.tracks.linear.exact import Exact
-from supple.tracks.linear.figures.fig13 import learnable_starts
 from supple.tracks.linear.figures.fig14 import FINETUNED, new_tasks, rebalance_to
 from supple.tracks.linear.tasks import semantic_hierarchy
 from supple.tracks.linear.weights import balance_residual, balanced_init
@@ -73,17 +71,6 @@ def test_new_feature_spreads_by_kinship_for_large_lambda_and_not_at_all_for_very
     assert features[0][canary] < 0.6 * features[10][canary]
     assert np.abs(np.delete(features[-10], fig["trained"])).max() < 0.02
     assert all(abs(feature[rose]) < 0.02 for feature in features.values())
-
-
-def test_starts_at_lambda_zero_are_changed_so_that_they_can_learn_the_task() -> None:
-    sigma = np.diag([2.0, -1.0, 0.5])
-    for seed in range(4):
-        (w1,), (w2,) = learnable_starts(sigma, [0.0], np.random.default_rng(seed))
-        assert balance_residual(w1, w2, 0.0) < 1e-12
-        np.testing.assert_allclose(Exact(w1, w2, sigma).limit()[3:, :3], sigma, atol=1e-9)
-        w2[0] *= -1
-        left = np.linalg.svd(Exact(w1, w2, sigma).limit()[3:, :3] - sigma)[1]
-        np.testing.assert_allclose(left, [0.5, 0, 0], atol=1e-9)  # all but the smallest singular value
 
 
 def test_finetuning_tasks_are_those_of_the_paper() -> None:

@@ -12,21 +12,7 @@ from supple.tracks.linear.noise import (
     most_robust_lambda,
     parameter_noise_loss,
 )
-from supple.tracks.linear.tasks import random_regression
 from supple.tracks.linear.weights import balanced_init
-
-
-@pytest.mark.slow
-def test_both_kinds_of_noise_cost_what_sampling_says() -> None:
-    rng = np.random.default_rng(0)
-    task = random_regression(3, 4, 6, rng=rng)
-    W1, W2 = balanced_init(1.0, 3, 2, 4, rng=rng)
-    std, draws = 0.4, 40_000
-    noisy_x = task.x + rng.normal(0, std, (draws, *task.x.shape))
-    loss = np.square(W2 @ W1 @ noisy_x - task.y).sum(1).mean() / 2
-    assert loss == pytest.approx(task.loss(W2 @ W1) + input_noise_loss(W2 @ W1, std), rel=0.01)
-    noisy = (W2 + rng.normal(0, std, (draws, *W2.shape))) @ (W1 + rng.normal(0, std, (draws, *W1.shape)))
-    assert task.loss(noisy).mean() == pytest.approx(task.loss(W2 @ W1) + parameter_noise_loss(W1, W2, std), rel=0.01)
 
 
 def test_parameter_noise_is_exact_for_two_point_noise_of_one_unit() -> None:

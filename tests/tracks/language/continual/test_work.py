@@ -93,6 +93,23 @@ def test_method_ewc_adds_its_hook_unless_one_is_given(trials):
     assert trials.work("seqlora").hooks == ()
 
 
+@pytest.mark.parametrize("method", ["inclora", "seqlora"])
+def test_loras_are_balanced_where_the_hook_says(trials, tmp_path, method):
+    run = trials.run(tmp_path / "run", method, hook=("rebalance(lam=-0.5)@6",))
+    (event,) = [event for event in trials.log(run, "events") if event["event"] == "intervention"]
+    assert event["after"]["lambda_balance"] == pytest.approx(-0.5, abs=1e-5)
+    assert event["after"]["lambda_residual"] < 1e-5 < event["before"]["lambda_residual"]
+    assert event["after"]["gradient_norm"] > 0
+    assert event["change"]["feature_covariance_distance"] < 1e-5
+
+
+def test_routed_adapters_and_a_fresh_lora_cannot_be_balanced(trials, tmp_path):
+    refused = refusal(trials.run, tmp_path / "routed", "moram", hook=("rebalance@task",))
+    assert "'model' has no two consecutive linear maps" in refused
+    # B is zero, so A would have to be zero at λ = 0 too, and the gradients of both would vanish
+    assert "is zero, so lam=0" in refusal(trials.run, tmp_path / "fresh", "seqlora", hook=("rebalance@start",))
+
+
 @pytest.mark.parametrize("hook", ["fire@task", "weight_clip", "redo@every:2", "snp@0.5"])
 def test_hooks_that_rewrite_frozen_weights_are_refused(trials, hook):
     assert "use it with --method full" in refusal(trials.work, "moram", hook=(hook,))
