@@ -185,8 +185,7 @@ def balance_residual(first: ArrayLike, second: ArrayLike, lam: float) -> float:
 def random_rotation(size: int, rng: Random = None) -> Array:
     """Return an orthogonal (size, size) matrix, uniformly distributed (Haar)."""
     q, r = np.linalg.qr(np.random.default_rng(rng).normal(size=(size, size)))
-    rotation: Array = q * np.where(np.diag(r) < 0, -1.0, 1.0)
-    return rotation
+    return q * np.where(np.diag(r) < 0, -1.0, 1.0)
 
 
 def check_sizes(lam: float, n_in: int, n_hidden: int, n_out: int) -> None:

@@ -31,8 +31,7 @@ class LinearNetwork(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Map (samples, n_in) → (samples, n_out)."""
-        y: Tensor = self.second(self.hidden(self.first(x)))
-        return y
+        return self.second(self.hidden(self.first(x)))
 
 
 class LinearWork(SupervisedWork):
@@ -160,5 +159,4 @@ class LinearWork(SupervisedWork):
 
 
 def _to_numpy(weight: Tensor) -> Array:
-    array: Array = weight.detach().cpu().numpy()
-    return array
+    return weight.detach().cpu().numpy()

@@ -99,19 +99,13 @@ def _prune(adapter: Adapter, mass: Tensor, keep: float) -> Pruned:
     return Pruned(before, adapter.sizes, float(mass[kept].sum() / mass.sum()), mass[kept])
 
 
-def activation_maps(model: nn.Module, run: Callable[[], object], layers: list[str] | None = None) -> Maps:
+def activation_maps(model: nn.Module, run: Callable[[], object]) -> Maps:
     """Return the mixture weights of all tokens of `run()`, (tokens, atoms) by layer (Figures 3, 5).
 
-    Args:
-        run: Makes one or more forward passes. They are made without gradients and in evaluation mode.
-        layers: By default, all layers with adapters. A layer without tokens has shape (0, atoms).
+    run: Makes one or more forward passes. They are made without gradients and in evaluation mode. A layer without
+    tokens has shape (0, atoms).
     """
-    mixtures = _find_mixtures(model)
-    if layers is not None:
-        if missing := [name for name in layers if name not in mixtures]:
-            raise ValueError(f"'{missing[0]}' has no adapter (those that have: {', '.join(mixtures)})")
-        mixtures = {name: mixtures[name] for name in layers}
-    seen = {name: [torch.empty(0, adapter.atoms)] for name, adapter in mixtures.items()}
+    seen = {name: [torch.empty(0, adapter.atoms)] for name, adapter in _find_mixtures(model).items()}
 
     def keep(name: str, weights: Tensor) -> None:
         seen[name].append(weights.float().cpu())

@@ -142,8 +142,7 @@ def rebalance_to(first: Array, second: Array, lambdas: Sequence[float]) -> tuple
 def remaining_loss(function: Array, task: LinearTask) -> Array:
     """Return the loss over time, (networks, T), of functions (networks, T, N_o, N_i), as shares of the first one."""
     losses = task.excess_loss(function)
-    parts: Array = losses / losses[:, :1]
-    return parts
+    return losses / losses[:, :1]
 
 
 def _descend(
@@ -268,5 +267,4 @@ def _lambda_entries(lambdas: Sequence[float], what: str) -> list[Line2D]:
 
 
 def _widths(lambdas: Sequence[float]) -> list[float]:
-    widths: list[float] = np.linspace(6.5, 1.8, len(lambdas)).tolist()
-    return widths
+    return np.linspace(6.5, 1.8, len(lambdas)).tolist()

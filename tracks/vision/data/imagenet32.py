@@ -55,7 +55,6 @@ def _read_files(names: list[str], folder: Path) -> tuple[Tensor, Tensor]:
 
 def _read_array(file: Path, key: str) -> np.ndarray:
     try:
-        array: np.ndarray = np.load(file, allow_pickle=False)[key]
-        return array
+        return np.load(file, allow_pickle=False)[key]
     except (OSError, ValueError, LookupError, TypeError, EOFError, zipfile.BadZipFile, zlib.error) as error:
         raise UsageError(f"{file}: array {key!r} cannot be read: {error}") from error
