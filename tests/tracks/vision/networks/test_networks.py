@@ -226,17 +226,6 @@ def test_redraw_reaches_every_parameter_and_draws_as_the_constructor_does(build:
             assert not there.any() or bool(there.std() == 0) or not torch.equal(again, there)
 
 
-@pytest.mark.slow
-@every_network
-def test_metrics_can_be_taken_and_leave_the_network_as_it_was(build: Build) -> None:
-    learner = train_few_steps(build)
-    before = state(learner.module)
-    values = measure(learner)
-    assert {"dfi", "srank", "dormant_fraction", "gradient_norm"} <= values.keys()
-    assert not changed(learner.module, before)
-    assert learner.module.training
-
-
 def test_sizes_that_do_not_divide_are_refused() -> None:
     for build in (tiny_vgg, tiny_vit):
         assert "images of 28 × 32 do not fit, their sides must be multiples of" in refusal(build, (3, 28, 32))
@@ -245,8 +234,12 @@ def test_sizes_that_do_not_divide_are_refused() -> None:
 
 @pytest.mark.slow
 @every_network
-def test_interventions_write_in_place_and_keep_the_layout_in_memory(build: Build) -> None:
+def test_interventions_write_in_place_and_metrics_not_at_all(build: Build) -> None:
     learner = train_few_steps(build)
+    before = state(learner.module)
+    assert {"dfi", "srank", "dormant_fraction", "gradient_norm"} <= measure(learner).keys()
+    assert not changed(learner.module, before)
+    assert learner.module.training
     places = {name: (p.data_ptr(), p.stride()) for name, p in learner.module.named_parameters()}
     for name in ("fire", "snp", "reset"):
         make(name).apply(learner)
