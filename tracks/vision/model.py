@@ -62,7 +62,7 @@ class Model:
             optimizer,
             self.network.layers(),
             self.network.units(),
-            probe=self._probe,
+            probe=lambda: None if self.feed is None else self._inputs(self.feed.probe()[0]),
             last_inputs=lambda: None if self.feed is None else self._inputs(self.feed.last()[0]),
             loss=lambda: self._probe_losses().mean(1).sum(),
             generator=generator(s.members[0], "interventions"),
@@ -113,9 +113,6 @@ class Model:
     def _inputs(self, images: Tensor) -> Sequence[Tensor]:
         x = self.pixels(images)
         return (x if self.stacked else x[0],)
-
-    def _probe(self) -> Sequence[Tensor] | None:
-        return None if self.feed is None else self._inputs(self.feed.probe()[0])
 
     def _probe_losses(self) -> Tensor:
         """Return the losses on the images of the probe, (members, n)."""

@@ -11,7 +11,6 @@ import pytest
 from supple.engine.storage.names import slug
 from supple.experiments.sweeps.study import Study
 from supple.experiments.sweeps.sweep import Sweep
-from supple.reports.studies.side_by_side import gather
 from supple.scripts.main import dispatch
 from tests.tracks.logs import state
 
@@ -71,12 +70,6 @@ def test_interventions_at_the_fork_precede_the_first_update_of_the_task(lab: Any
     assert (task["event"], task["step"], task["task"]) == ("task", 12, 1)
     several = [event for event in lab.log(whole / slug(ARMS[-1]), "events") if event["event"] == "intervention"]
     assert [(e["intervention"].split("(")[0], e["step"]) for e in several] == [("snp", 12), ("redo", 15), ("redo", 20)]
-
-
-def test_the_report_has_every_arm(whole: Path) -> None:
-    [data] = gather([whole.parent]).values()
-    assert data.fork_step == 12
-    assert {arm: [run.seed for run in runs] for arm, runs in data.arms.items()} == {arm: [3, 5] for arm in ARMS}
 
 
 def test_large_networks_are_forked_seed_by_seed_also_within_a_task(lab: Any, tmp_path: Path, here: Any) -> None:

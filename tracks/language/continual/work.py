@@ -63,14 +63,12 @@ class ContinualWork(SupervisedWork):
     best_by, more_is_better = "score", True
 
     def __init__(self, settings: ContinualSettings, stream: TaskStream) -> None:
-        super().__init__()
-        self.settings, self.stream, self.model = settings, stream, stream.model
-        self.sources, self.hooks = dict(stream.sources), settings.own_hooks
         order = settings.permutation(len(stream.names))
         lengths = [settings.updates(place, stream.updates_per_epoch(i)) for i, place in enumerate(order)]
         ends = pairwise([0, *accumulate(lengths)])
-        self.tasks = tuple(Task(i, *span, stream.names[i]) for i, span in enumerate(ends))
-        self.place = self.tasks[0], 0
+        super().__init__(settings, [Task(i, *span, stream.names[i]) for i, span in enumerate(ends)])
+        self.stream, self.model = stream, stream.model
+        self.sources, self.hooks = dict(stream.sources), settings.own_hooks
         self.before: list[float] | None = None
         self.masses = Masses(self.model, settings.prune) if settings.prune is not None else None
         layers, frozen = stream.layers, set[str]()

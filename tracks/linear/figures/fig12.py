@@ -23,8 +23,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
+from matplotlib.figure import Figure, SubFigure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import NullFormatter, ScalarFormatter
 
@@ -183,8 +182,8 @@ def draw(numbers: Mapping[str, Any]) -> Figure:
     return figure
 
 
-def _draw_over_lambda(axes: Axes, numbers: Mapping[str, Any]) -> None:
-    tidy(axes)
+def _draw_over_lambda(figure: SubFigure, numbers: Mapping[str, Any]) -> None:
+    tidy(axes := figure.subplots())
     lambdas = np.asarray(numbers["lambdas"])
     # what never converges (None) becomes NaN
     draws, expected = (np.array(numbers["random"][name], float) for name in ("simulated", "theory"))
@@ -205,8 +204,8 @@ def _draw_over_lambda(axes: Axes, numbers: Mapping[str, Any]) -> None:
     label_axes(axes, "λ", STEPS)
 
 
-def _draw_towards_zero(axes: Axes, numbers: Mapping[str, Any]) -> None:
-    tidy(axes)
+def _draw_towards_zero(figure: SubFigure, numbers: Mapping[str, Any]) -> None:
+    tidy(axes := figure.subplots())
     lambdas = np.asarray(numbers["tiny_lambdas"])
     places = np.where(lambdas > 0, lambdas, FLOOR)
     steps = np.array(numbers["tiny"]["simulated"], float)
@@ -229,8 +228,8 @@ def _draw_towards_zero(axes: Axes, numbers: Mapping[str, Any]) -> None:
     label_axes(axes, "λ", STEPS)
 
 
-def _draw_singular_value(axes: Axes, numbers: Mapping[str, Any]) -> None:
-    tidy(axes)
+def _draw_singular_value(figure: SubFigure, numbers: Mapping[str, Any]) -> None:
+    tidy(axes := figure.subplots())
     curves = numbers["curves"]
     steps, simulated = np.asarray(curves["steps"]), np.asarray(curves["simulated"])
     colours = [lambda_colour(0.5 * i) for i in range(len(simulated))]
