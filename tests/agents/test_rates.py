@@ -18,7 +18,7 @@ from supple.interventions import Learner
 from supple.interventions.muon import MuonWithAdam
 from supple.networks import StackedAdam
 from supple.registry.errors import UsageError
-from supple.scripts import compare, train
+from supple.scripts import train
 
 STREAM = "--cycles 2 --steps-per-task 160 --eval-episodes 0 --measure-every 80 --checkpoint-every 80"
 RUNS = {
@@ -89,25 +89,6 @@ def test_muon_keeps_its_ratio_to_a_falling_learning_rate(rates: dict[int, list[f
     train.main([*RUN, *arguments])
     expected = {0: [0.01], 80: [0.0075, 0.075], 160: [0.005, 0.05], 240: [0.0025, 0.025]}  # Adam's, Muon's
     assert {step: pytest.approx(values) for step, values in rates.items()} == expected
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", ["ppo", "sac"])
-def test_a_killed_run_resumes_to_the_same_bytes(killed: Any, same: Any, tmp_path: Path, kind: str) -> None:
-    arguments = [*RUNS[kind], *SCHEDULE, "--hook", {"ppo": "muon@0.25", "sac": "reset@task"}[kind]]
-    train.main([*arguments, "--out", str(tmp_path / "reference")])
-    killed(["train", *arguments], tmp_path / "run", 160)
-    same.assert_runs(tmp_path / "run", tmp_path / "reference")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", ["ppo", "dqn"])
-def test_an_arm_continues_with_the_learning_rate_of_the_trunk(here: Any, same: Any, tmp_path: Path, kind: str) -> None:
-    arguments = [*RUNS[kind], *SCHEDULE]
-    train.main([*arguments, "--out", str(tmp_path / "whole")])
-    with here():
-        compare.main([*arguments, "--fork-at", "0.5", "--arm", "none", "--out", str(tmp_path / "forked")])
-    assert same.last_state(tmp_path / "forked/seed-0/none") == same.last_state(tmp_path / "whole")
 
 
 @pytest.mark.parametrize(

@@ -38,13 +38,6 @@ def reference(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return run
 
 
-def test_a_run_killed_during_a_gradual_change_resumes_to_the_same_bytes(
-    killed: Any, same: Any, reference: Path, tmp_path: Path
-) -> None:
-    killed(RUN, tmp_path / "run", 600, 960)  # 200 and 160 steps into changes that take 300
-    same.assert_runs(tmp_path / "run", reference)
-
-
 def test_a_fork_during_a_gradual_change_is_what_the_trunk_would_have_done(
     here: Any, same: Any, reference: Path, tmp_path: Path
 ) -> None:

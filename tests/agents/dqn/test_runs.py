@@ -5,17 +5,13 @@ episodes end, the replay memory wraps around, every hook fires and the target ne
 """
 
 import json
-import random
 import shlex
-import signal
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from supple.scripts.main import dispatch
-from tests.processes import die_after, die_when
 
 pytestmark = pytest.mark.slow
 
@@ -87,28 +83,8 @@ def test_the_reference_run_has_everything_that_can_vary(reference: Path) -> None
 def test_a_run_killed_before_changes_of_files_resumes_to_the_same_bytes(
     nursery: Any, same: Any, reference: Path, folder: Path
 ) -> None:
-    """One run, killed again and again before a file is opened, linked, renamed or removed, until it gets through."""
-    run, moments, kills = folder / "file-by-file", random.Random(0), 0
-    while True:
-        args = ["resume", run] if (run / "config.json").exists() else [*RUN, "--out", run]
-        code = nursery.run(*args, die_at=1 + 25 * kills + moments.randrange(25))
-        if code == 0:
-            break
-        assert code == -signal.SIGKILL, nursery.stderr()
-        kills += 1
-    assert kills > 2
-    same.assert_runs(run, reference)
-
-
-def test_a_run_killed_at_random_moments_resumes_to_the_same_bytes(
-    nursery: Any, same: Any, reference: Path, folder: Path
-) -> None:
-    run, moments, kills = folder / "random", random.Random(0), 0
-    assert nursery.run(*RUN, "--out", run, first=partial(die_when, (run / "config.json").exists)) == -signal.SIGKILL
-    while code := nursery.run("resume", run, first=partial(die_after, 3**kills * moments.uniform(0.4, 0.8))):
-        assert code == -signal.SIGVTALRM, nursery.stderr()
-        kills += 1
-    assert kills
+    run = folder / "file-by-file"
+    assert nursery.killed(RUN, run, 25) > 2
     same.assert_runs(run, reference)
 
 
@@ -165,22 +141,6 @@ def test_arms_share_the_files_of_their_trunks_memory(whole: Path) -> None:
         files = list((whole / arm / "checkpoints/000000000160").glob("rows-*"))
         assert inodes < {file.stat().st_ino for file in files}
         assert len(files) == 8
-
-
-def test_a_killed_comparison_resumes_to_the_same_end(
-    nursery: Any, same: Any, here: Any, folder: Path, whole: Path
-) -> None:
-    """Another choice of arms, killed within the one whose architecture has changed already."""
-    broken = folder / "broken"
-    arm = broken / "seed-0/injection"
-    dies = partial(die_when, (arm / "checkpoints/000000000120").exists)
-    with here():
-        assert nursery.run(*COMPARE, "--arm", "injection", "--out", broken, first=dies) == -signal.SIGKILL
-    assert same.last_state(arm) != same.last_state(whole / "injection"), "killed too late to prove anything"
-    with here():
-        assert nursery.run("resume", broken) == 0, nursery.stderr()
-    for name in ("trunk", "injection"):
-        same.assert_runs(broken / "seed-0" / name, whole / name)
 
 
 # -- what is logged ----------------------------------------------------------------------------------------

@@ -1,7 +1,6 @@
-"""Whole runs of DQN on vectors: learning from one-hot observations, killed and resumed."""
+"""Whole runs of DQN on vectors: learning from one-hot observations."""
 
 import json
-import shlex
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +11,6 @@ from gymnasium import spaces
 from supple.agents.dqn import DQNSettings
 from supple.engine.runs import prepare
 from supple.engine.spec import RunSpec
-
-RUN = shlex.split(
-    "train dqn --env CartPole-v1 --steps 400 --num-envs 2 --learning-starts 60 --replay-size 100 --batch-size 4 "
-    "--widths 16 8 --exploration-steps 60 --target-period 40 --replay-ratio 0.5 --eval-episodes 1 --measure-every 150 "
-    "--checkpoint-every 100 --double-q True --normalization spectral --device cpu --hook injection@0.4 --hook fire@0.7"
-)
 
 
 class Echo(gym.Env):
@@ -54,12 +47,3 @@ def test_dqn_learns_from_one_hot_observations(normalization: str, tmp_path: Path
     prepare(RunSpec("dqn", settings), tmp_path / "run", print).train(lambda step: None)
     rows = [json.loads(line) for line in (tmp_path / "run/metrics.jsonl").read_text().splitlines()]
     assert rows[-1]["eval/return"] > 3.5  # 0.8 at random
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("more", ["", "--seeds 3 5 --activation rand_smooth_leaky"])
-def test_a_killed_run_resumes_to_the_same_bytes(killed: Any, same: Any, tmp_path: Path, more: str) -> None:
-    words = [*RUN, *shlex.split(more)]
-    killed(words, tmp_path / "reference")
-    killed(words, tmp_path / "killed", 100, 200)
-    same.assert_runs(tmp_path / "killed", tmp_path / "reference")

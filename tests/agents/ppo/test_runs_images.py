@@ -1,4 +1,4 @@
-"""Whole runs of PPO on images: killed, resumed and forked; what is trained can be used, examined and shown."""
+"""Whole runs of PPO on images: what is trained can be used, examined and shown."""
 
 import json
 import shlex
@@ -15,14 +15,10 @@ from supple.agents.trained import Trained
 from supple.agents.video import record_videos
 from supple.engine.runs import prepare
 from supple.engine.spec import RunSpec
-from supple.engine.storage.names import slug
 from supple.experiments.history.collect import load
 from supple.registry.errors import UsageError
-from supple.scripts import compare, doctor, train
+from supple.scripts import doctor, train
 from tests.agents.ppo import pictured
-
-SMALL = [*pictured.SMALL, "--encoder", "minatar(channels=[4])"]
-HOOKS = ["--hook", "fire@0.6", "--hook", "redo(tau=0.5)@every:80", "--hook", "l2_init(strength=0.01)"]
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -43,32 +39,6 @@ def settings(env: str, **own: Any) -> PPOSettings:
 def trained(folder: Path, chosen: PPOSettings) -> Path:
     prepare(RunSpec("ppo", chosen), folder, lambda line: None).train(lambda step: None)
     return folder
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("env", "seeds"), [("Column-v0", ()), ("ColumnAndTime-v0", ("--seeds", "0", "1"))], ids=["alone", "stack"]
-)
-def test_a_killed_run_resumes_to_the_same_bytes(
-    killed: Any, same: Any, tmp_path: Path, env: str, seeds: tuple[str, ...]
-) -> None:
-    arguments = ["ppo", "--env", env, "--steps", "400", *SMALL, *HOOKS, *seeds]
-    train.main([*arguments, "--out", str(tmp_path / "reference")])
-    killed(["train", *arguments], tmp_path / "run", 120, 240)
-    same.assert_runs(tmp_path / "run", tmp_path / "reference")
-
-
-@pytest.mark.slow
-def test_a_fork_equals_the_whole_run_with_its_hook(here: Any, same: Any, tmp_path: Path) -> None:
-    agent = ["ppo", "--sequence", "Column-v0,Column-v0", "--steps-per-task", "160", *SMALL]
-    train.main([*agent, "--hook", "fire@task", "--out", str(tmp_path / "whole")])
-    with here():
-        compare.main(
-            [*agent, "--fork-at-task", "1", "--arm", "none", "--arm", "fire@task", "--out", str(tmp_path / "arms")]
-        )
-    arms = tmp_path / "arms" / "seed-0"
-    assert same.last_state(arms / slug("fire@task")) == same.last_state(tmp_path / "whole")
-    assert same.last_state(arms / slug("fire@task")) != same.last_state(arms / "none")
 
 
 @pytest.mark.parametrize("env", [name for name in pictured.KINDS if name != "ColumnWide-v0"])
