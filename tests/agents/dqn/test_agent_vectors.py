@@ -20,9 +20,8 @@ from supple.engine.hooks.driver import HookDriver
 from supple.engine.runs import prepare
 from supple.engine.spec import RunSpec
 from supple.envs import StepResult
-from supple.interventions import make
-from supple.metrics import measure
 from supple.registry.errors import UsageError
+from tests.agents.states import apply
 
 D, A = 5, 3
 NO_HOOKS = HookDriver([], {}, lambda **_: None, 1)
@@ -100,23 +99,9 @@ def test_values_may_be_a_softmax_over_the_actions() -> None:
 @pytest.mark.parametrize("name", ["fire", "snp", "reset", "redo", "injection"])
 def test_interventions_work_with_every_normalization_and_learning_goes_on(name: str, normalization: str) -> None:
     agent = lived(normalization=normalization)
-    intervention = make(name)
-    intervention.attach(agent.learner)
-    intervention.apply(agent.learner)
+    apply(agent, name)
     agent._learn_from(batch_of(agent))
     assert np.isfinite(agent.numbers()["loss/td"])
-
-
-@pytest.mark.parametrize("normalization", ["layer", "spectral"])
-def test_measuring_and_acting_leave_no_trace_in_a_normalized_network(normalization: str) -> None:
-    agent = lived(normalization=normalization, double_q=True)
-    before = {name: value.clone() for name, value in agent.network.state_dict().items()}
-    measure(agent.learner, per_layer=True)
-    agent.act()
-    with agent.greedy("a") as policy:
-        policy(agent.current)
-    agent.loss.targets(batch_of(agent))
-    assert all(torch.equal(value, before[name]) for name, value in agent.network.state_dict().items())
 
 
 # -- targets and updates -------------------------------------------------------------------------------------------

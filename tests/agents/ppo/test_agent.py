@@ -284,18 +284,6 @@ def test_observations_are_normalised_by_the_statistics_of_their_environment() ->
     np.testing.assert_array_equal(raw.current, first.astype(np.float32))
 
 
-@pytest.mark.slow
-def test_an_agent_continues_from_its_state_bit_for_bit() -> None:
-    agent, other = agent_with(), agent_with(seed=1)
-    live(agent, "a", rollouts=2)
-    other.load_state_dict(copy.deepcopy(agent.state_dict()))
-    for one in (agent, other):
-        live(one, "b", rollouts=2, seed=3)
-    for key in SPACES:
-        assert same(own_state(agent, key), own_state(other, key))
-    assert torch.equal(agent.network.body[0].weight, other.network.body[0].weight)
-
-
 def test_a_state_is_not_changed_by_training_on() -> None:
     agent = agent_with()
     live(agent, "a")

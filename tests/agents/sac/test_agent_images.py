@@ -186,23 +186,6 @@ def test_actor_and_critics_have_convolutions_of_their_own(small: Any, network: s
 # -- learning --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("heads", ["one", "environment", "one-hot"])
-@pytest.mark.parametrize("network", ["mlp", "simba"])
-def test_an_agent_continues_from_its_state_bit_for_bit(small: Any, network: str, heads: str) -> None:
-    agent, other = (agent_with(small, network=network, heads=heads) for _ in range(2))
-    learn(small, agent, world())
-    small.apply(agent, "injection")
-    other.load_state_dict(small.saved(agent))
-    for one in (agent, other):
-        steps = world()
-        learn(small, one, steps, 4)
-        for text in ("fire", "redo(tau=0.5)", "snp(noise=0.01)", "reset(what=encoder,toward=fresh)"):
-            small.apply(one, text)
-        small.live(one, steps, 4)
-    assert all(map(torch.equal, parameters(agent), parameters(other)))
-    assert agent.numbers() == other.numbers()
-
-
 @pytest.mark.parametrize("seeds", [(3,), (3, 7)])
 def test_kernels_take_the_steps_of_adamw(small: Any, seeds: tuple[int, ...]) -> None:
     several = {"seeds": seeds, "stack": len(seeds)} if len(seeds) > 1 else {}
