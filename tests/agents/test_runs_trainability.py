@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 
 from supple.metrics import trainability
-from supple.registry.errors import UsageError
-from tests.agents.small import lines, settings, train
+from tests.agents.small import lines, train
 
 NAMES = {"trainability", "trainability/initial", "trainability/loss", "trainability/initial_loss"}
 LEARNERS = {"ppo": ["agent"], "dqn": ["q"], "sac": ["actor", "critic"]}
@@ -49,8 +48,3 @@ def test_trainability_is_measured_around_a_switch_and_leaves_no_trace(
             assert line[f"{learner}/update_ratio"] > 0
             assert 0 <= line[f"{learner}/small_gradient_fraction"] <= 1
         assert all(0 <= line[each] < float("inf") for each in CHURN[name])
-
-
-def test_a_negative_period_is_refused() -> None:
-    with pytest.raises(UsageError, match="--trainability-every must be 0 or more, got -1"):
-        settings("ppo", trainability_every=-1).check()

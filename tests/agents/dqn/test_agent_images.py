@@ -23,7 +23,6 @@ from supple.engine.runs import prepare
 from supple.engine.spec import RunSpec
 from supple.envs import Picture, StepResult
 from supple.interventions import interventions, make, parse_hook
-from supple.registry.errors import UsageError
 
 SIZES = RowSizes(10 * 10 * 3, 3, Picture(3, 10, 10, last=True, high=1.0), bytes=True)
 PARAMETERS = {
@@ -150,24 +149,6 @@ def test_a_run_predicts_actions_for_images_as_the_environment_shows_them(tmp_pat
     image = np.random.default_rng(0).random((10, 10, 3)) < 0.5
     assert trained.predict(image) in (0, 1, 2)
     assert trained.predict(np.stack([image] * 4)).shape == (4,)
-
-
-WRONG = {
-    "too small": ({"encoder": "nature"}, "images of 10 × 10 pixels are too small for --encoder nature"),
-    "not discrete": ({"env_kwargs": '{"actions": null}'}, "Planes-v0: dqn needs Discrete actions, but they are Box"),
-    "no image": ({"env": "CartPole-v1", "observations": "image"}, "--observations image needs images"),
-    "a decay of 1": ({"rmsprop_decay": 1.0}, "--rmsprop-decay must lie in [0, 1), got 1.0"),
-    "no width": ({"hidden": 0}, "--hidden must be a positive number"),
-}
-
-
-@pytest.mark.parametrize("case", WRONG)
-def test_what_cannot_work_is_refused_in_one_line(case: str, tmp_path: Path) -> None:
-    changes, line = WRONG[case]
-    with pytest.raises(UsageError) as error:
-        prepare(RunSpec("dqn", settings(**changes)), tmp_path / "run", print).close()
-    assert line in str(error.value)
-    assert "\n" not in str(error.value)
 
 
 def test_seeds_are_stacked_if_convolutions_are_small() -> None:

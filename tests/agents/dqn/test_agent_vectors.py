@@ -1,7 +1,6 @@
 """DQN on vectors: acting, targets, a gradient step, and what its settings choose."""
 
 from collections.abc import Iterator
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -17,10 +16,7 @@ from supple.agents.dqn.network import ValueNetwork
 from supple.agents.dqn.sizes import RowSizes
 from supple.agents.offpolicy.replay import Sample
 from supple.engine.hooks.driver import HookDriver
-from supple.engine.runs import prepare
-from supple.engine.spec import RunSpec
 from supple.envs import StepResult
-from supple.registry.errors import UsageError
 from tests.agents.states import apply
 
 D, A = 5, 3
@@ -191,31 +187,3 @@ def test_exploration_may_begin_at_any_rate() -> None:
     for agent.experience.decisions in (0, 40, 90, 140):
         found.append(agent.epsilon)
     assert found == pytest.approx([0.0, 0.0, 0.25, 0.5])
-
-
-# -- refusals ------------------------------------------------------------------------------------------------------
-
-WRONG: dict[str, tuple[dict[str, Any], str]] = {
-    "continuous actions": ({"env": "Pendulum-v1"}, "Pendulum-v1: dqn needs Discrete actions, but they are Box"),
-    "no layers": ({"widths": ()}, "--widths must be a positive number"),
-    "a layer of nothing": ({"widths": (8, 0)}, "--widths must be a positive number"),
-    "β of 1": ({"adam_betas": (0.9, 1.0)}, "--adam-betas must both lie in [0, 1), got 0.9 1.0"),
-    "negative decay": ({"weight_decay": -1.0}, "--weight-decay must be 0 or more"),
-    "a negative norm": ({"max_grad_norm": -1.0}, "--max-grad-norm must be 0 or more"),
-    "exploration above 1": ({"exploration_start": 1.5}, "--exploration-start must lie in [0, 1], got 1.5"),
-    "vectors of two sizes": (
-        {"env": None, "steps": None, "sequence": "CartPole-v1,Acrobot-v1", "steps_per_task": 1_000},
-        "equal spaces, but CartPole-v1 has vectors of 4 numbers and 2 actions and Acrobot-v1",
-    ),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("case", WRONG)
-def test_settings_that_cannot_work_are_refused_in_one_line(case: str, tmp_path: Path) -> None:
-    changes, line = WRONG[case]
-    values = {"env": "CartPole-v1", "steps": 1_000, "learning_starts": 100, "replay_size": 1_000, "device": "cpu"}
-    with pytest.raises(UsageError) as error:
-        prepare(RunSpec("dqn", DQNSettings(**{**values, **changes})), tmp_path / "run").close()
-    assert line in str(error.value)
-    assert "\n" not in str(error.value)
-    assert not (tmp_path / "run").exists()
