@@ -22,6 +22,7 @@ from supple.engine.runs import prepare
 from supple.engine.spec import RunSpec
 from supple.envs import ExplosionInfo, make_env
 from supple.registry.errors import UsageError
+from tests.agents.small import lines
 
 ID = "Own-v0"
 COMMON: dict[str, Any] = {"env": ID, "num_envs": 2, "steps": 80, "measure_every": 80, "eval_episodes": 1}
@@ -92,10 +93,6 @@ def own(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Own]]:
 def trained(folder: Path, agent: str, settings: AgentSettings) -> Path:
     prepare(RunSpec(agent, settings), folder, lambda line: None).train(lambda step: None)
     return folder
-
-
-def lines(run: Path, name: str) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (run / f"{name}.jsonl").read_text().splitlines()]
 
 
 def actions_for(agent: str) -> spaces.Space:

@@ -12,6 +12,7 @@ import pytest
 from supple.agents.evaluate import play
 from supple.envs import make_env, parse_shifts
 from supple.scripts import compare, train
+from tests.agents.small import lines
 
 pytestmark = pytest.mark.slow
 
@@ -24,10 +25,6 @@ SHIFTED = shlex.split(
     "--max-episode-steps 30"
 )
 RUN = ["train", "ppo", *SHIFTED, "--shift", BOTH]
-
-
-def rows(run: Path, log: str) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (run / f"{log}.jsonl").read_text().splitlines()]
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +58,7 @@ def test_the_values_of_each_tasks_shifts_are_in_the_runs_files(reference: Path) 
     env, shifts = make_env("CartPole-v1"), parse_shifts(BOTH)
     expected = [shifts.values(env, 0, task) for task in range(3)]
     assert values_in(reference) == expected
-    assert [row["shift"] for row in rows(reference, "events") if row["event"] == "task"] == expected
+    assert [row["shift"] for row in lines(reference, "events") if row["event"] == "task"] == expected
     first, second, third = (np.array(task["offset"]["offset"]) for task in expected)
     assert not first.any()  # no task before it
     assert (second != 0).all()
@@ -97,7 +94,7 @@ def test_evaluations_have_the_shift_of_the_moment(over: int, tmp_path: Path, mon
     run, text = tmp_path / "run", f"offset(scale=2,over={over})"
     train.main(["ppo", *SHIFTED, "--cycles", "2", "--shift", text, "--out", str(run)])
     whole = np.abs(values_in(run)[1]["offset"]["offset"]).max()
-    steps = [row["step"] for row in rows(run, "metrics") if "eval/return" in row]
+    steps = [row["step"] for row in lines(run, "metrics") if "eval/return" in row]
     passed = [max(step - 400, 0) for step in steps]
     shares = [min(1.0, n / over) if over else float(n > 0) for n in passed]
     np.testing.assert_allclose(offsets, [share * whole for share in shares], rtol=1e-4, atol=1e-5)

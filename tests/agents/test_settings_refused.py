@@ -8,7 +8,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 import torch
-from gymnasium.spaces import Box, Dict, Discrete, MultiDiscrete, Space
+from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Space, Text, Tuple
 
 from supple.engine.kinds import find_kind
 from supple.engine.runs import prepare
@@ -31,6 +31,11 @@ SPACES: dict[str, tuple[Space, Space]] = {  # what environments show, and their 
     "Idle": (VECTOR, Box(-1, 1, (0,), np.float32)),
     "Entries": (VECTOR, MultiDiscrete([2, 2])),
     "Images": (IMAGE, TWO),
+    "Switches": (MultiBinary(4), MultiBinary(4)),
+    "Words": (VECTOR, Text(3)),
+    "Texts": (Tuple([Discrete(2), Text(3)]), Discrete(2)),
+    "Later": (VECTOR, Discrete(2, start=1)),
+    "Grid": (VECTOR, Box(-1, 1, (2, 2), np.float32)),
     "Pair": (Dict({"left": IMAGE, "right": IMAGE}), Discrete(2)),
 }
 REPLAY: dict[str, Any] = {"steps": 1_000, "learning_starts": 100, "replay_size": 1_000, "device": "cpu"}
@@ -62,8 +67,13 @@ WRONG: list[tuple[str, dict[str, Any], str]] = [
     ("ppo", {"env": "Idle-v0"}, "ppo needs at least one action"),
     ("dqn", {"env": "Entries-v0"}, "dqn needs Discrete actions"),
     ("dqn", {"env": "Images-v0"}, "Images-v0: dqn needs Discrete actions, but they are Box"),
-    ("dqn", {"env": "Pendulum-v1"}, "Pendulum-v1: dqn needs Discrete actions, but they are Box"),
+    ("dqn", {"env": "Pendulum-v1"}, "but they are Box(-2.0, 2.0, (1,), float32): use ppo or sac"),
     ("sac", {"env": "CartPole-v1"}, "CartPole-v1: sac needs Box actions, but they are Discrete(2): use"),
+    ("dqn", {"env": "Switches-v0"}, "Switches-v0: dqn needs Discrete actions, but they are MultiBinary(4): use ppo"),
+    ("ppo", {"env": "Words-v0"}, "ppo needs Box, Discrete, MultiBinary or MultiDiscrete actions, but they are Text("),
+    ("dqn", {"env": "Texts-v0"}, "Texts-v0: observations of Tuple(Discrete(2), Text(1, 3, charset="),
+    ("dqn", {"env": "Later-v0"}, "dqn needs actions numbered from 0, but they are Discrete(2, start=1)"),
+    ("sac", {"env": "Grid-v0"}, "sac needs actions that are vectors, but they are Box(-1.0, 1.0, (2, 2), float32)"),
     ("ppo", {"env": "Pair-v0"}, "Pair-v0: observations of Dict("),
     ("dqn", several("CartPole-v1,Acrobot-v1"), "equal spaces, but CartPole-v1 has vectors of 4 numbers and 2 actions"),
     ("sac", several("Strange-v0,Pendulum-v1"), "SAC has one network for all tasks and needs equal spaces"),

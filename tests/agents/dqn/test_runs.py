@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from supple.scripts.main import dispatch
+from tests.agents.small import lines
 
 pytestmark = pytest.mark.slow
 
@@ -59,10 +60,6 @@ def ratios(nursery: Any, folder: Path) -> dict[float, Path]:
         words = ["train", *GAME, *sizes, "--replay-ratio", ratio, *own, "--out", folder / str(ratio)]
         assert nursery.run(*words) == 0, nursery.stderr()
     return {ratio: folder / str(ratio) for ratio in runs}
-
-
-def lines(run: Path, log: str) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (run / f"{log}.jsonl").read_text().splitlines()]
 
 
 def test_the_reference_run_has_everything_that_can_vary(reference: Path) -> None:
@@ -119,17 +116,6 @@ def whole(here: Any, folder: Path) -> Path:
     with here():
         dispatch([*COMPARE, *arms, "--jobs", "1", "--out", str(folder / "whole")])
     return folder / "whole/seed-0"
-
-
-def test_arm_none_is_what_the_trunk_would_have_done(nursery: Any, same: Any, folder: Path, whole: Path) -> None:
-    """Forked where a plain run has a checkpoint too: all tensors, the memory's among them, and episodes agree.
-
-    The plain run is not measured there: measuring leaves no trace.
-    """
-    assert nursery.run("train", *COMPARE[1:], "--out", folder / "plain") == 0
-    assert same.last_state(whole / "none") == same.last_state(folder / "plain")
-    episodes = [same.log(run, "episodes") for run in (whole / "trunk", whole / "none", folder / "plain")]
-    assert episodes[0] + episodes[1] == episodes[2]
 
 
 def test_arms_share_the_files_of_their_trunks_memory(whole: Path) -> None:

@@ -32,11 +32,6 @@ def test_a_large_lake_is_mirrored_as_large() -> None:
     assert mirrored.unwrapped.s == 11  # type: ignore[attr-defined]  # (1, 3): down was right
 
 
-def test_a_lake_that_is_not_square_cannot_be_mirrored() -> None:
-    with pytest.raises(UsageError, match="mirror_map needs a square map, but FrozenLake-v1 has 3 × 4 fields"):
-        settings("FrozenLake-v1", {"desc": ["SFFF", "FHFH", "FFFG"]}, "mirror_map").plan_tasks()
-
-
 @pytest.mark.parametrize("name", ["FrozenLake-v1", "FrozenLake8x8-v1"])
 def test_a_lake_whose_map_no_seed_determines_is_refused(name: str) -> None:
     with pytest.raises(UsageError, match=f"{name} with map_name null draws another map for each copy"):
