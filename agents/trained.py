@@ -60,8 +60,7 @@ class Trained:
         self._member = seeds.index(self.seed)
         if self._member in self._work.frozen:
             raise RunError(f"{path}: seed {self.seed} had diverged by step {self.step}, so it has no policy there")
-        stacked = len(seeds) > 1
-        self._agent = Member(self._work.agent, self._member, len(seeds)) if stacked else self._work.agent
+        self._agent = Member(self._work.agent, self._member, len(seeds))
         self._flat_envs: dict[str, Any] = {}  # by environment, which makes vectors of its observations
 
     def predict(self, observation: Any, env: str | None = None) -> Any:

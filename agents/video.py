@@ -82,8 +82,7 @@ def _record_episode(work: AgentWork, task: EnvTask, envs: Envs, member: int) -> 
         return picture
 
     seeds = work.settings.members
-    agent = Member(work.agent, member, len(seeds)) if len(seeds) > 1 else work.agent
-    with agent.greedy(task.env) as policy:
+    with Member(work.agent, member, len(seeds)).greedy(task.env) as policy:
         observations = envs.reset(work.evaluation_seeds(seeds[member], task, 1))
         for _ in range(LONGEST):
             pictures.offer(draw)

@@ -109,9 +109,3 @@ def test_repeat_equals_stepping_by_hand() -> None:
         assert found[2:4] == by_hand[-1][2:4] == (False, decision == 66)
     for env in (repeated, single):
         env.close()
-
-
-@pytest.mark.parametrize("times", [0, -1])
-def test_an_action_repeat_below_1_is_refused(times: int) -> None:
-    with pytest.raises(ValueError, match=f"at least 1, got {times}"):
-        Repeat(Counter(3), times)

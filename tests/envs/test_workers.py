@@ -150,8 +150,6 @@ def test_a_fault_in_a_worker_is_raised_here_and_the_workers_stay_usable(workers:
 
 
 def test_misuse_is_refused_in_one_line(workers: EnvWorkers) -> None:
-    with pytest.raises(ValueError, match=f"1 copies of {COUNT} are too few for 2 workers"):
-        WorkerVector(workers, COUNT, counts, 1)
     with pytest.raises(EnvironmentFault, match=f"^{COUNT}: it cannot be sent to a worker process"):
         WorkerVector(workers, COUNT, lambda rows: counts(rows), 2)
 

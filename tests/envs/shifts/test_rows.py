@@ -115,11 +115,3 @@ def test_steps_before_the_first_reset_count() -> None:
         envs.progress(5)
     assert_same(*(envs.reset(range(4)) for envs in vectors))
     live(*vectors, 60)
-
-
-def test_a_negative_number_of_steps_is_refused() -> None:
-    _, together = pair("cartpole", ArrayVector, shifts="offset(over=9)")
-    with pytest.raises(ValueError, match="steps must be 0 or more, got -1"):
-        together.progress(-1)
-    together = pair("cartpole", ArrayVector, shifts="offset")[1]
-    together.progress(-1)  # nothing depends on it
