@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from typing import Any
 
-import gymnasium as gym
 import numpy as np
 import pytest
 import torch
@@ -145,46 +144,6 @@ def test_target_network_is_copied_whole_every_period_and_stays_between() -> None
             assert same(after, parameters(agent))
             copies.append(agent.experience.decisions)
     assert copies == [40, 80]
-
-
-@pytest.mark.slow
-def test_a_gradient_step_is_that_of_stable_baselines3(monkeypatch: pytest.MonkeyPatch) -> None:
-    from stable_baselines3 import DQN as Peer
-    from stable_baselines3.common.type_aliases import ReplayBufferSamples
-
-    class Box(gym.Env):
-        observation_space = gym.spaces.Box(0, 255, (4, 36, 36), np.uint8)
-        action_space = gym.spaces.Discrete(3)
-
-    agent = agent_with(encoder="nature", hidden=512, batch_size=32, replay_size=400, learning_rate=1e-3)
-    steps = begun(agent)
-    live(agent, steps, 20)
-    for p in agent.target.parameters():
-        p.data.add_(0.01)  # a target that differs
-    peer = Peer(
-        "CnnPolicy", Box(), learning_rate=1e-3, batch_size=32, max_grad_norm=1e9, device="cpu", buffer_size=10,
-        policy_kwargs={"optimizer_kwargs": {"eps": 1.5e-4}, "normalize_images": True}, gamma=0.99,
-    )  # fmt: skip
-    ours = list(agent.network.parameters())
-    with torch.no_grad():
-        for theirs, mine in zip(peer.policy.q_net.parameters(), ours, strict=True):
-            theirs.copy_(mine)
-        for theirs, mine in zip(peer.policy.q_net_target.parameters(), agent.target.parameters(), strict=True):
-            theirs.copy_(mine)
-    agent.optimizer.state.clear()
-    batch = agent.experience.memory.sample(32, torch.Generator().manual_seed(1))
-    samples = ReplayBufferSamples(
-        batch.frames[:, :-1], batch.actions[:, None], batch.frames[:, 1:], batch.terminated.float()[:, None],
-        batch.rewards[:, None], None,
-    )  # fmt: skip
-    monkeypatch.setattr(peer.replay_buffer, "sample", lambda *a, **k: samples)
-    peer._logger = None  # type: ignore[assignment]
-    monkeypatch.setattr(type(peer), "logger", property(lambda self: type("L", (), {"record": lambda *a, **k: None})()))
-    peer.policy.optimizer.zero_grad()
-    peer.train(1, 32)
-    agent._learn_from(batch)
-    for theirs, mine in zip(peer.policy.q_net.parameters(), ours, strict=True):
-        torch.testing.assert_close(theirs, mine, rtol=1e-4, atol=1e-6)
 
 
 def test_termination_cuts_the_target_and_truncation_bootstraps_from_the_true_last_observation() -> None:

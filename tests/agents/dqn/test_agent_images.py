@@ -22,13 +22,9 @@ from supple.engine.hooks.driver import HookDriver
 from supple.engine.runs import prepare
 from supple.engine.spec import RunSpec
 from supple.envs import Picture, StepResult
-from supple.interventions import interventions, make, parse_hook
+from supple.interventions import parse_hook
 
 SIZES = RowSizes(10 * 10 * 3, 3, Picture(3, 10, 10, last=True, high=1.0), bytes=True)
-PARAMETERS = {
-    "cbp": {"replacement_rate": 0.05, "maturity": 2}, "dash": {"batches": 2}, "replay": {"keep": 0.5},
-    "swap": {"activation": "rrelu"},
-}  # fmt: skip
 NO_HOOKS = HookDriver([], {}, lambda **_: None, 1)
 
 
@@ -123,21 +119,6 @@ def test_compiled_updates_are_those_of_eager_mode_with_penalties_and_double_q() 
     assert agents[1].experience.taken > 10
     for eager, compiled in zip(*(one.network.parameters() for one in agents), strict=True):
         torch.testing.assert_close(compiled, eager, rtol=1e-4, atol=1e-5)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", sorted(set(interventions.names()) - {"rebalance", "sib"}))  # not of these networks
-def test_every_hook_acts_on_images(name: str) -> None:
-    it, one, events = make(name, **PARAMETERS.get(name, {})), agent(optimizer="adam"), []
-    hook = parse_hook(f"{it}@0.5" if it.has("apply") else str(it))
-    assert hook is not None
-    driver = HookDriver([hook], one.learners, lambda **event: events.append(event), 20)
-    world = steps()
-    live(one, world, 8, driver)
-    driver.after_steps(0, 16)
-    live(one, world, 3, driver)
-    assert np.isfinite(one.numbers()["loss/td"])
-    assert bool(events) == it.has("apply")
 
 
 @pytest.mark.slow

@@ -201,23 +201,6 @@ def test_kernels_take_the_steps_of_adamw(small: Any, seeds: tuple[int, ...]) -> 
         torch.testing.assert_close(weight.detach(), before[name] - step, rtol=0, atol=1e-6)
 
 
-@pytest.mark.parametrize("encoder", ["minatar(channels=[4])", "impala(channels=[4])"])
-def test_a_member_of_a_stack_learns_as_alone(small: Any, encoder: str) -> None:
-    stack = agent_with(small, encoder=encoder, seeds=(3, 7), seed=3, stack=2)
-    alone = [agent_with(small, encoder=encoder, seed=seed) for seed in (3, 7)]
-    steps = world(2)
-    parts = [next(steps) for _ in range(14)]
-    learn(small, stack, iter(parts), 13)
-    for i, one in enumerate(alone):
-        own = slice(i, i + 1)
-        learn(small, one, (StepResult(*(x[own] for x in part[:5]), []) for part in parts), 13)
-        for name, learner in stack.learners.items():
-            values = dict(one.learners[name].module.named_parameters())
-            for key, parameter in learner.module.named_parameters():
-                mine = parameter[learner.networks_of([i])].reshape(values[key].shape)
-                torch.testing.assert_close(mine, values[key], rtol=1e-4, atol=1e-4, msg=f"{name} {key}")
-
-
 @pytest.mark.slow
 @pytest.mark.skipif(not can_compile(), reason="torch.compile does not work here")
 def test_compiled_updates_on_images_are_those_of_eager_mode(small: Any) -> None:

@@ -10,13 +10,14 @@ import torch
 from torch import Tensor
 
 from supple.agents.sac.agent import SAC
+from supple.agents.sac.inputs import Control
 from supple.agents.sac.networks import Actor, Critics
 from supple.engine.divergence import members_not_finite, return_to_start
 from supple.engine.hooks.driver import HookDriver
-from supple.envs import StepResult
+from supple.envs import Picture, StepResult
 from supple.interventions import Learner
-from tests.agents.lives import ENVS, SEEDS, Lives, of_seeds, vectors
-from tests.agents.sac.conftest import NO_HOOKS, agent_with
+from tests.agents.lives import ENVS, SEEDS, Lives, images, of_seeds, vectors
+from tests.agents.sac.conftest import CONTROL, NO_HOOKS, agent_with
 
 D, A = 5, 2
 KINDS: dict[str, dict[str, Any]] = {
@@ -24,12 +25,17 @@ KINDS: dict[str, dict[str, Any]] = {
     "mlp": {"network": "mlp", "normalization": "layer", "critics": 3, "replay_ratio": 1.5, "priming_updates": 20},
     "spectral": {"network": "mlp", "normalization": "spectral", "critics": 1, "log_std": "clipped"},
     "random": {"network": "mlp", "activation": "rand_smooth_leaky", "normalize_observations": False},
+    "images": {"network": "mlp", "hidden": (8,), "encoder": "minatar(channels=[4])"},
+    "residual": {"network": "simba", "encoder": "impala(channels=[4])"},
 }
+IMAGE = Picture(3, 8, 8)
+SEEN = Control(IMAGE.size, (-1.0,) * A, (1.0,) * A, IMAGE, "uint8")
 
 
 def agent(kind: str, *seeds: int, **changes: Any) -> SAC:
     own = {**KINDS[kind], **of_seeds(*seeds), **changes}
-    made = agent_with(**{"num_envs": ENVS, "learning_starts": 6, **own})
+    control = SEEN if "encoder" in own else CONTROL
+    made = agent_with(control, **{"num_envs": ENVS, "learning_starts": 6, **own})
     if len(seeds) == 1:
         torch.manual_seed(made.settings.seed)
     return made
@@ -59,7 +65,8 @@ class SACLives(Lives):
 
 
 def lives_of(kind: str, **changes: Any) -> Lives:
-    return SACLives(partial(agent, kind, **changes), vectors(D))
+    world = images(IMAGE.size) if "encoder" in KINDS[kind] else vectors(D)
+    return SACLives(partial(agent, kind, **changes), world)
 
 
 @pytest.fixture
