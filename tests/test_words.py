@@ -1,4 +1,4 @@
-"""How the library reads: papers are called by their names, turns of phrase that were ruled out stay out, pages are short."""
+"""How the library reads: papers are called by their names, turns of phrase that were ruled out stay out."""
 
 import re
 import tomllib

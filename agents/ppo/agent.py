@@ -96,24 +96,15 @@ class PPO(StackedAgent):
         assert s.activation is not None
         assert s.share_value is not None
         shape = (s.hidden, s.adapter, s.activation, s.share_value)
-
-        def make(draws: torch.Generator | None, init_lambda: float | None, members: int = 0) -> MultiHead:
-            return MultiHead(
-                self.spaces, *shape, draws, init_lambda, value_hidden=s.value_hidden,
+        return self.draw_network(
+            lambda draws, members: MultiHead(
+                self.spaces, *shape, draws, s.init_lambda, value_hidden=s.value_hidden,
                 initialization=s.initialization, normalization=s.normalization, members=members, encoder=s.encoder,
-            )  # fmt: skip
-
-        return self.draw_network(lambda draws: make(draws, s.init_lambda), partial(make, None, None))
+            )
+        )  # fmt: skip
 
     def _key(self, env: str) -> str:
         return SHARED if self.settings.heads == "one" else env
-
-    @property
-    def optimizer(self) -> torch.optim.Optimizer:
-        """The learner's optimizer, which an intervention may replace."""
-        optimizer = self.learners["agent"].optimizer
-        assert optimizer is not None
-        return optimizer
 
     def _learner(self) -> Learner:
         s, recent, units = self.settings, self.recent, self.network.units()
