@@ -149,7 +149,10 @@ def test_a_gradient_step_is_that_of_stable_baselines3(
     own |= {"adam_epsilon": ADAM["eps"], "weight_decay": ADAM["weight_decay"]}
     policy: dict[str, Any] = {"optimizer_kwargs": ADAM}
     if shown == "images":
-        agent, box = images.agent_with(**own, encoder="nature", hidden=(512,)), spaces.Box(0, 255, (4, 36, 36), np.uint8)
+        agent, box = (
+            images.agent_with(**own, encoder="nature", hidden=(512,)),
+            spaces.Box(0, 255, (4, 36, 36), np.uint8),
+        )
         images.live(agent, images.begun(agent), 20)
     else:
         agent, box = lived(**own), spaces.Box(-1, 1, (D,), np.float32)
