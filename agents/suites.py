@@ -33,7 +33,7 @@ FROZEN_LAKE: dict[str, Any] = {
     "gamma": 1.0,
     "exploration_start": 0.0,
     "exploration": 0.0,
-    "widths": (256, 64),
+    "hidden": (256, 64),
     "initialization": "pytorch",
     "softmax_values": True,
     "eval_episodes": 0,

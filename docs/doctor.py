@@ -134,7 +134,7 @@ def plain(env: str, steps: int, **own: Any) -> Callable[[int, Path], Found]:
 
 def dqn(seed: int) -> DQNSettings:
     return DQNSettings(
-        env="CartPole-v1", steps=20_000, seed=seed, num_envs=1, widths=(128, 128), learning_rate=5e-4,
+        env="CartPole-v1", steps=20_000, seed=seed, num_envs=1, hidden=(128, 128), learning_rate=5e-4,
         replay_size=20_000, learning_starts=1_000, target_period=500, exploration_steps=5_000, eval_episodes=0,
     )  # fmt: skip
 

@@ -39,6 +39,7 @@ class Intervention:
     params: Mapping[str, Any] = MappingProxyType({})  # as given by the user, for logs
     together: str = ""  # what it does that the seeds of a stack share, so that it cannot act on some of them alone
     at_start: bool = False  # without a schedule, it is applied once at the start of the run
+    saved: dict[str, Any]  # what checkpoints contain; a subclass with such a state sets it in its __init__
     traceable: bool = True  # whether torch.compile can trace `penalty`: False if it draws numbers itself
 
     def concerns(self, learner: Learner) -> bool:
@@ -88,15 +89,16 @@ class Intervention:
         return {}
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state to save in a checkpoint: tensors, numbers, strings, and lists and dicts of them.
+        """Return the state to save in a checkpoint, `saved`: tensors, numbers, strings, and lists and dicts of them.
 
         What `apply` changes must be tensors. In a stack their first axis is that of the members or of the seeds, and
         they exist before, because a condition may hold for some seeds only.
         """
-        return {}
+        return getattr(self, "saved", {})
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Load a state that `state_dict` returned."""
+        self.saved = copy_state(state)
 
     def has(self, moment: str) -> bool:
         """Return whether this intervention overrides a method: a moment, `concerns` or `restructure`."""

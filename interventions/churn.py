@@ -48,7 +48,7 @@ from torch.distributions import Distribution, kl_divergence
 
 from supple.networks.learner import Learner
 
-from .base import Intervention, check_within, copy_state, interventions
+from .base import Intervention, check_within, interventions
 
 
 @dataclass(frozen=True)
@@ -105,8 +105,8 @@ class Chain(Intervention):
         check_within("chain", "(0, ∞)", share=share)
         check_within("chain", "[1, ∞)", window=window)
         self.strength, self.share, self.window = strength, share, window
-        self._before: dict[str, dict[str, Tensor]] = {}  # parameters before the last update, by learner and identity
-        self._recent: dict[str, Recent] = {}  # by learner
+        # parameters before the last update, by learner and identity; `Recent` by learner
+        self.saved = {"before": {}, "recent": {}}
         self._other_inputs: dict[str, Sequence[Any] | None] = {}  # inputs of the next penalty, by learner
         self._warmed_up: set[str] = set()  # learners whose penalty was computed outside compiled code
         self._churn: dict[str, Tensor] = {}  # of the update under way, by learner
@@ -128,7 +128,7 @@ class Chain(Intervention):
         other = learner.offers(OtherMinibatch)
         assert other is not None
         # There is no earlier network before the first update, or after the parameters have changed.
-        known = self._before.get(learner.name, {}).keys() == set(map(learner.identity, learner.trained()))
+        known = self.saved["before"].get(learner.name, {}).keys() == set(map(learner.identity, learner.trained()))
         self._other_inputs[learner.name] = inputs = other.inputs() if known else None
         if inputs is not None and learner.name not in self._warmed_up:
             # PyTorch looks up how to compute a KL divergence when it is first used, which cannot be compiled.
@@ -140,7 +140,7 @@ class Chain(Intervention):
         if (inputs := self._other_inputs[learner.name]) is None:
             return next(learner.module.parameters()).new_zeros(())
         now = learner.trained()
-        old = {name: self._before[learner.name][learner.identity(name)] for name in now}
+        old = {name: self.saved["before"][learner.name][learner.identity(name)] for name in now}
         with torch.no_grad():
             reference = learner.outputs(old, inputs)
         outputs = learner.outputs({}, inputs)
@@ -159,17 +159,18 @@ class Chain(Intervention):
             of_network = churn.flatten(1).mean(1)
             total = learner.by_seed(of_network).sum(1) if learner.seeds else of_network.sum()
         self._churn[learner.name] = total.detach()
-        strength = self._recent[learner.name]["strength"] if learner.name in self._recent else self.strength
+        recent: dict[str, Recent] = self.saved["recent"]
+        strength = recent[learner.name]["strength"] if learner.name in recent else self.strength
         return (strength * total).sum()
 
     @torch.no_grad()
     def before_update(self, learner: Learner) -> None:
         now = {learner.identity(name): parameter.detach() for name, parameter in learner.trained().items()}
-        kept = self._before.get(learner.name, {})
+        kept = self.saved["before"].get(learner.name, {})
         if kept.keys() == now.keys():
             torch._foreach_copy_(list(kept.values()), [now[key] for key in kept])
         else:
-            self._before[learner.name] = {key: value.clone() for key, value in now.items()}
+            self.saved["before"][learner.name] = {key: value.clone() for key, value in now.items()}
 
     @torch.no_grad()
     def after_update(self, learner: Learner) -> None:
@@ -178,18 +179,13 @@ class Chain(Intervention):
             return
         last_loss = learner.offers(LastLoss)
         assert last_loss is not None
-        if learner.name not in self._recent:
+        if learner.name not in self.saved["recent"]:
             zeros, strength = churn.new_zeros(*churn.shape, self.window), torch.full_like(churn, self.strength)
-            self._recent[learner.name] = {"losses": zeros, "churns": zeros.clone(), "updates": 0, "strength": strength}
-        recent = self._recent[learner.name]
+            start = Recent(losses=zeros, churns=zeros.clone(), updates=0, strength=strength)
+            self.saved["recent"][learner.name] = start
+        recent: Recent = self.saved["recent"][learner.name]
         at = recent["updates"] % self.window
         recent["losses"][..., at], recent["churns"][..., at] = last_loss.value().abs(), churn
         recent["updates"] += 1
         if recent["updates"] >= self.window:
             recent["strength"].copy_(self.share * recent["losses"].mean(-1) / (recent["churns"].mean(-1) + 1e-8))
-
-    def state_dict(self) -> dict[str, Any]:
-        return {"before": self._before, "recent": self._recent}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        self._before, self._recent = copy_state(state["before"]), copy_state(state["recent"])

@@ -22,15 +22,13 @@ draws from Kaiming's uniform distribution, which its networks begin with. Here t
 distribution, which for PyTorch's default is 2.4 times narrower.
 """
 
-from typing import Any
-
 import torch
 from torch import Tensor
 
 from supple.networks.hidden_units import Hidden, hidden_units, incoming_gradients
 from supple.networks.learner import Learner
 
-from .base import Intervention, check_within, copy_state, interventions
+from .base import Intervention, check_within, interventions
 from .recycle import broadcast_over_columns, broadcast_over_rows
 
 DECAY = 0.99  # of u, per update
@@ -50,27 +48,25 @@ class CalibratedPartialResets(Intervention):
         check_within("cpr", "[0, 1]", rate=rate)
         check_within("cpr", "[1, ∞)", period=period)
         self.rate, self.period = rate, period
-        self._memory: dict[str, dict[str, Any]] = {}  # updates, and utility by identity of units; by learner
+        self.saved = {}  # updates, and utility by identity of units; by learner
 
     def attach(self, learner: Learner) -> None:
         hidden_units(learner, self.name)
-        self._memory[learner.name] = {"updates": 0, "utility": {}}
+        self.saved[learner.name] = {"updates": 0, "utility": {}}
 
     @torch.no_grad()
     def before_update(self, learner: Learner) -> None:
-        utility = self._memory[learner.name]["utility"]
+        utility = self.saved[learner.name]["utility"]
         gradients = {n: p.grad for n, p in learner.module.named_parameters() if p.grad is not None}
         for name, group in hidden_units(learner, self.name).items():
             if (incoming := incoming_gradients(group, gradients)) is not None:
                 magnitudes = incoming.abs().mean(-1)
                 score = magnitudes / (magnitudes.mean(-1, keepdim=True) + 1e-8)
-                old = utility.get(key := learner.identity(name))
-                utility[key] = torch.ones_like(score) if old is None else old
-                utility[key].lerp_(score, 1 - DECAY)
+                utility.setdefault(learner.identity(name), torch.ones_like(score)).lerp_(score, 1 - DECAY)
 
     @torch.no_grad()
     def after_update(self, learner: Learner) -> None:
-        memory = self._memory[learner.name]
+        memory = self.saved[learner.name]
         memory["updates"] += 1
         if memory["updates"] % self.period:
             return
@@ -80,12 +76,6 @@ class CalibratedPartialResets(Intervention):
                 share = self.rate * (2 * torch.sigmoid(-SHARPNESS * (utility - 1))).clamp(max=1)
                 _renew_(learner, group, share, fresh)
                 utility.fill_(1.0)
-
-    def state_dict(self) -> dict[str, Any]:
-        return self._memory
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        self._memory = copy_state(state)
 
 
 def _renew_(learner: Learner, group: Hidden, share: Tensor, fresh: dict[str, Tensor]) -> None:

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from supple.networks.learner import Learner
 
-from .base import Intervention, check_within, copy_state, interventions
+from .base import Intervention, check_within, interventions
 from .contract import UNIFORM, check_optimizer, settle
 
 
@@ -34,7 +34,7 @@ class HareTortoise(Intervention):
     def __init__(self, momentum: float = 0.999) -> None:
         check_within("hare_tortoise", "[0, 1)", momentum=momentum)
         self.momentum = momentum
-        self._tortoises: dict[str, dict[str, Tensor]] = {}  # by learner, then by identity of parameter or buffer
+        self.saved = {}  # by learner, then by identity of parameter or buffer
 
     def attach(self, learner: Learner) -> None:
         learner.check_trained("hare_tortoise")
@@ -45,12 +45,11 @@ class HareTortoise(Intervention):
 
     @torch.no_grad()
     def after_update(self, learner: Learner) -> None:
-        tortoise, slow, fast = self._tortoises.setdefault(learner.name, {}), [], []
+        tortoise, slow, fast = self.saved.setdefault(learner.name, {}), [], []
         for name, value in _values(learner).items():
             if name not in tortoise:
                 tortoise[name] = value.clone()
             elif value.is_floating_point():
-                tortoise[name] = tortoise[name].to(value.device)  # a checkpoint is read to the CPU
                 slow.append(tortoise[name])
                 fast.append(value)
             else:
@@ -62,7 +61,7 @@ class HareTortoise(Intervention):
     def apply(self, learner: Learner) -> list[str]:
         learner.check_trained("hare_tortoise")
         check_optimizer(learner.optimizer)
-        tortoise = self._tortoises.get(learner.name, {})
+        tortoise = self.saved.get(learner.name, {})
         frozen = {learner.identity(name) for name in learner.frozen()}
         for name, value in _values(learner).items():
             # it has no average before the first update, or the first since it was added
@@ -71,12 +70,6 @@ class HareTortoise(Intervention):
         written = [name for name in learner.writable() if learner.identity(name) in tortoise]
         settle(learner, written, UNIFORM)
         return written
-
-    def state_dict(self) -> dict[str, dict[str, Tensor]]:
-        return self._tortoises
-
-    def load_state_dict(self, state: dict[str, dict[str, Tensor]]) -> None:
-        self._tortoises = copy_state(state)
 
 
 def _values(learner: Learner) -> dict[str, Tensor]:

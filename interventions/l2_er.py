@@ -53,30 +53,24 @@ class L2EffectiveRank(Intervention):
         check_within("l2_er", "[0, ∞)", strength=strength, rate=rate)
         check_within("l2_er", "[1, ∞)", period=period, steps=steps)
         self.strength, self.rate, self.period, self.steps = strength, rate, period, steps
-        self._updates: dict[str, int] = {}  # by learner
+        self.saved = {}  # updates by learner
 
     def attach(self, learner: Learner) -> None:
         learner.check_trained("l2_er")
         if not learner.units:
             raise ValueError(f"l2_er: '{learner.name}' has no hidden units: name them (Learner.units)")
-        self._updates[learner.name] = 0
+        self.saved[learner.name] = 0
 
     def penalty(self, learner: Learner) -> Tensor:
         squares = [torch.dot(p.flatten(), p.flatten()) for p in learner.trained().values()]
         return 0.5 * self.strength * torch.stack(squares).sum()
 
     def after_update(self, learner: Learner) -> None:
-        self._updates[learner.name] += 1
-        if self._updates[learner.name] % self.period or (inputs := learner.probe()) is None:
+        self.saved[learner.name] += 1
+        if self.saved[learner.name] % self.period or (inputs := learner.probe()) is None:
             return
         for _ in range(self.steps):
             _climb_(learner, inputs, self.rate)
-
-    def state_dict(self) -> dict[str, Any]:
-        return dict(self._updates)
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        self._updates = dict(state)
 
 
 def _climb_(learner: Learner, inputs: Any, rate: float) -> None:

@@ -23,8 +23,8 @@ layers and stay with Adam here).
 """
 
 import math
-from collections.abc import Callable, Sequence
-from typing import Any, overload
+from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -32,6 +32,7 @@ from torch import Tensor
 from supple.networks.learner import Learner
 from supple.networks.modules import CONV, LINEAR, STACKED
 from supple.networks.optimizer_state import slot_starts
+from supple.networks.optimizers import OwnOptimizer
 
 from .base import Intervention, Variant, check_within, interventions
 from .contract import check_optimizer
@@ -42,7 +43,7 @@ BETAS = (0.9, 0.95)  # of Adam beside Muon, as released with FIRE
 EPSILON = 1e-7  # momentum of a smaller norm is no direction (torch.optim.Muon)
 
 
-class MuonWithAdam(torch.optim.Optimizer):
+class MuonWithAdam(OwnOptimizer):
     """Muon for some matrices, and the previous optimizer for all other parameters.
 
     The `lr` of every group is Adam's, so that code that sets the groups' learning rates still works. Groups of matrices
@@ -77,25 +78,15 @@ class MuonWithAdam(torch.optim.Optimizer):
         """Return the groups that Muon trains."""
         return [group for group in self.param_groups if "momentum" in group]
 
-    @overload
-    def step(self, closure: None = None) -> None: ...
-    @overload
-    def step(self, closure: Callable[[], float]) -> float: ...
-
     @torch.no_grad()
-    def step(self, closure: Any = None) -> float | None:
-        """Make one step along `.grad` of each parameter that has one."""
-        value = None
-        if closure is not None:
-            with torch.enable_grad():
-                value = closure()
+    def arithmetic(self) -> None:
+        """Make the step."""
         # groups and state are this optimizer's, which may have loaded others
         self.adam.param_groups = [group for group in self.param_groups if "momentum" not in group]
         self.adam.state = self.state
         self.adam.step()
         for group in self.matrices():
             self._step_matrices(group)
-        return value
 
     def _step_matrices(self, group: dict[str, Any]) -> None:
         parameters = [p for p in group["params"] if p.grad is not None]

@@ -21,7 +21,7 @@ Cost: a normalisation at every layer, and one pass over the weights at every upd
 """
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 import torch.nn.functional as F
@@ -33,7 +33,6 @@ from supple.networks.learner import Learner
 from supple.networks.members import own_axes
 from supple.networks.modules import CONV
 from supple.networks.stacked import fit
-from supple.networks.wiring import layer_before
 
 from .base import Intervention, interventions
 from .contract import UNIFORM, check_optimizer, settle
@@ -76,7 +75,7 @@ class NormalizeProject(Intervention):
             raise ValueError("nap: it does nothing with normalize=false and project=false; leave one of them true")
         self.normalize, self.norm, self.scope, self.project = normalize, norm, scope, project
         self._norms: dict[str, tuple[Mapping[str, Tensor], dict[str, Tensor]]] = {}  # step-0 values, norms by layer
-        self._active: set[str] = set()  # names of learners
+        self.saved = {"begun": []}  # names of learners
 
     def attach(self, learner: Learner) -> None:
         check_optimizer(learner.optimizer)
@@ -96,10 +95,8 @@ class NormalizeProject(Intervention):
     def restructure(self, learner: Learner) -> None:
         added = 0
         for unit in learner.units if self.normalize else ():
-            wires = learner.wiring.get(unit)
-            before = learner.module.get_submodule(wires.incoming[0]) if wires else layer_before(learner.module, unit)
             # (batch, …, features) of a linear layer, (batch, channels, …) of a convolution; members before that
-            first = 1 + learner.is_stacked(unit) if isinstance(before, CONV) else -1
+            first = 1 + learner.is_stacked(unit) if isinstance(learner.layer_before(unit), CONV) else -1
             for network in (learner.module, *learner.followers):
                 module = network.get_submodule(unit)
                 if not any(isinstance(hook, Normalization) for hook in module._forward_pre_hooks.values()):
@@ -112,7 +109,7 @@ class NormalizeProject(Intervention):
     def apply(self, learner: Learner) -> list[str]:
         check_optimizer(learner.optimizer)
         self.restructure(learner)
-        self._active.add(learner.name)
+        self.saved["begun"] = sorted({*self.saved["begun"], learner.name})
         self.after_update(learner)
         written = [learner.weight_of(layer) for layer in self._layers(learner)]
         settle(learner, written, UNIFORM)
@@ -120,7 +117,7 @@ class NormalizeProject(Intervention):
 
     @torch.no_grad()
     def after_update(self, learner: Learner) -> None:
-        if not self.project or learner.name not in self._active:
+        if not self.project or learner.name not in self.saved["begun"]:
             return
         for layer in self._layers(learner):
             wanted = self._initial_norm(learner, layer)
@@ -144,9 +141,3 @@ class NormalizeProject(Intervention):
     def _layers(self, learner: Learner) -> list[Layer]:
         """Return the layers in the scope that are trained."""
         return [layer for layer in learner.select(self.scope) if layer.weight.requires_grad]
-
-    def state_dict(self) -> dict[str, Any]:
-        return {"begun": sorted(self._active)}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        self._active = set(state["begun"])

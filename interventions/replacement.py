@@ -11,7 +11,7 @@ from supple.networks.hidden_units import Hidden, hidden_units, observe
 from supple.networks.learner import Learner
 from supple.networks.members import drawing_for, seeds_with
 
-from .base import Intervention, check_within, copy_state
+from .base import Intervention, check_within
 from .contract import ResetContract, check_optimizer, zero_slots_
 from .recycle import describe_reach, recycle_
 
@@ -25,7 +25,7 @@ class Replacement(Intervention, ABC):
     def __init__(self, who: str, period: int) -> None:
         check_within(who, "[1, ∞)", period=period)
         self.period = period
-        self._memory: dict[str, dict[str, Any]] = {}  # by learner
+        self.saved = {}  # by learner
 
     @abstractmethod
     def statistic(self, activations: Tensor) -> Tensor:
@@ -55,10 +55,10 @@ class Replacement(Intervention, ABC):
     def attach(self, learner: Learner) -> None:
         check_optimizer(learner.optimizer, entries=True)
         hidden_units(learner, self.name)
-        self._memory[learner.name] = _new_memory()
+        self.saved[learner.name] = _new_memory()
 
     def after_update(self, learner: Learner) -> None:
-        memory = self._memory.setdefault(learner.name, _new_memory())
+        memory = self.saved.setdefault(learner.name, _new_memory())
         memory["updates"] += 1
         if memory["updates"] % self.period or (inputs := (learner.last_inputs or learner.probe)()) is None:
             return
@@ -102,18 +102,12 @@ class Replacement(Intervention, ABC):
         return fresh
 
     def numbers(self, learner: Learner) -> dict[str, Tensor]:
-        memory = self._memory.get(learner.name)
+        memory = self.saved.get(learner.name)
         return {f"{self.name}_replaced": memory["replaced"]} if memory else {}
 
     def contract(self, learner: Learner) -> dict[str, str]:
         columns = {"optimizer state": "slots of the rewritten entries zeroed in place, step counters kept"}
         return ResetContract(target="kept").describe(describe_reach(self.effect, learner, self.name), learner, columns)
-
-    def state_dict(self) -> dict[str, Any]:
-        return self._memory
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        self._memory = copy_state(state)
 
 
 def _new_memory() -> dict[str, Any]:

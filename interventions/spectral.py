@@ -18,8 +18,6 @@ Resets: nothing.
 Cost: three matrix–vector products and one stored vector for each matrix, at every update.
 """
 
-from typing import Any
-
 import torch
 from torch import Tensor
 from torch.nn.functional import normalize
@@ -28,7 +26,7 @@ from supple.networks.layers import Layer, but_factors, trained_kernels
 from supple.networks.learner import Learner
 from supple.networks.modules import NORMS
 
-from .base import Intervention, check_within, copy_state, interventions
+from .base import Intervention, check_within, interventions
 
 START = 10  # steps of the power iteration before the first loss
 STAY = 1e-15  # of v in its next direction: nothing, but where W is zero
@@ -49,7 +47,7 @@ class Spectral(Intervention):
         check_within("spectral", "[0, ∞)", strength=strength)
         check_within("spectral", "[1, ∞)", power=power)
         self.strength, self.power = strength, power
-        self._vectors: dict[str, dict[str, dict[str, Tensor]]] = {}  # v by learner and identity of the weight
+        self.saved = {}  # v by learner and identity of the weight
 
     def attach(self, learner: Learner) -> None:
         if not trained_kernels(learner.layers):
@@ -74,19 +72,13 @@ class Spectral(Intervention):
 
     def _vectors_of(self, learner: Learner, key: str, matrices: Tensor) -> Tensor:
         """Return v, (…, columns), of a layer's matrices (…, rows, columns)."""
-        known = self._vectors.setdefault(learner.name, {})
+        known: dict[str, dict[str, Tensor]] = self.saved.setdefault(learner.name, {})
         if key not in known:
             vector = normalize(torch.ones_like(matrices[..., 0, :]), dim=-1)
             for _ in range(START):
                 _step_(matrices, vector)
             known[key] = {"right": vector}
         return known[key]["right"]
-
-    def state_dict(self) -> dict[str, Any]:
-        return self._vectors
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        self._vectors = copy_state(state)
 
 
 def _find_matrices(learner: Learner) -> dict[str, tuple[Layer, Tensor]]:

@@ -25,7 +25,6 @@ is exact here. With an exact erfi in the authors' code, S agrees to about 7e-8, 
 """
 
 from functools import cache
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -33,7 +32,7 @@ from torch import Tensor
 from supple.networks.learner import Learner
 from supple.networks.stacked import fit
 
-from .base import Intervention, Variant, check_within, copy_state, interventions
+from .base import Intervention, Variant, check_within, interventions
 
 BETAS = (0.9, 0.99, 0.999, 0.9999, 0.99999, 0.999999)
 SIGMA = 1e-8  # σ at the beginning
@@ -85,9 +84,8 @@ class TRAC(Intervention):
         check_within("trac", "(0, 1)", epsilon=epsilon)
         self.epsilon = epsilon
         self.variant: Variant = variant
-        self._scales: dict[str, dict[str, Tensor]] = {}  # v, σ: (networks, 6), S: (networks,), by learner
-        self._reference: dict[str, dict[str, Tensor]] = {}  # θ_ref by learner and identity of parameter
-        self._sum: dict[str, dict[str, Tensor]] = {}  # δ
+        # v, σ: (networks, 6), S: (networks,), by learner; θ_ref and δ by learner and identity of parameter
+        self.saved = {"scales": {}, "reference": {}, "sum": {}}
         self._before: dict[str, tuple[dict[str, Tensor], Tensor]] = {}  # what moves, and by which S, until it has moved
 
     def attach(self, learner: Learner) -> None:
@@ -96,7 +94,7 @@ class TRAC(Intervention):
 
     @torch.no_grad()
     def before_update(self, learner: Learner) -> None:
-        reference, sums = self._reference.setdefault(learner.name, {}), self._sum.setdefault(learner.name, {})
+        reference, sums = (self.saved[part].setdefault(learner.name, {}) for part in ("reference", "sum"))
         moving: dict[str, Tensor] = {
             learner.identity(n): p for n, p in learner.module.named_parameters() if p.grad is not None
         }
@@ -121,7 +119,7 @@ class TRAC(Intervention):
         if (before := self._before.pop(learner.name, None)) is None:
             raise RuntimeError("trac: the training loop must call before_update(learner) before every optimizer step")
         moving, scale = before
-        reference, sums = self._reference[learner.name], self._sum[learner.name]
+        reference, sums = self.saved["reference"][learner.name], self.saved["sum"][learner.name]
         fitted = _Broadcast(learner, scale)
         for key, parameter in moving.items():
             total = sums[key].add_(parameter)
@@ -129,15 +127,16 @@ class TRAC(Intervention):
 
     def _find_scales(self, learner: Learner) -> dict[str, Tensor]:
         """Return v and σ, (networks, 6), and S, (networks,): for one network, or for the members of a stack."""
-        if learner.name not in self._scales:
+        if learner.name not in self.saved["scales"]:
             networks, device = max(1, learner.members), next(learner.module.parameters()).device
             zeros = torch.zeros(networks, len(BETAS), dtype=torch.float64, device=device)
-            self._scales[learner.name] = {
+            self.saved["scales"][learner.name] = {
                 "variance": zeros,
                 "sigma": torch.full_like(zeros, SIGMA),
                 "scale": zeros[:, 0].clone(),
             }
-        return self._scales[learner.name]
+        scales: dict[str, Tensor] = self.saved["scales"][learner.name]
+        return scales
 
     def _rescale_(self, scales: dict[str, Tensor], products: Tensor) -> Tensor:
         """Return the new S, (networks,), from the parts of h, (parameters, networks) or (parameters,) for a network."""
@@ -153,13 +152,6 @@ class TRAC(Intervention):
         """Return S, the scale of the movement away from the initial parameters."""
         scale = self._find_scales(learner)["scale"]
         return {"trac_scale": scale if learner.members else scale[0]}
-
-    def state_dict(self) -> dict[str, Any]:
-        return {"scales": self._scales, "reference": self._reference, "sum": self._sum}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        self._scales, self._reference, self._sum = (copy_state(state[key]) for key in ("scales", "reference", "sum"))
-        self._before = {}
 
 
 class _Broadcast:

@@ -42,7 +42,7 @@ from supple.networks.learner import Learner
 from supple.networks.members import normal_like
 from supple.networks.stacked import fit
 
-from .base import Intervention, Variant, check_within, copy_state, interventions
+from .base import Intervention, Variant, check_within, interventions
 
 
 @interventions.register("upgd")
@@ -64,8 +64,7 @@ class UPGD(Intervention):
         check_within("upgd", "[0, ∞)", sigma=sigma)
         self.beta, self.sigma = beta, sigma
         self.variant: Variant = variant
-        self._utility: dict[str, dict[str, Tensor]] = {}  # U by learner and identity of parameter
-        self._steps: dict[str, dict[str, int]] = {}  # t
+        self.saved = {"utility": {}, "steps": {}}  # U and t by learner and identity of parameter
         self._before: dict[str, dict[str, Tensor]] = {}  # θ, between the two halves of an update
 
     def attach(self, learner: Learner) -> None:
@@ -77,15 +76,13 @@ class UPGD(Intervention):
 
     @torch.no_grad()
     def before_update(self, learner: Learner) -> None:
-        utility = self._utility.setdefault(learner.name, {})
-        steps = self._steps.setdefault(learner.name, {})
+        utility, steps = (self.saved[part].setdefault(learner.name, {}) for part in ("utility", "steps"))
         assert learner.optimizer is not None
         trained = {p for group in learner.optimizer.param_groups for p in group["params"]}
         moving = {n: (p, p.grad) for n, p in learner.module.named_parameters() if p.grad is not None and p in trained}
         for name, (parameter, _) in moving.items():
-            key = learner.identity(name)
-            old = utility.get(key)
-            utility[key] = torch.zeros_like(parameter) if old is None else old.to(parameter.device)
+            if (key := learner.identity(name)) not in utility:
+                utility[key] = torch.zeros_like(parameter)
             steps[key] = steps.get(key, 0) + 1
         averages = [utility[learner.identity(name)] for name in moving]
         parameters, gradients = map(list, zip(*moving.values(), strict=True))
@@ -100,7 +97,7 @@ class UPGD(Intervention):
         assert learner.optimizer is not None
         groups = {p: group for group in learner.optimizer.param_groups for p in group["params"]}
         as_released = self.variant == "as_released"
-        utility, steps = self._utility[learner.name], self._steps[learner.name]
+        utility, steps = self.saved["utility"][learner.name], self.saved["steps"][learner.name]
         keys = {name: learner.identity(name) for name in before}
         averages = {name: utility[key] for name, key in keys.items()}
         corrections = [1.0 - self.beta ** steps[key] for key in keys.values()]
@@ -127,12 +124,6 @@ class UPGD(Intervention):
             if decay:
                 old.mul_(1.0 - group["lr"] * decay)
             parameter.copy_(old.addcmul_(freedom, change))
-
-    def state_dict(self) -> dict[str, Any]:
-        return {"utility": self._utility, "steps": self._steps}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        self._utility, self._steps, self._before = copy_state(state["utility"]), copy_state(state["steps"]), {}
 
 
 def released_steps(optimizer: torch.optim.Optimizer, group: Mapping[str, Any]) -> float:

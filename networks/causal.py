@@ -2,7 +2,6 @@
 
 import copy
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -12,7 +11,7 @@ from .layers import Layer, Role
 from .learner import Learner, no_batches
 from .matrices import adapter_modules, is_transposed, parts_of
 from .modules import CONV, LINEAR, is_activation
-from .redraw import redraw
+from .redraw import borrow_generators, redraw, redraw_by, seed_from
 
 PARTS = {
     "q_proj": "query", "k_proj": "key", "v_proj": "value", "o_proj": "output",
@@ -151,16 +150,14 @@ def _redraw(model: nn.Module, generator: torch.Generator) -> dict[str, Tensor]:
         return _redraw_adapters(model, generator)
     if not hasattr(model, "config"):
         return redraw(model, generator)
-    with _seed_global_generator(generator):
-        fresh = type(model)(model.config)
-    return {name: p.detach() for name, p in fresh.named_parameters()}
+    return redraw_by(lambda: type(model)(model.config), generator)
 
 
 def _redraw_adapters(model: Any, generator: torch.Generator) -> dict[str, Tensor]:
     """Return a new draw of the factors of LoRA. Raises ValueError for adapters that begin in another way."""
     fresh = copy.deepcopy(model).cpu()
     drawn: set[Tensor] = set()
-    with _seed_global_generator(generator):
+    with borrow_generators(seed_from(generator)):
         for part in fresh.modules():
             for name in getattr(part, "lora_A", ()):
                 begin = model.peft_config[name].init_lora_weights
@@ -171,12 +168,3 @@ def _redraw_adapters(model: Any, generator: torch.Generator) -> dict[str, Tensor
     if not drawn:
         raise ValueError(f"no new draw is known for the adapters of this {type(model).__name__}, which are not LoRA's")
     return {name: p.detach() for name, p in fresh.named_parameters() if p in drawn}
-
-
-@contextmanager
-def _seed_global_generator(generator: torch.Generator) -> Iterator[None]:
-    """Let PyTorch's global generator draw from a seed of this generator, and restore it afterwards."""
-    seed = int(torch.randint(2**62, (), generator=generator))
-    with torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(seed)
-        yield

@@ -127,7 +127,7 @@ def _enter(places: list[tuple[str, nn.Module]], name: str, part: nn.Module, _: A
     places.append((name, part))
 
 
-def _leave(places: list[tuple[str, nn.Module]], _part: nn.Module, _args: Any, _output: Any) -> None:
+def _leave(places: list[tuple[str, nn.Module]], *_: Any) -> None:
     places.pop()
 
 
@@ -150,13 +150,9 @@ class _Functions(TorchFunctionMode):
         before = x.clone() if in_place else x
         output = func(*args, **kwargs)
         self.counts[path, name] += 1
-        again = partial(_apply, func, args[1:], kwargs)
-        self.see(ActivationCall(path, name, self.counts[path, name]), Called(again, before, output))
+        called = Called(lambda x: func(x, *args[1:], **kwargs), before, output)
+        self.see(ActivationCall(path, name, self.counts[path, name]), called)
         return output
-
-
-def _apply(function: Callable[..., Tensor], args: tuple[Any, ...], kwargs: Mapping[str, Any], x: Tensor) -> Tensor:
-    return function(x, *args, **kwargs)
 
 
 @dataclass(frozen=True)
@@ -191,22 +187,17 @@ def record(
         ValueError: The network does not make one of these calls on these inputs.
     """
     seen: dict[str, Called] = {}
-    versions: dict[str, list[int]] = {}
 
     def keep(name: str, called: Called) -> None:
         if not isinstance(called.output, Tensor):
             raise ValueError(f"'{name}' returns a {type(called.output).__name__}, not a tensor")
-        seen[name], versions[name] = called, _versions(called)
-
-    def keep_copy(name: str, called: Called) -> None:
+        # copies, since an operation after them may work in place
         tensor = None if called.input is None else called.input.clone()
         seen[name] = Called(called.made_by, tensor, called.output.clone())
 
     run_watched(module, inputs, {name: partial(keep, name) for name in names}, forward)
     if missing := [name for name in names if name not in seen]:
         raise ValueError(f"{type(module).__name__} does not call '{missing[0]}' on these inputs")
-    if any(_versions(seen[name]) != versions[name] for name in names):  # an operation after them works in place
-        run_watched(module, inputs, {name: partial(keep_copy, name) for name in names}, forward)
     entered = {name: seen[name].input for name in names}
     return Recording(
         {name: seen[name].output.detach() for name in names},
@@ -215,19 +206,15 @@ def record(
     )
 
 
-def _versions(called: Called) -> list[int]:
-    """Return how often the tensors of a call have been changed in place so far."""
-    return [t._version for t in (called.input, called.output) if t is not None and not t.is_inference()]
-
-
 @torch.no_grad()
 def find_misread_units(
     module: nn.Module, wiring: Mapping[str, Wiring], inputs: Sequence[Any], forward: Callable[..., Any] | None = None
 ) -> dict[str, str]:
     """Return the units whose columns in a layer after them are not where the wiring implies, with the reasons.
 
-    Tracing does not know shapes, so a `view` may have mixed the rows, or a layer may read another axis than that of the
-    units. A reason completes a sentence that begins with the unit's name. Units that the inputs do not reach are right.
+    Tracing does not know shapes, so a `view` may have mixed the rows, or a layer may read pooled units or another axis
+    than theirs. A reason completes a sentence that begins with the unit's name. Units that the inputs do not reach are
+    right.
 
     Args:
         module: The network.
@@ -235,45 +222,40 @@ def find_misread_units(
         inputs: The positional arguments of a forward pass.
         forward: What is called instead of the module.
     """
-    outputs: dict[str, torch.Size] = {}
-    readings: dict[str, torch.Size] = {}
-    watch: dict[str, See] = {}
-    for unit, wires in wiring.items():
-        watch |= {name: partial(_note_input, readings, name) for name in wires.outgoing}
-        watch[unit] = partial(_note_output, outputs, unit)
-    run_watched(module, inputs, watch, forward)
+    shapes: dict[tuple[str, str], torch.Size] = {}  # of the outputs of units, and of the inputs of layers
+
+    def note(of: str, name: str, called: Called) -> None:
+        value = getattr(called, of)
+        if isinstance(value, Tensor):
+            shapes[of, name] = value.shape
+
+    layers = {name: partial(note, "input", name) for wires in wiring.values() for name in wires.outgoing}
+    run_watched(module, inputs, layers | {unit: partial(note, "output", unit) for unit in wiring}, forward)
     reasons = {}
     for unit, wires in wiring.items():
-        if unit in outputs and len(outputs[unit]) < 2:
-            reasons[unit] = f"has no rows for inputs: its outputs are {tuple(outputs[unit])}"
+        if (units := shapes.get(("output", unit))) is None:
+            continue
+        if len(units) < 2:
+            reasons[unit] = f"has no rows for inputs: its outputs are {tuple(units)}"
             continue
         before = module.get_submodule(wires.incoming[0])
         for name in wires.outgoing:
-            if unit in outputs and name in readings:
-                after = module.get_submodule(name)
-                if not _fits(before, outputs[unit], after, readings[name]):
-                    reasons[unit] = (
-                        f"has no private outgoing weights: '{name}' reads {tuple(readings[name])}, in which the units "
-                        f"of {tuple(outputs[unit])} have no columns of their own"
-                    )
+            read = shapes.get(("input", name))
+            if read is not None and not _fits(before, units, module.get_submodule(name), read):
+                reasons[unit] = (
+                    f"has no private outgoing weights: '{name}' reads {tuple(read)}, in which the units of "
+                    f"{tuple(units)} have no columns of their own"
+                )
     return reasons
-
-
-def _note_input(shapes: dict[str, torch.Size], name: str, called: Called) -> None:
-    if called.input is not None:
-        shapes[name] = called.input.shape
-
-
-def _note_output(shapes: dict[str, torch.Size], name: str, called: Called) -> None:
-    if isinstance(called.output, Tensor):
-        shapes[name] = called.output.shape
 
 
 def _fits(before: nn.Module, units: torch.Size, after: nn.Module, read: torch.Size) -> bool:
     """Return whether a layer reads the units behind another layer in columns of their own, by shapes."""
     rows = 1 + isinstance(before, STACKED)  # axes before that of the channels
     if not isinstance(before, CONV):
-        return isinstance(after, CONV) or units[-1] == read[-1]
+        if isinstance(after, CONV):
+            return len(units) == rows + 1 and units == read[: rows + 1] and units.numel() == read.numel()
+        return units[-1] == read[-1]
     if isinstance(after, CONV):
         return len(units) == len(read) and units[: rows + 1] == read[: rows + 1]
     return len(units) > rows and len(read) == rows + 1 and units[:rows] == read[:rows]

@@ -4,11 +4,11 @@ import copy
 import random
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.utils._pytree import tree_leaves
 
 from supple.registry import one_line
 
@@ -34,8 +34,10 @@ def redraw(module: nn.Module, generator: torch.Generator | None = None) -> dict[
 
     Raises ValueError for a module that cannot be copied.
     """
+    # stored results of a forward pass cannot be copied
+    results = [x for part in module.modules() for x in tree_leaves(vars(part)) if isinstance(x, Tensor) and x.grad_fn]
     try:
-        fresh = copy.deepcopy(module, _leaves(module)).cpu()
+        fresh = copy.deepcopy(module, {id(x): x.detach().clone() for x in results}).cpu()
     except Exception as error:  # its __deepcopy__ may be anybody's
         why = one_line(error)
         raise ValueError(
@@ -51,7 +53,7 @@ def redraw(module: nn.Module, generator: torch.Generator | None = None) -> dict[
                 redrawn.append(layer)
                 return
 
-    with borrow_generators(_seed(generator)):  # reset_parameters draws from torch's global generator
+    with borrow_generators(seed_from(generator)):  # reset_parameters draws from torch's global generator
         fresh.apply(reset)
     names = {parameter: name for name, parameter in fresh.named_parameters()}
     before = dict(module.named_parameters())
@@ -69,7 +71,7 @@ def redraw(module: nn.Module, generator: torch.Generator | None = None) -> dict[
 
 def redraw_by(make: Callable[[], nn.Module], generator: torch.Generator | None = None) -> dict[str, Tensor]:
     """Return the parameters of a new network of `make`, on the CPU, by name. Draws are as in `redraw`."""
-    with borrow_generators(_seed(generator)):
+    with borrow_generators(seed_from(generator)):
         fresh = make()
     return {name: p.detach().cpu() for name, p in fresh.named_parameters()}
 
@@ -121,25 +123,8 @@ def _may_be_alike(drawn: Tensor, initial: Tensor) -> bool:
     return bool((size / of_old).log().abs() <= bound)
 
 
-def _leaves(module: nn.Module) -> dict[int, Any]:
-    """Return what stands in for stored results of a forward pass in a copy, by id, since those cannot be copied."""
-    copies: dict[int, Any] = {}
-
-    def look(value: Any) -> None:
-        if isinstance(value, Tensor) and value.grad_fn is not None:
-            copies[id(value)] = value.detach().clone()
-        elif isinstance(value, (list, tuple, dict)):
-            for item in value.values() if isinstance(value, dict) else value:
-                look(item)
-
-    for part in module.modules():
-        for name, value in vars(part).items():
-            if name not in ("_parameters", "_modules", "_buffers"):
-                look(value)
-    return copies
-
-
-def _seed(generator: torch.Generator | None) -> int:
+def seed_from(generator: torch.Generator | None) -> int:
+    """Return a seed drawn from a generator (default: torch's global CPU generator), which advances by one number."""
     device = "cpu" if generator is None else generator.device
     return int(torch.randint(2**62, (), generator=generator, device=device))
 

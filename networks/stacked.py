@@ -15,6 +15,14 @@ def fit(values: Tensor, like: Tensor) -> Tensor:
     return values.view(*values.shape, *[1] * (like.ndim - values.ndim))
 
 
+def _draw_members_(weight: Tensor, bias: Tensor) -> None:
+    """Draw the members one after the other, as `nn.Linear` and `nn.Conv2d` do."""
+    bound = weight[0, 0].numel() ** -0.5  # for weights and biases alike
+    for member in range(len(weight)):
+        nn.init.uniform_(weight[member], -bound, bound)
+        nn.init.uniform_(bias[member], -bound, bound)
+
+
 class StackedLinear(nn.Module):
     """`members` Linear layers: weight (members, d_out, d_in), bias (members, d_out).
 
@@ -29,10 +37,7 @@ class StackedLinear(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        bound = self.weight.shape[-1] ** -0.5  # nn.Linear's, for weights and biases alike
-        for member in range(len(self.weight)):
-            nn.init.uniform_(self.weight[member], -bound, bound)
-            nn.init.uniform_(self.bias[member], -bound, bound)
+        _draw_members_(self.weight, self.bias)
 
     def forward(self, x: Tensor) -> Tensor:
         """Return inputs of each member (members, n, d_in), or one input for all (n, d_in) → (members, n, d_out)."""
@@ -70,10 +75,7 @@ class StackedConv2d(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        bound = self.weight[0, 0].numel() ** -0.5  # nn.Conv2d's, for weights and biases alike
-        for member in range(len(self.weight)):
-            nn.init.uniform_(self.weight[member], -bound, bound)
-            nn.init.uniform_(self.bias[member], -bound, bound)
+        _draw_members_(self.weight, self.bias)
 
     def forward(self, x: Tensor) -> Tensor:
         """Return (members, n, c_out, …) for images (members, n, c_in, h, w), or (n, c_in, h, w) for all members."""

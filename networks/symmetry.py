@@ -166,11 +166,10 @@ def _pairs_of(name: str, module: nn.Module) -> Iterator[ScalePair]:
 
 
 def _check_private(model: nn.Module, pairs: list[ScalePair]) -> None:
-    """Every written tensor must be a parameter of the model, under one name, and in one pair."""
+    """Every written tensor must be a parameter of the model, under one name."""
     names: dict[Tensor, list[str]] = {}
     for name, parameter in model.named_parameters(remove_duplicate=False):
         names.setdefault(parameter, []).append(name)
-    taken: dict[Tensor, list[ScalePair]] = {}
     for pair in pairs:
         for weight in pair.weights:
             places = names.get(weight, [])
@@ -179,7 +178,3 @@ def _check_private(model: nn.Module, pairs: list[ScalePair]) -> None:
                 raise NoSymmetry(
                     f"{pair.name}: a weight of its pair is {where}: it cannot be scaled for one place alone"
                 )
-            if weight in taken:
-                other = taken[weight][0].name
-                raise NoSymmetry(f"{pair.name} and {other} both scale {places[0]}")
-            taken.setdefault(weight, []).append(pair)

@@ -67,7 +67,8 @@ def unchanged(module: nn.Module, forward: Callable[..., Any] | None = None) -> I
                 stack.enter_context(keep_generators(module))
             seen: set[int] = set()
             for part in may_change:
-                stack.callback(_keep(part, seen))
+                for undo in _keep(part, seen):
+                    stack.callback(undo)
             if any("_orig_mod" in part._modules or part._compiled_call_impl is not None for part in may_change):
                 stack.enter_context(torch.compiler.set_stance("force_eager"))
             yield
@@ -138,31 +139,20 @@ def keep_states(sources: Iterable[torch.Generator]) -> Iterator[None]:
             source.set_state(state)
 
 
-def _keep(part: nn.Module, seen: set[int]) -> Callable[[], object]:
-    """Return a function that gives one module, without its submodules, its present state back.
+def _keep(part: nn.Module, seen: set[int]) -> list[Callable[[], object]]:
+    """Return functions that give one module, without its submodules, its present state back.
 
     seen: ids of the objects that are kept already."""
-    if isinstance(part, torch.jit.ScriptModule):  # its attributes lie in C++, where they cannot be exchanged
-        mode = part.training
-        return lambda: setattr(part, "training", mode)
     attributes = part.__dict__
     groups: list[MutableMapping[str, Any]] = [attributes, part._parameters, part._buffers, part._modules]
-    kept = [(group, dict(group)) for group in groups]
+    undos: list[Callable[[], object]] = [partial(_refill, group, dict(group)) for group in groups]
     renormed = part._parameters.values() if getattr(part, "max_norm", None) is not None else ()
     tensors = [value for value in (*part._buffers.values(), *renormed) if value is not None]
-    undos = [undo for tensor in tensors for undo in _keep_tensor(tensor)]
+    undos += [undo for tensor in tensors for undo in _keep_tensor(tensor)]
     for name, value in attributes.items():
         if name not in _STANDARD:
             undos += _keep_contents(value, 0, seen)
-
-    def restore() -> None:
-        for group, values in kept:
-            group.clear()
-            group.update(values)
-        for undo in undos:
-            undo()
-
-    return restore
+    return undos
 
 
 def _keep_tensor(tensor: Tensor) -> list[Callable[[], object]]:
@@ -201,7 +191,7 @@ def _keep_contents(value: Any, depth: int, seen: set[int]) -> list[Callable[[], 
     elif isinstance(value, tuple):
         items, undos = value, []
     elif _is_record(value):
-        items, undos = vars(value).values(), [partial(_reset_attributes, value, dict(vars(value)))]
+        items, undos = vars(value).values(), [partial(_refill, vars(value), dict(vars(value)))]
         depth += 1
     else:
         return []
@@ -218,13 +208,6 @@ def _is_record(value: Any) -> bool:
     return not plain and isinstance(getattr(value, "__dict__", None), dict)
 
 
-def _reset_attributes(value: Any, attributes: Mapping[str, Any]) -> None:
-    present = vars(value)
-    if present.keys() != attributes.keys() or any(present[name] is not kept for name, kept in attributes.items()):
-        present.clear()
-        present.update(attributes)
-
-
 def _refill(container: Any, items: Any) -> None:
     container.clear()
     (container.update if isinstance(container, (dict, set)) else container.extend)(items)
@@ -234,21 +217,8 @@ def copy_inputs(module: nn.Module, inputs: Iterable[Any]) -> tuple[Any, ...]:
     """Return inputs that a module may write into: copies of tensors, unless it certainly writes into none."""
     if all(_is_steady(part) and not part.__dict__.get("inplace", False) for part in module.modules()):
         return tuple(inputs)
-    return tuple(_copy(value) for value in inputs)
-
-
-def _copy(value: Any) -> Any:
-    if isinstance(value, Tensor):
-        return value.clone()
-    if isinstance(value, dict):
-        return {key: _copy(item) for key, item in value.items()}
-    if type(value) in (list, tuple):
-        return type(value)(map(_copy, value))
-    return value
-
-
-class NotExchangeable(ValueError):
-    """A network cannot be run with other values than its own. The message is one line."""
+    copies: list[Any] = tree_map(lambda x: x.clone() if isinstance(x, Tensor) else x, list(inputs))
+    return tuple(copies)
 
 
 def outputs_with(
@@ -264,9 +234,6 @@ def outputs_with(
         values: Parameters and buffers by name. Others keep their values.
         inputs: The positional arguments of the pass.
         forward: What is called instead of the module.
-
-    Raises:
-        NotExchangeable: (a ValueError) The module is scripted.
     """
     with unchanged(module, forward), exchange(module, values):
         return (forward or module)(*copy_inputs(module, inputs))
@@ -276,48 +243,26 @@ def outputs_with(
 def exchange(module: nn.Module, values: Mapping[str, Tensor]) -> Iterator[None]:
     """Let a module use the given parameters and buffers temporarily. Unknown names are left out.
 
-    Also where a module of the user's own keeps its parameters in a list, a tuple or a dictionary.
+    Also where a module keeps its parameters in a list or a dictionary, as recurrent layers do.
 
     `torch.func.functional_call` gives a module that is reachable under two names the wrong tensors back.
     """
-    parts = list(module.modules())
-    if any(isinstance(part, torch.jit.ScriptModule) for part in parts):
-        raise NotExchangeable("a scripted module (torch.jit) cannot be run with other values: pass the original module")
     new: dict[Tensor, Tensor] = {p: values[name] for name, p in module.named_parameters() if name in values}
     # a copy, which a pass may write into
     new |= {b: values[name].clone() for name, b in module.named_buffers() if name in values}
-    places: list[tuple[Any, Any, Any]] = []  # container, index, what is there
+    places: list[tuple[Any, Any, Tensor]] = []  # container, index, what is there
     try:
-        for part in parts:
-            groups: tuple[MutableMapping[str, Any], ...] = (part._parameters, part._buffers)
+        for part in module.modules():
+            held = [] if _is_steady(part) else [v for name, v in vars(part).items() if name not in _STANDARD]
+            groups: list[Any] = [part._parameters, part._buffers, *(v for v in held if isinstance(v, (list, dict)))]
             for group in groups:
-                for name, tensor in group.items():
-                    if tensor is not None and tensor in new:
-                        places.append((group, name, tensor))
+                for index, tensor in list(group.items() if isinstance(group, dict) else enumerate(group)):
+                    if isinstance(tensor, Tensor) and tensor in new:
+                        places.append((group, index, tensor))
                         # an embedding with max_norm renormalises the rows that it reads, in place
                         renormed = getattr(part, "max_norm", None) is not None
-                        group[name] = new[tensor].clone() if renormed else new[tensor]
-            for group, index, value in [] if _is_steady(part) else _find_held(part, new):
-                places.append((group, index, group[index]))
-                group[index] = value
+                        group[index] = new[tensor].clone() if renormed else new[tensor]
         yield
     finally:
-        for group, name, tensor in reversed(places):
-            group[name] = tensor
-
-
-def _find_held(part: nn.Module, new: Mapping[Tensor, Tensor]) -> Iterator[tuple[Any, Any, Any]]:
-    """Yield where a module keeps exchanged tensors in containers: container, index, and what comes there."""
-    for name, value in list(vars(part).items()):
-        if name in _STANDARD or not isinstance(value, (list, tuple, dict)):
-            continue
-        places = {
-            key: new[item]
-            for key, item in (value.items() if isinstance(value, dict) else enumerate(value))
-            if isinstance(item, Tensor) and item in new
-        }
-        if isinstance(value, tuple):
-            if places and type(value) is tuple:
-                yield vars(part), name, tuple(places.get(index, item) for index, item in enumerate(value))
-        else:
-            yield from ((value, key, item) for key, item in places.items())
+        for group, index, tensor in reversed(places):
+            group[index] = tensor

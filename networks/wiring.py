@@ -3,19 +3,19 @@
 An intervention on single units rewrites the rows of the layer before them and the columns of the layers after them. It
 may do so if these belong to the units only: one layer, used once, feeds them and nothing else, and every path from them
 ends in a Linear or Conv layer. If a sum (the residual stream), a product, a softmax, a concatenation or the network's
-output is on a path, others depend on the units. The columns must also be those of the units: a Linear layer reads the
-channels of a convolution behind a flattening only. Such units are left out, with the reason.
+output is on a path, others depend on the units. Such units are left out, with the reason. The columns must also be
+those of the units: a Linear layer reads the channels of a convolution behind a flattening only. Tracing does not know
+shapes, so this is checked on the first inputs (`recording.find_misread_units`).
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from torch import Tensor, fx, nn
 
 from .activation_calls import FUNCTIONS, parse_call_name
 from .forward import Forward
-from .layout import CHANNELS, FLAT, UNITS, Mixed, Place, place_after
 from .modules import CONV, LINEAR, NORMS, STACKED, is_activation, is_transparent
 from .tracing import Untraceable, operation, trace
 from .unchanged import unchanged
@@ -78,24 +78,18 @@ def trace_wiring(
     """
     if not units:
         return {}, {}
-    with unchanged(module):  # a parametrized weight computes itself, and changes its buffers, when it is read
-        return _trace_wiring(module, units, forward)
-
-
-def _trace_wiring(
-    module: nn.Module, units: Sequence[str], forward: Forward
-) -> tuple[dict[str, Wiring], dict[str, str]]:
     try:
         graph, outputs = trace(module, forward)
     except Untraceable as error:
         return {}, dict.fromkeys(units, f"lies in a network that {error}: name the wiring (Learner.wiring)")
-    paths = Paths(module, graph)
     wiring, reasons = {}, {}
-    for unit in units:
-        try:
-            wiring[unit] = paths.around(outputs.get(unit))
-        except (Shared, Mixed) as reason:
-            reasons[unit] = str(reason)
+    with unchanged(module):  # a parametrized weight computes itself, and changes its buffers, when it is read
+        paths = Paths(module, graph)
+        for unit in units:
+            try:
+                wiring[unit] = paths.around(outputs.get(unit))
+            except Shared as reason:
+                reasons[unit] = str(reason)
     return wiring, reasons
 
 
@@ -115,32 +109,18 @@ class Paths:
         self.loose = {str(node.target) for node in graph.nodes if node.op == "get_attr"}  # tensors read by functions
 
     def around(self, node: fx.Node | None) -> Wiring:
-        """Return the wiring of the units that a node returns.
-
-        Raises Shared if they share weights with others, and Mixed if no column of the layers after them belongs to one
-        unit.
-        """
+        """Return the wiring of the units that a node returns. Raises Shared if they share weights with others."""
         if node is None:
             raise Shared("is used nowhere")
-        if node.op == "call_module" and self.calls[str(node.target)] > 1 and _has_parameters(self.modules, node):
+        called = self.modules[str(node.target)] if node.op == "call_module" else None
+        if called is not None and self.calls[str(node.target)] > 1 and any(True for _ in called.parameters()):
             raise Shared(f"shares the parameters of '{node.target}': it is used repeatedly")
-        incoming, norms, way = self._back(node)
-        layout = CHANNELS if isinstance(self.modules[incoming], CONV) else UNITS
-        for step in way:
-            layout = self._after(step, layout, incoming)
-        outgoing = list(dict.fromkeys(self._on(node, layout, norms, incoming)))
+        incoming, norms = self._back(node)
+        outgoing = list(dict.fromkeys(self._on(node, norms, incoming)))
         if not outgoing:
             raise Shared("has no layer after it")
         self.check_private(incoming, *norms, *outgoing)
         return Wiring((incoming,), tuple(outgoing), tuple(norms))
-
-    def _after(self, node: fx.Node, layout: Place, incoming: str) -> Place:
-        """Return where the units lie behind this node."""
-        part = self.modules[str(node.target)] if node.op == "call_module" else None
-        if isinstance(part, (*NORMS, *LINEAR, *CONV)) or (part is not None and is_activation(part)):
-            return layout
-        stacked = isinstance(self.modules[incoming], STACKED)
-        return place_after(node, part, operation(node), layout, self.modules[incoming], stacked, self.describe(node))
 
     def check_private(self, *layers: str) -> None:
         """Raise Shared if a layer is tied to another or used twice, or if its parameters are used elsewhere."""
@@ -159,10 +139,9 @@ class Paths:
                 kind = type(self.modules[name]).__name__
                 raise Shared(f"has no private weights: '{name}' ({kind}) uses its weights in a way of its own")
 
-    def _back(self, node: fx.Node) -> tuple[str, list[str], list[fx.Node]]:
-        """Return the layer that feeds this node and nothing else, the norms on the way, and all nodes on the way."""
+    def _back(self, node: fx.Node) -> tuple[str, list[str]]:
+        """Return the layer that feeds this node and nothing else, and the norms on the way."""
         norms: list[str] = []
-        way: list[fx.Node] = []
         while not self._is(node, (*LINEAR, *CONV)):
             if self._is(node, NORMS):
                 norms.append(str(node.target))
@@ -170,29 +149,18 @@ class Paths:
                 if node.op in ("placeholder", "get_attr"):
                     raise Shared("has no layer before it")
                 raise Shared(f"has no private incoming weights: its inputs come from {self.describe(node)}")
-            way.append(node)
-            node = self._main_input(node)
+            # the node whose values are passed on; the others are sizes
+            passed_on = node.args[0] if node.args and node.op != "call_module" else None
+            node = passed_on if isinstance(passed_on, fx.Node) else node.all_input_nodes[0]
             if len(reading := list(readers(node))) > 1:
                 others = " and ".join(map(self.describe, reading))
                 raise Shared(f"has no private incoming weights: {self.describe(node)} is read by {others}")
-        return str(node.target), norms, way[::-1]
+        return str(node.target), norms
 
-    def _main_input(self, node: fx.Node) -> fx.Node:
-        """Return the node whose values a node passes on; the others are sizes."""
-        if node.op == "call_module" or not node.args or not isinstance(node.args[0], fx.Node):
-            return node.all_input_nodes[0]
-        return node.args[0]
-
-    def _on(self, node: fx.Node, layout: Place, norms: list[str], incoming: str) -> Iterator[str]:
+    def _on(self, node: fx.Node, norms: list[str], incoming: str) -> Iterator[str]:
         """Yield the layers where the ways on from this node end; norms of the units on the way join `norms`."""
         for reader in readers(node):
             if self._is(reader, (*LINEAR, *CONV)):
-                wanted = (CHANNELS,) if self._is(reader, CONV) else (UNITS, FLAT)
-                if layout not in wanted:
-                    raise Mixed(
-                        f"has no private outgoing weights: {self.describe(reader)} reads another axis than that of "
-                        f"the units of '{incoming}'"
-                    )
                 yield str(reader.target)
                 continue
             if self._is(reader, NORMS):
@@ -201,7 +169,7 @@ class Paths:
             elif not self._keeps_apart(reader):
                 where = "are the network's output" if reader.op == "output" else f"reach {self.describe(reader)}"
                 raise Shared(f"has no private outgoing weights: its outputs {where}")
-            yield from self._on(reader, self._after(reader, layout, incoming), norms, incoming)
+            yield from self._on(reader, norms, incoming)
 
     def _is(self, node: fx.Node, kinds: tuple[type[nn.Module], ...]) -> bool:
         return node.op == "call_module" and isinstance(self.modules[str(node.target)], kinds)
@@ -227,10 +195,6 @@ class Paths:
         if values is None:
             return 0
         return int(values.shape[-1] if isinstance(part, NORMS) else values.shape[isinstance(part, STACKED)])
-
-
-def _has_parameters(modules: Mapping[str, nn.Module], node: fx.Node) -> bool:
-    return any(True for _ in modules[str(node.target)].parameters())
 
 
 def _is_plain(part: nn.Module) -> bool:

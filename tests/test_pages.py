@@ -44,7 +44,7 @@ OWN_TEST = {  # pages whose blocks run in another test, which also looks at what
 PART = re.compile(r"<!--\s*(not run|smaller|before):(.*?)-->|^( *)```([^`\n]*)\n(.*?)^ *```$", re.DOTALL | re.MULTILINE)
 FILE = re.compile(r"# (\S+\.(?:py|toml|yaml))\n")
 
-TRAINS = ((training, "finish_run"), (training, "finish_queue"), (training, "train_queue"), (worker, "work"))
+TRAINS = ((training, "finish_run"), (training, "finish_queue"), (worker, "work"))
 
 Process = Callable[[Sequence[str], Path], int]
 

@@ -11,7 +11,7 @@ from supple.registry.schema import NotNegative, Positive
 class TrackSettings(RunSettings):
     learning_rate: Positive[float] = 6e-4
     """Maximum learning rate of the optimizer."""
-    clip: Positive[float] | None = None
+    max_grad_norm: Positive[float] | None = None
     """Clip the gradient norm to this value; None: no clipping."""
     device: Device = "auto"
     """auto (a CUDA GPU if there is one), cpu or cuda."""

@@ -82,8 +82,8 @@ class SupervisedWork(Work[Task]):
             total = total.to(loss.device) + loss.detach()
         if hooks.penalizes and (penalty := hooks.penalty(self.learner)).requires_grad:
             penalty.backward()
-        if self.settings.clip is not None:
-            torch.nn.utils.clip_grad_norm_(self.learner.module.parameters(), self.settings.clip)
+        if self.settings.max_grad_norm is not None:
+            torch.nn.utils.clip_grad_norm_(self.learner.module.parameters(), self.settings.max_grad_norm)
         for group in optimizer.param_groups:
             group["lr"] = self.rate(task, update) * group.setdefault("initial_lr", group["lr"])
         if hooks.precedes_updates:

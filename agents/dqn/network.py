@@ -16,6 +16,8 @@ from supple.envs import Picture
 from supple.interventions import Layer, Units, chain
 from supple.networks import Normalization, hidden_linear, unit_names
 
+from .settings import USUAL
+
 
 class ValueNetwork(nn.Module):
     """A network that returns action values.
@@ -46,7 +48,7 @@ class ValueNetwork(nn.Module):
         Args:
             size: Numbers of an observation.
             actions: Number of actions.
-            widths: Widths of the linear hidden layers, at least one. None: those usual behind the encoder of images.
+            widths: Widths of the linear hidden layers. None: 256 and 256, or those usual behind the encoder.
             activation: Name of the activation, with optional parameters.
             generator: Draws the initial weights. None for a stack.
             normalization: The normalisation of the linear hidden layers (see `networks.normalization`).
@@ -67,7 +69,7 @@ class ValueNetwork(nn.Module):
             convolutions = Convolutions(picture, size, encoder, units, draw)
             size, widths = convolutions.features, widths or convolutions.design.hidden
         hidden: list[list[nn.Module]] = []
-        for width in widths or ():
+        for width in widths or USUAL:
             hidden.append(hidden_layer(size, width, units, normalization, draw))
             size = units.features(width)
         head = draw(hidden_linear(size, actions, members=members))

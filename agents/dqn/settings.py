@@ -10,11 +10,11 @@ from supple.agents.limits import in_one_line
 from supple.agents.offpolicy.settings import ReplaySettings, Start
 from supple.agents.settings import Copies
 from supple.engine.settings import Groups, Interval
-from supple.registry.errors import UsageError
 from supple.registry.schema import BelowOne, NotNegative, Positive, Share, Widths
 
 RMSPROP = ("rmsprop_decay", "rmsprop_epsilon", "rmsprop_momentum")
 MUCH = 0.5  # ε with which most actions are random
+USUAL = (256, 256)  # widths of the hidden layers for vectors
 LARGEST = 2**19  # weights between hidden layers from which on a stack saves little on a CPU
 
 
@@ -72,11 +72,9 @@ class DQNSettings(ReplaySettings, GameSettings):
     run, all tasks together; for Atari games 250,000."""
     eval_epsilon: Share = 0.001
     """ε in evaluations."""
-    hidden: Positive[int] | None = None
-    """For images: width of the linear layer after the convolutions (default: 512 for nature, 256 for impala, 128 for
+    hidden: Widths | None = None
+    """Widths of the linear hidden layers (default: 256 256; after convolutions 512 for nature, 256 for impala, 128 for
     minatar)."""
-    widths: Widths = (256, 256)
-    """For vectors: widths of the hidden layers."""
     activation: str = "relu"
     """Activation of the network, with optional parameters: leaky_relu(negative_slope=0.1)."""
     normalization: Literal["none", "layer", "spectral"] = "none"
@@ -93,7 +91,7 @@ class DQNSettings(ReplaySettings, GameSettings):
 
     groups: ClassVar[Groups] = {
         "environment": ("clip_rewards",),
-        "network": ("hidden", "widths", "activation", "normalization", "initialization", "softmax_values"),
+        "network": ("hidden", "activation", "normalization", "initialization", "softmax_values"),
         "measuring": ("eval_epsilon",),
         "speed": ("precision",),
     }
@@ -129,7 +127,7 @@ class DQNSettings(ReplaySettings, GameSettings):
         """Return whether a stack saves time: of large networks on a CPU, arithmetic is all."""
         if not self.on_cpu:
             return True
-        return sum(a * b for a, b in pairwise(self.widths)) <= LARGEST and not self.has_large_convolutions()
+        return sum(a * b for a, b in pairwise(self.hidden or USUAL)) <= LARGEST and not self.has_large_convolutions()
 
     def problems(self) -> Iterator[str]:
         yield from super().problems()
@@ -144,10 +142,6 @@ class DQNSettings(ReplaySettings, GameSettings):
             note = in_one_line(
                 note, f"the agent still explores at its end, with ε = {left:.2f}: see --exploration-steps"
             )
-        if self.observations not in ("auto", "vector") and self.widths != DQNSettings.widths:
-            raise UsageError("--widths is for vectors, but observations are images: use --hidden")
-        if self.observations == "vector" and self.hidden is not None:
-            raise UsageError("--hidden is for images, but observations are vectors: use --widths")
         return note
 
     def compile_pays(self) -> bool:

@@ -78,7 +78,7 @@ class PPO(StackedAgent):
         self.shuffle = generators(s, "minibatches")
         self.normalizers = Normalizers(s, spaces, self.stack)
         by_minibatch = s.normalize_advantage and s.advantage_scope == "minibatch"
-        loss = LossSettings(s.clip, s.clip_value, s.value_coefficient, s.entropy_coefficient, by_minibatch)
+        loss = LossSettings(s.clip_range, s.clip_value, s.value_coefficient, s.entropy_coefficient, by_minibatch)
         self._loss_settings = loss
         self.gradient_step = GradientStep(s.max_grad_norm, s.compile == "on", bool(self.stack))
         self.key = next(iter(spaces))
@@ -96,24 +96,15 @@ class PPO(StackedAgent):
         assert s.activation is not None
         assert s.share_value is not None
         shape = (s.hidden, s.adapter, s.activation, s.share_value)
-
-        def make(draws: torch.Generator | None, init_lambda: float | None, members: int = 0) -> MultiHead:
-            return MultiHead(
-                self.spaces, *shape, draws, init_lambda, value_hidden=s.value_hidden,
+        return self.draw_network(
+            lambda draws, members: MultiHead(
+                self.spaces, *shape, draws, s.init_lambda, value_hidden=s.value_hidden,
                 initialization=s.initialization, normalization=s.normalization, members=members, encoder=s.encoder,
-            )  # fmt: skip
-
-        return self.draw_network(lambda draws: make(draws, s.init_lambda), partial(make, None, None))
+            )
+        )  # fmt: skip
 
     def _key(self, env: str) -> str:
         return SHARED if self.settings.heads == "one" else env
-
-    @property
-    def optimizer(self) -> torch.optim.Optimizer:
-        """The learner's optimizer, which an intervention may replace."""
-        optimizer = self.learners["agent"].optimizer
-        assert optimizer is not None
-        return optimizer
 
     def _learner(self) -> Learner:
         s, recent, units = self.settings, self.recent, self.network.units()

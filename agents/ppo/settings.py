@@ -40,7 +40,7 @@ class PPOSettings(GameSettings):
     """λ of generalised advantage estimation (GAE)."""
     target_lambda: Share | None = None
     """λ of the value targets; 1: Monte Carlo returns (default: gae_lambda)."""
-    clip: Positive[float] = 0.2
+    clip_range: Positive[float] = 0.2
     """Clipping range of the probability ratio and, with clip_value, of the change in value."""
     clip_value: bool = False
     """Clip the change in value too, to the same range."""
@@ -106,7 +106,7 @@ class PPOSettings(GameSettings):
     }  # fmt: skip
     stackable = True
     same_network: ClassVar[tuple[str, ...]] = (
-        *GameSettings.same_network, "learning_rate", "gamma", "gae_lambda", "clip", "entropy_coefficient",
+        *GameSettings.same_network, "learning_rate", "gamma", "gae_lambda", "clip_range", "entropy_coefficient",
         "value_coefficient", "max_grad_norm",
     )  # fmt: skip
 

@@ -14,7 +14,6 @@ There is one temperature. Continual World (Wołczyk et al. 2021) renews memory a
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -127,21 +126,21 @@ class SAC(ReplayAgent):
     def _new_actor(self) -> Actor:
         s = self.settings
 
-        def make(draws: torch.Generator, members: int = 0) -> Actor:
+        def make(draws: torch.Generator, members: int) -> Actor:
             body, width, draw = self._new_body(self._width_in, s.actor_width, s.actor_blocks, draws, members)
             return Actor(body, width, self.size, draw, s.log_std == "clipped", members, self._environments)
 
-        return self.draw_network(make, partial(make, torch.Generator()))
+        return self.draw_network(make)
 
     def _new_critics(self) -> Critics:
         s, d_in = self.settings, self._width_in + self.size
 
-        def make(draws: torch.Generator, seeds: int = 0) -> Critics:
+        def make(draws: torch.Generator, seeds: int) -> Critics:
             networks = max(1, seeds) * s.critics
             body, width, draw = self._new_body(d_in, s.critic_width, s.critic_blocks, draws, networks)
             return Critics(QNetworks(body, width, networks, draw, self._environments, seeds))
 
-        return self.draw_network(make, partial(make, torch.Generator()))
+        return self.draw_network(make)
 
     def _new_adam(self, module: nn.Module, weight_decay: float, networks: int = 1) -> torch.optim.Optimizer:
         """Return AdamW. networks: those of one seed among the module's."""

@@ -95,7 +95,7 @@ def agent(kind: str, s: Any) -> Any:
         learning_starts=s.learning_starts, batch_size=s.batch_size, gamma=s.gamma, gradient_steps=1,
         train_freq=round(1 / s.replay_ratio), target_update_interval=s.target_period,
         exploration_fraction=s.exploration_steps / s.steps, exploration_final_eps=s.exploration,
-        max_grad_norm=s.max_grad_norm, policy_kwargs={"net_arch": list(s.widths)},
+        max_grad_norm=s.max_grad_norm, policy_kwargs={"net_arch": list(s.hidden)},
     )  # fmt: skip
 
 

@@ -109,9 +109,9 @@ def make_runs(data: Path) -> dict[str, tuple[str, dict[str, object]]]:
         "ppo, two seeds": ("ppo", ON_POLICY | {
             "env": "CartPole-v1", "share_value": True, "seeds": (0, 1), "activation": "rand_smooth_leaky",
         }),
-        "dqn": ("dqn", OFF_POLICY | {"env": "CartPole-v1", "widths": (8, 8), "double_q": True}),
+        "dqn": ("dqn", OFF_POLICY | {"env": "CartPole-v1", "hidden": (8, 8), "double_q": True}),
         "dqn, two seeds": ("dqn", OFF_POLICY | {
-            "env": "CartPole-v1", "widths": (8, 8), "seeds": (0, 1), "activation": "rand_smooth_leaky",
+            "env": "CartPole-v1", "hidden": (8, 8), "seeds": (0, 1), "activation": "rand_smooth_leaky",
         }),
         "sac": ("sac", OFF_POLICY | {"env": "Pendulum-v1", "actor_width": 8, "critic_width": 8, "compile": "off"}),
         "sac, two seeds": ("sac", OFF_POLICY | {
@@ -127,7 +127,7 @@ def make_runs(data: Path) -> dict[str, tuple[str, dict[str, object]]]:
             "replay_sampling": "recency(horizon=20)",
         }),
         "dqn, reservoir": ("dqn", OFF_POLICY | {
-            "env": "CartPole-v1", "widths": (8, 8), "seeds": (0, 1), "optimizer": "rmsprop", "schedule": "linear",
+            "env": "CartPole-v1", "hidden": (8, 8), "seeds": (0, 1), "optimizer": "rmsprop", "schedule": "linear",
             "replay_sampling": "reservoir",
         }),
         "sac, heads": ("sac", OFF_POLICY | {

@@ -19,7 +19,7 @@ from supple.engine.machine.allocator import keep_freed_memory
 
 ROWS, MINIBATCHES = 32, 20
 INPUTS, ACTIONS = 4, 2
-LOSS = LossSettings(clip=0.2, clip_value=False, value_coefficient=0.5, entropy_coefficient=0.01,
+LOSS = LossSettings(clip_range=0.2, clip_value=False, value_coefficient=0.5, entropy_coefficient=0.01,
                     normalize_advantage=False)  # fmt: skip
 
 

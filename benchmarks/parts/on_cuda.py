@@ -143,7 +143,7 @@ def dqn(asked: Asked) -> Turns:
 def dqn_stacks(asked: Asked) -> Turns:
     """DQN of several seeds at once, recorded: gradient steps of all of them, each on its own batch of 32."""
     games: dict[str, Any] = {"num_envs": 4, "replay_ratio": 1.0, "replay_size": 10_000, "capture": not asked.simulated}
-    carts = games | {"env": "CartPole-v1", "widths": (64, 64), "clip_rewards": False}
+    carts = games | {"env": "CartPole-v1", "hidden": (64, 64), "clip_rewards": False}
     cases = [("Asterix", games, n) for n in (1, 8)] + [("CartPole", carts, n) for n in (1, 8, 64)]
 
     def living(own: dict[str, Any], seeds: int) -> Turn:

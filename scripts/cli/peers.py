@@ -21,8 +21,7 @@ AGENTS = {
     "anneal-lr": "schedule", "lr-schedule": "schedule", "lr-scheduler-type": "schedule",
     "discount": "gamma", "beta1": "adam-betas", "eps": "adam-epsilon", "adam-eps": "adam-epsilon",
     "net-arch": "hidden", "hidden-layer-sizes": "hidden", "activation-fn": "activation",
-    "policy-kwargs": "hidden, --activation, --initialization", "wandb-project-name": "log-to wandb",
-    "capture-video": "video (of `supple report DIR`)",
+    "policy-kwargs": "activation (and --hidden)", "wandb-project-name": "log-to (wandb)",
 }  # fmt: skip
 RATIO = "replay-ratio (gradient steps per environment step or decision)"
 OFF_POLICY = {
@@ -31,7 +30,7 @@ OFF_POLICY = {
     "train-freq": RATIO, "train-frequency": RATIO, "update-period": RATIO, "gradient-steps": RATIO,
     "utd-ratio": RATIO, "utd": RATIO,
 }  # fmt: skip
-TRACKS = {"lr": "learning-rate", "max-grad-norm": "clip", "grad-clip": "clip"}
+TRACKS = {"lr": "learning-rate", "clip": "max-grad-norm", "grad-clip": "max-grad-norm"}
 LANGUAGE = {"dtype": "precision", "bf16": "precision"}
 WARMUP = {"warmup-steps": "warmup", "warmup-iters": "warmup"}
 MODEL = {"model-name-or-path": "model", "model-name": "model"}
@@ -40,7 +39,7 @@ PEERS: dict[str, dict[str, str]] = {
         "n-steps": "rollout-steps", "num-steps": "rollout-steps", "batch-size": "minibatch-size",
         "num-minibatches": "minibatch-size (transitions of each)",
         "n-epochs": "epochs", "num-epochs": "epochs", "update-epochs": "epochs",
-        "clip-range": "clip", "clip-coef": "clip", "clip-eps": "clip",
+        "clip": "clip-range", "clip-coef": "clip-range", "clip-eps": "clip-range",
         "clip-range-vf": "clip-value", "clip-vloss": "clip-value",
         "ent-coef": "entropy-coefficient", "vf-coef": "value-coefficient",
         "norm-adv": "normalize-advantage",
@@ -55,7 +54,7 @@ PEERS: dict[str, dict[str, str]] = {
         "epsilon-train": "exploration", "epsilon-eval": "eval-epsilon",
         "exploration-fraction": "exploration-steps (steps, not a share of the run)",
         "epsilon-decay-period": "exploration-steps",
-        "ddqn": "double-q", "net-arch": "widths", "hidden-layer-sizes": "widths",
+        "ddqn": "double-q", "widths": "hidden",
     },
     "sac": AGENTS | OFF_POLICY | {
         "policy-lr": "learning-rate", "q-lr": "learning-rate",
@@ -91,5 +90,7 @@ def name_here(kind: str, option: str) -> str:
         option: The option as it was typed: `--lr`, `--total_timesteps`, `--n-steps=128`.
     """
     name = option.partition("=")[0].lstrip("-").replace("_", "-")
+    if name == "capture-video":
+        return "after training, `supple report DIR --video` shows episodes"
     here = (ALL | PEERS.get(kind, {})).get(name)
     return f"--{name} is called --{here} here" if here else ""

@@ -38,7 +38,7 @@ def ppo() -> PPO:
 
 def dqn() -> DQN:
     small = {
-        "hidden": 16,
+        "hidden": (16,),
         "encoder": "nature(channels=[8,8,8])",
         "batch_size": 8,
         "replay_size": 100,

@@ -64,7 +64,7 @@ def test_a_refused_comparison_does_not_say_how_images_are_read(
 ) -> None:
     (tmp_path / "other").touch()
     said: list[str] = []
-    settings = DQNSettings(env=seen, steps=80, hidden=4, replay_size=40, learning_starts=40, encoder="minatar")
+    settings = DQNSettings(env=seen, steps=80, hidden=(4,), replay_size=40, learning_starts=40, encoder="minatar")
     with pytest.raises(UsageError, match=refusal):
         create(tmp_path, Comparison("dqn", settings, make_points((arm,), vary), (0,), 0.0), 1, said.append)
     assert said == []
@@ -74,15 +74,3 @@ def test_vectors_need_no_line() -> None:
     settings = PPOSettings(**CAR)
     assert settings.resolve() is None
     assert settings.observations == "vector"
-
-
-@pytest.mark.parametrize(
-    ("own", "message"),
-    [
-        ({"rmsprop_decay": 0.9}, "--rmsprop-decay has no effect with --optimizer adam"),
-        ({"optimizer": "rmsprop", "adam_epsilon": 1e-8}, "--adam-epsilon has no effect with --optimizer rmsprop"),
-    ],
-)
-def test_constants_of_another_optimizer_are_refused(own: dict, message: str) -> None:
-    with pytest.raises(UsageError, match=message):
-        DQNSettings(**{**CAR, "learning_starts": 100, **own}).check()

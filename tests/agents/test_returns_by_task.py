@@ -82,7 +82,7 @@ def ppo(**own: Any) -> PPOSettings:
 
 
 def dqn(**own: Any) -> DQNSettings:
-    small: dict[str, Any] = {"widths": (8,), "learning_rate": 0.03, "gamma": 0.1, "target_period": 4}
+    small: dict[str, Any] = {"hidden": (8,), "learning_rate": 0.03, "gamma": 0.1, "target_period": 4}
     return DQNSettings(**COMMON | MEMORY | small | {"exploration": 0.3, "exploration_steps": 10} | own)
 
 

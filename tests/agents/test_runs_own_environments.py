@@ -22,6 +22,7 @@ from supple.engine.runs import prepare
 from supple.engine.spec import RunSpec
 from supple.envs import ExplosionInfo, make_env
 from supple.registry.errors import UsageError
+from tests.agents.small import lines
 
 ID = "Own-v0"
 COMMON: dict[str, Any] = {"env": ID, "num_envs": 2, "steps": 80, "measure_every": 80, "eval_episodes": 1}
@@ -40,7 +41,7 @@ def ppo(**own: Any) -> PPOSettings:
 
 
 def dqn(**own: Any) -> DQNSettings:
-    return DQNSettings(**COMMON | REPLAY | {"widths": (8,)} | own)
+    return DQNSettings(**COMMON | REPLAY | {"hidden": (8,)} | own)
 
 
 def sac(**own: Any) -> SACSettings:
@@ -92,10 +93,6 @@ def own(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Own]]:
 def trained(folder: Path, agent: str, settings: AgentSettings) -> Path:
     prepare(RunSpec(agent, settings), folder, lambda line: None).train(lambda step: None)
     return folder
-
-
-def lines(run: Path, name: str) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (run / f"{name}.jsonl").read_text().splitlines()]
 
 
 def actions_for(agent: str) -> spaces.Space:
@@ -150,31 +147,6 @@ def test_actions_have_the_shape_and_type_of_their_space(tmp_path: Path, own: typ
     trained(tmp_path / "run", "ppo", ppo())
     assert len(own.actions) >= 80
     assert all(action in space for action in own.actions)
-
-
-NO_BOUND = float(np.finfo(np.float32).max)
-
-
-@pytest.mark.parametrize(
-    ("agent", "space", "message"),
-    [
-        ("ppo", spaces.Box(0, 3, (2,), np.int64), "ppo needs actions of real numbers"),
-        ("sac", spaces.Box(0, 255, (2,), np.uint8), "sac needs actions of real numbers"),
-        ("sac", spaces.Box(-NO_BOUND, NO_BOUND, (2,), np.float32), "SAC needs bounded actions"),
-        ("sac", spaces.Box(0, 1e300, (2,), np.float64), "SAC needs bounded actions"),
-        ("ppo", spaces.MultiDiscrete([2, 2], start=[1, 0]), "ppo needs actions numbered from 0"),
-        ("ppo", spaces.Box(-1, 1, (0,), np.float32), "ppo needs at least one action"),
-        ("dqn", spaces.MultiDiscrete([2, 2]), "dqn needs Discrete actions, .*: use ppo"),
-    ],
-)
-def test_unsupported_actions_are_refused_in_one_line(
-    tmp_path: Path, own: type[Own], agent: str, space: spaces.Space, message: str
-) -> None:
-    own.acted = space
-    with pytest.raises(UsageError, match=f"^{ID}: {message}") as error:
-        prepare(RunSpec(agent, AGENTS[agent]()), tmp_path / "run").close()
-    assert "\n" not in str(error.value)
-    assert not (tmp_path / "run").exists()
 
 
 def test_independent_categoricals_are_those_of_pytorch() -> None:
@@ -234,21 +206,6 @@ def test_keyword_arguments_reach_every_copy_as_its_own(tmp_path: Path, own: type
     Trained(run).predict(own.shown.sample())
     assert len(own.given) >= 5
     assert own.given == [{"list": [0], "size": 8}] * len(own.given)
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("{", "--env-kwargs is not JSON"),
-        ("[1]", "--env-kwargs must be a JSON object such as"),
-        ('{"max_episode_steps": 3}', "--env-kwargs cannot set max_episode_steps: use --max-episode-steps"),
-        ('{"render_mode": "human"}', "--env-kwargs cannot set render_mode"),
-    ],
-)
-def test_invalid_keyword_arguments_are_refused_in_one_line(text: str, message: str) -> None:
-    with pytest.raises(UsageError, match=message) as error:
-        ppo(env_kwargs=text).check()
-    assert "\n" not in str(error.value)
 
 
 @pytest.mark.parametrize("scope", ["minibatch", "batch"])

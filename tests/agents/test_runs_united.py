@@ -23,7 +23,7 @@ COMMON: dict[str, Any] = {
 }  # fmt: skip
 KINDS = {
     "dqn": lambda: DQNSettings(
-        learning_starts=16, replay_size=64, batch_size=4, replay_ratio=0.1, hidden=8, exploration=0.0, **COMMON
+        learning_starts=16, replay_size=64, batch_size=4, replay_ratio=0.1, hidden=(8,), exploration=0.0, **COMMON
     ),
     "ppo": lambda: PPOSettings(rollout_steps=8, minibatch_size=16, epochs=1, hidden=(8,), **COMMON),
 }

@@ -37,7 +37,7 @@ SMALL: dict[str, Any] = {"rollout_steps": 15, "minibatch_size": 15, "epochs": 1,
 KINDS = {
     "ppo": lambda: PPOSettings(env="Pendulum-v1", compile="off", **SMALL, **COMMON),
     "ppo, discrete": lambda: PPOSettings(env="FrozenLake-v1", compile="off", **SMALL, **COMMON),
-    "dqn": lambda: DQNSettings(env="CartPole-v1", widths=(8,), **REPLAY, **COMMON),
+    "dqn": lambda: DQNSettings(env="CartPole-v1", hidden=(8,), **REPLAY, **COMMON),
     "sac": lambda: SACSettings(env="Pendulum-v1", actor_width=8, critic_width=8, compile="off", **REPLAY, **COMMON),
 }
 

@@ -42,7 +42,7 @@ REPLAY: dict[str, Any] = COMMON | {
 }  # fmt: skip
 KINDS = {
     "ppo": lambda: PPOSettings(env="cartpole", steps=120, **PPO),
-    "dqn": lambda: DQNSettings(env="cartpole", steps=120, widths=(8,), **REPLAY),
+    "dqn": lambda: DQNSettings(env="cartpole", steps=120, hidden=(8,), **REPLAY),
     "sac": lambda: SACSettings(
         env="Pendulum-v1", steps=120, actor_width=8, critic_width=8, compile="off", max_episode_steps=30, **REPLAY
     ),

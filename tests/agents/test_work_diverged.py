@@ -21,7 +21,7 @@ COMMON = {"seeds": SEEDS, "steps": 192, "measure_every": 32, "checkpoint_every":
 KINDS: dict[str, dict[str, Any]] = {
     "ppo": {"env": "CartPole-v1", "num_envs": 2, "rollout_steps": 16, "minibatch_size": 16, "hidden": (8, 8),
             "epochs": 1, "compile": "off"},
-    "dqn": {"env": "CartPole-v1", "num_envs": 1, "widths": (8, 8), "batch_size": 8, "replay_size": 200,
+    "dqn": {"env": "CartPole-v1", "num_envs": 1, "hidden": (8, 8), "batch_size": 8, "replay_size": 200,
             "learning_starts": 32},
     "sac": {"env": "Pendulum-v1", "num_envs": 1, "actor_width": 8, "critic_width": 8, "max_episode_steps": 20,
             "batch_size": 8, "replay_size": 200, "learning_starts": 32, "compile": "off"},
@@ -107,7 +107,7 @@ def test_a_run_with_a_diverged_member_resumes_exactly_and_its_environments_stay_
     def noted(work: AgentWork) -> None:
         freeze(work)
         if work._envs is not None:
-            frozen.append(sorted(work._envs._frozen.rows))  # type: ignore[attr-defined]
+            frozen.append(sorted(work._envs._running.frozen))  # type: ignore[attr-defined]
 
     monkeypatch.setattr(AgentWork, "_freeze_envs", noted)
     train(run)
@@ -126,7 +126,7 @@ def test_the_curvature_of_the_others_is_measured_if_a_finite_reward_has_an_infin
 
     def rewarding(envs: Vector, actions: Any) -> StepResult:
         result = step(envs, actions)
-        if not envs._frozen.rows:
+        if not envs._running.frozen:
             result.reward[copies : 2 * copies] = 1e38
         return result
 

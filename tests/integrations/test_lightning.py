@@ -124,30 +124,6 @@ def test_a_training_that_was_saved_without_the_callback_goes_on_with_hooks_that_
     assert [(event["step"], event["hook"]) for event in callback.events] == [(4, "snp@start"), (6, "snp@0.75")]
 
 
-def test_a_callback_goes_on_with_a_network_in_another_trainer_and_begins_anew_with_another_network(
-    tmp_path: Path,
-) -> None:
-    hooks = ["snp@when:weight_norm>0", "snp@start", "snp@14"]
-    callback = SuppleCallback(hooks, measure_every=4)
-    saver = ModelCheckpoint(tmp_path, filename="{step}", every_n_train_steps=4, save_top_k=-1)
-    fit(tmp_path, callback, saver)
-    _, module = fit(tmp_path, callback, ckpt=tmp_path / "step=4.ckpt")  # continues, and then its state is used up
-    fit(tmp_path, callback, module=module)
-    fit(tmp_path, callback)
-    assert [event["step"] for event in callback.events] == [0, 4, 14, 0, 4]
-
-
-def test_a_state_of_another_network_is_refused_in_one_line(tmp_path: Path) -> None:
-    callback = SuppleCallback([], measure_every=0)
-    fit(tmp_path, callback)
-    state: Any = callback.state_dict()
-    state["initial"].pop(next(iter(state["initial"])))
-    callback.load_state_dict(state)
-    with pytest.raises(ValueError, match=r"lacks .* it is the state of another network") as refusal:
-        fit(tmp_path, callback)
-    assert "\n" not in str(refusal.value)
-
-
 @pytest.mark.parametrize(
     ("hooks", "more", "message"),
     [

@@ -90,16 +90,6 @@ def test_a_hook_acts_between_two_updates_on_weights_and_the_optimizers_state(tmp
     assert all(torch.equal(found[2][1][i][key], value) for i, each in slots.items() for key, value in each.items())
 
 
-def test_hooks_that_never_fired_are_told_when_training_ends(tmp_path: Path) -> None:
-    callback = SuppleCallback(["snp@when:weight_norm>0", "fire@when:srank<0", "fire@task"], measure_every=2)
-    with pytest.warns(UserWarning, match="has not fired") as told:
-        trainer(tmp_path, callback, max_steps=2).train()
-    assert [text for each in told if "not fired" in (text := str(each.message))] == [
-        "fire@when:srank<0.0 has not fired: its condition was never met",
-        "fire@task has not fired: the run has 0 task switches",
-    ]
-
-
 def test_penalties_are_part_of_the_gradient(tmp_path: Path) -> None:
     strong = trainer(tmp_path / "a", callback := SuppleCallback(["l2_init(strength=1000)"]), max_grad_norm=0.0)
     free = trainer(tmp_path / "b", max_grad_norm=0.0)

@@ -350,36 +350,6 @@ def test_interventions_that_keep_the_state_accept_any_optimizer(hook: str) -> No
     make("reset", contract="as_released").attach(released)
 
 
-@pytest.mark.slow
-def test_a_reset_of_schedule_free_is_refused_and_its_evaluation_loss_stays() -> None:
-    def evaluation() -> float:
-        averaged = copy.deepcopy(module)
-        with torch.no_grad():
-            for x, y in zip(averaged.parameters(), module.parameters(), strict=True):
-                x.lerp_(optimizer.state[y]["z"], 1 - 1 / 0.9)
-            return float((averaged(inputs) - outputs).square().mean())
-
-    torch.manual_seed(0)
-    module = nn.Sequential(nn.Linear(4, 32), nn.ReLU(), nn.Linear(32, 1))
-    inputs = torch.randn(64, 4)
-    outputs = 0.3 * inputs.sum(1, keepdim=True).sin()
-    optimizer = ScheduleFree(module.parameters())
-    for _ in range(500):
-        optimizer.zero_grad()
-        (module(inputs) - outputs).square().mean().backward()
-        optimizer.step()
-    before = evaluation()
-    for hook, options in (("reset", {"what": "optimizer"}), ("fire", {}), ("reset", {})):
-        with pytest.raises(ValueError, match=r"ScheduleFree\.slot_starts"):  # without attach
-            make(hook, **options).apply(learner_for(module, optimizer))
-    with pytest.raises(ValueError, match="ScheduleFree"):
-        zero_slots_(optimizer, list(module.parameters()))
-    assert evaluation() == before
-    for slot in optimizer.state.values():  # what a reset did: nothing is trained, and the average is another one
-        slot["z"].zero_()
-    assert evaluation() > 2 * before
-
-
 @pytest.mark.parametrize("hook", ["fire", "reset", "redo", "hare_tortoise", "nap", "injection", "dash"])
 def test_a_slot_that_appears_during_training_stops_the_reset_before_anything_is_written(hook: str) -> None:
     learner = learner_with(LateSlot)

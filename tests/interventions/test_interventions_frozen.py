@@ -1,21 +1,17 @@
 """Every intervention keeps frozen parameters, and says which they are."""
 
 import copy
-from contextlib import suppress
+from dataclasses import replace
 
 import pytest
 import torch
 from torch import nn
 
-from supple.interventions import fire_, interventions, learner_for, make, shrink_perturb_, snapshot
+from supple.interventions import fire_, learner_for, make, shrink_perturb_, snapshot
+from tests.zoo.networks import zoo
+from tests.zoo.trials import VARIANTS, Trial
 
 X = torch.randn(16, 4, generator=torch.Generator().manual_seed(0))
-PARAMS = {
-    "redo": {"tau": 0.9}, "cbp": {"replacement_rate": 0.5, "maturity": 0}, "snr": {"eta": 0.5, "window": 2},
-    "regrama": {"tau": 0.9}, "weight_clip": {"kappa": 0.1}, "swap": {"activation": "elu"}, "cpr": {"period": 1},
-    "dash": {"batches": 1}, "l2_er": {"period": 1}, "hare_tortoise": {"momentum": 0.5},
-}  # fmt: skip
-SKIPPED = {"sib", "injection", "chain"}  # they need another kind of learner
 
 
 def learner(frozen: tuple[str, ...]):
@@ -37,42 +33,18 @@ def learner(frozen: tuple[str, ...]):
     )  # fmt: skip
 
 
-def run(intervention, subject) -> None:
-    """Go through every moment of an intervention."""
-    for _ in range(3):
-        if intervention.has("before_loss"):
-            intervention.before_loss(subject)
-        loss = subject.loss()
-        if intervention.has("penalty"):
-            loss = loss + intervention.penalty(subject)
-        subject.optimizer.zero_grad()
-        loss.backward()
-        if intervention.has("before_update"):
-            intervention.before_update(subject)
-        subject.optimizer.step()
-        if intervention.has("after_update"):
-            intervention.after_update(subject)
-    if intervention.has("finish_task"):
-        intervention.finish_task(subject)
-    if intervention.has("apply"):
-        intervention.apply(subject)
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("frozen", [("0.",), ("2.",), ("6.",), ("0.bias", "2.weight")])
-@pytest.mark.parametrize("name", sorted(set(interventions.entries) - SKIPPED))
-def test_frozen_parameters_are_kept(name, frozen):
-    subject = learner(frozen)
-    intervention = make(name, **PARAMS.get(name, {}))
-    before = {n: p.detach().clone() for n, p in subject.module.named_parameters() if not p.requires_grad}
-    with suppress(ValueError):  # refused
-        intervention.attach(subject)
-        run(intervention, subject)
-    after = dict(subject.module.named_parameters())
-    assert before
-    for n, value in before.items():
-        assert torch.equal(after[n], value), n
-        assert not after[n].requires_grad
+@pytest.mark.parametrize("names", [("body.0.",), ("head.0.",), ("head.2.",), ("body.0.bias", "head.0.weight")])
+@pytest.mark.parametrize("text", VARIANTS)
+def test_frozen_parameters_are_kept(text, names):
+    def new():
+        module, x = zoo()["mlp"].new()
+        for name, p in module.named_parameters():
+            p.requires_grad_(not name.startswith(names))
+        return module, x
+
+    outcome = Trial(replace(zoo()["mlp"], new=new, silent=False), text).run()
+    assert outcome.kind != "broken", outcome
 
 
 @pytest.mark.parametrize("name", ["fire", "reset", "snp", "redo", "hare_tortoise"])

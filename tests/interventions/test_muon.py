@@ -6,7 +6,6 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from supple.engine.storage.learner_state import learner_state, load_learner_state
 from supple.interventions import (
     Injectable,
     Learner,
@@ -16,7 +15,6 @@ from supple.interventions import (
     make,
     orthogonalize,
     parse_hook,
-    zero_slots_,
 )
 from supple.interventions.schedule import AtStart, AtTask
 from supple.networks.stacked import StackedConv2d
@@ -173,27 +171,6 @@ def test_steps_of_matrices_keep_their_ratio_to_adams_learning_rate():
     loss_of(twin).backward()
     step = orthogonalize(twin[2].weight.grad, "muon", steps=5)
     torch.testing.assert_close((before - default.module[2].weight.detach()) / 5e-3, step, rtol=1e-3, atol=1e-3)
-
-
-def test_its_state_can_be_zeroed_and_saved():
-    ours, again = learner(), learner()
-    make("muon").apply(ours)
-    train(ours)
-    weight = ours.module[2].weight
-    rows = torch.zeros(8, 1, dtype=torch.bool)
-    rows[2] = True
-    zero_slots_(ours.optimizer, [weight], [rows])
-    momentum = ours.optimizer.state[weight]["momentum_buffer"]
-    assert not momentum[2].any()
-    assert momentum[3].any()
-
-    load_learner_state(again, copy.deepcopy(learner_state(ours)))
-    assert isinstance(again.optimizer, MuonWithAdam)
-    for subject in (ours, again):
-        train(subject, 2)
-    assert again.changes == ["muon"]
-    for mine, theirs in zip(ours.module.parameters(), again.module.parameters(), strict=True):
-        assert torch.equal(mine, theirs)
 
 
 def test_an_injected_head_is_trained_by_it_as_the_head_was():

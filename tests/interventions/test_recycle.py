@@ -7,7 +7,6 @@ from torch import Tensor, nn
 from supple.interventions import (
     Learner,
     Units,
-    Wiring,
     learner_for,
     make,
     recycle_,
@@ -15,7 +14,6 @@ from supple.interventions import (
     snapshot,
     trace_wiring,
     unit_names,
-    zero_slots_,
 )
 
 
@@ -78,23 +76,6 @@ def test_a_slope_that_a_whole_layer_shares_is_kept():
     assert list(recycle(module, {"1": [True] * 4})) == ["0.weight", "0.bias", "2.weight"]
 
 
-def test_counters_of_members_are_zeroed_where_entries_of_the_member_were_rewritten():
-    weight, other = nn.Parameter(torch.zeros(3, 4, 2)), nn.Parameter(torch.zeros(4))
-    optimizer = torch.optim.Adam([weight, other])
-    optimizer.state[weight] = {"step": torch.tensor([5.0, 6.0, 7.0]), "exp_avg": torch.ones(3, 4, 2)}
-    optimizer.state[other] = {"step": torch.tensor(5.0), "exp_avg": torch.ones(4)}
-    mask = torch.zeros(3, 4, 1, dtype=torch.bool)
-    mask[1, 2] = True
-    zero_slots_(optimizer, [weight, other], [mask, mask[1, :, 0]])
-    assert optimizer.state[weight]["step"].tolist() == [5.0, 0.0, 7.0]
-    assert optimizer.state[weight]["exp_avg"].sum(-1).tolist() == [[2.0] * 4, [2.0, 2.0, 0.0, 2.0], [2.0] * 4]
-    assert optimizer.state[other]["step"] == 0
-    zero_slots_(optimizer, [weight], [mask.new_ones(3, 1, 1)], counters=False)
-    assert optimizer.state[weight]["step"].tolist() == [5.0, 0.0, 7.0]
-    zero_slots_(optimizer, [weight])
-    assert optimizer.state[weight]["step"].tolist() == [0.0] * 3
-
-
 # -- which units ---------------------------------------------------------------------------------------------
 
 
@@ -155,17 +136,3 @@ def test_norms_without_one_gain_for_each_unit_are_refused():
     module = nn.Sequential(nn.Conv2d(1, 4, 3), nn.LayerNorm(4), nn.ReLU(), nn.Conv2d(4, 1, 3))
     with pytest.raises(ValueError, match="'1', before '2', has not one gain and shift for each of the 4 units"):
         make("redo").attach(learner_for(module))
-
-
-def test_an_optimizer_whose_start_is_not_known_is_refused():
-    module = nn.Sequential(nn.Linear(2, 2), nn.ReLU(), nn.Linear(2, 2))
-    for name, params in INTERVENTIONS:
-        with pytest.raises(ValueError, match="the optimizer is LBFGS"):
-            make(name, **params).attach(learner_for(module, torch.optim.LBFGS(module.parameters())))
-
-
-def test_a_wiring_may_name_norms():
-    module = nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2), nn.ReLU(), nn.Linear(2, 2))
-    assert learner_for(module, wiring={"2": Wiring(("0",), ("3",), ("1",))}).wiring == learner_for(module).wiring
-    with pytest.raises(ValueError, match="the wiring of '2' names no module: '9'"):
-        learner_for(module, wiring={"2": Wiring(("0",), ("3",), ("9",))})

@@ -234,7 +234,6 @@ def test_modules_and_pairs_that_do_not_fit_are_refused() -> None:
         ([ScalePair("v", net.fused, net.out, 4, 2, first=6)], "do not fit"),
         ([ScalePair("v", net.fused, net.out, 4, 3, first=5)], "do not fit"),
         ([ScalePair("mlp", other.up, net.down, 6)], "no parameter of this model"),
-        ([ScalePair("a", net.up, net.down, 6), ScalePair("b", net.up, net.down, 6)], "b and a both scale up.weight"),
         ([ScalePair("mlp", nn.Bilinear(7, 7, 6), net.down, 6)], "torch's Bilinear, not a plain nn.Linear"),
     ):
         net.scale_symmetries = lambda pairs=pairs: pairs

@@ -6,7 +6,6 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from supple.engine.storage.learner_state import learner_state, load_learner_state
 from supple.interventions import Learner, StackedLinear, Units, learner_for, make, parse_hook, snapshot
 from supple.networks.stacked import StackedConv2d
 
@@ -196,18 +195,3 @@ def test_a_network_whose_activations_cannot_be_replaced_is_refused():
         swap.attach(learner_for(block, units=("1",)))
     with pytest.raises(ValueError, match="'model' has no hidden units"):
         swap.attach(learner_for(nn.Sequential(nn.Linear(4, 2))))
-
-
-@pytest.mark.slow
-def test_a_checkpoint_after_a_swap_leads_to_the_same_end():
-    learner, again = train(build()), build()
-    for text in ("prelu", "rational(version=B)"):
-        make("swap", activation=text).apply(learner)
-        train(learner)
-    state = copy.deepcopy(learner_state(learner))
-    load_learner_state(again, state)
-    assert again.changes == ["swap(activation=prelu)", "swap(activation='rational(version=B)')"]
-    for subject in (learner, again):
-        train(subject)
-    for mine, theirs in zip(learner.module.parameters(), again.module.parameters(), strict=True):
-        assert torch.equal(mine, theirs)

@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch import nn
 
-from supple.interventions import StackedLinear, learner_for, rebalance_
-from supple.metrics import lambda_balance, lambda_residual, measure, measure_members
+from supple.interventions import learner_for, rebalance_
+from supple.metrics import lambda_balance, lambda_residual, measure
 
 
 def pair(seed: int = 0) -> tuple[nn.Linear, nn.Linear]:
@@ -57,22 +57,6 @@ def test_a_learner_is_measured_on_the_conserved_entries_only() -> None:
     rms_of_all = float(((direct - lams[1] * torch.eye(6)).square().sum() / 6).sqrt())
     assert values["lambda_balance"] == pytest.approx(sum(lams) / 2)
     assert values["lambda_residual"] == pytest.approx((rms + rms_of_all) / 2)
-
-
-def test_members_of_a_stack_have_numbers_of_their_own() -> None:
-    torch.manual_seed(0)
-    stack = nn.Sequential(StackedLinear(2, 5, 4), nn.ReLU(), StackedLinear(2, 4, 3))
-    with torch.no_grad():
-        stack[0].weight[1].mul_(3.0)
-    by_member = measure_members(learner_for(stack))
-    for m in range(2):
-        first, second = nn.Linear(5, 4), nn.Linear(4, 3)
-        for layer, stacked in ((first, stack[0]), (second, stack[2])):
-            layer.load_state_dict({name: value[m] for name, value in stacked.state_dict().items()})
-        alone = measure(learner_for(nn.Sequential(first, nn.ReLU(), second)))
-        for name in ("lambda_balance", "lambda_residual"):
-            assert by_member[m][name] == pytest.approx(alone[name]), name
-    assert by_member[0]["lambda_balance"] > by_member[1]["lambda_balance"]
 
 
 def test_without_pairs_the_metrics_of_balance_are_left_out() -> None:

@@ -29,10 +29,6 @@ def silence(module: nn.Module, share: float = 1.0) -> None:
     module[2].bias[: round(16 * share)] = -100.0  # type: ignore[index, operator]
 
 
-def states(target: Learner) -> dict[str, Tensor]:
-    return copy.deepcopy({**target.module.state_dict(), "draws": target.generator.get_state()})
-
-
 def test_a_diagnosis_has_the_metrics_of_the_network_now_and_at_step_0() -> None:
     target = learner()
     new = copy.deepcopy(target.module)
@@ -48,16 +44,6 @@ def test_a_diagnosis_has_the_metrics_of_the_network_now_and_at_step_0() -> None:
             assert layer.effective_rank == pytest.approx(effective_rank(units[layer.name]))
             assert layer.saturated == pytest.approx(float((units[layer.name] == 0).double().mean()))
         assert condition.norms["2"] == pytest.approx(module[2].weight.norm().item())
-
-
-def test_a_diagnosis_changes_nothing_of_the_learner() -> None:
-    target = learner()
-    silence(target.module, 0.5)
-    target.mark()
-    marked, before = target.marked, states(target)
-    diagnose(target, updates=3)
-    assert all(torch.equal(value, before[name]) for name, value in states(target).items())
-    assert target.marked is marked
 
 
 def policy_of(scale: float) -> Callable[[Tensor, object], Categorical]:

@@ -28,6 +28,7 @@ from supple.metrics import (
     srank,
     weight_norm,
 )
+from tests.zoo.state import differences, take
 
 CHANGE = {"update_ratio", "policy_churn", "value_churn"}  # which only a learner that was marked has
 X = torch.randn(30, 1, 6, 6, generator=torch.Generator().manual_seed(1))
@@ -142,17 +143,10 @@ def test_measuring_changes_no_mode_gradient_generator_or_statistic():
     draw = target.batches
     target.batches = lambda n: (torch.rand(1, generator=target.generator), draw(n))[1]
     target.loss().backward()
-    modes = [part.training for part in module.modules()]
-    gradients = [p.grad.clone() for p in module.parameters()]
-    state, learner_state = torch.get_rng_state(), target.generator.get_state()
-    buffers = {name: value.clone() for name, value in module.named_buffers()}
+    before = take(module, learner=target)
     first = measure(target, costly=True)
     assert measure(target, costly=True) == first
-    assert [part.training for part in module.modules()] == modes
-    assert all(torch.equal(p.grad, g) for p, g in zip(module.parameters(), gradients, strict=True))
-    assert torch.equal(torch.get_rng_state(), state)
-    assert torch.equal(target.generator.get_state(), learner_state)
-    assert all(torch.equal(buffers[name], value) for name, value in module.named_buffers())
+    assert differences(before, take(module, learner=target)) == []
 
 
 def test_a_unit_that_works_in_place_is_recorded_with_its_inputs():

@@ -9,16 +9,13 @@ import torch
 from torch import nn
 from torch.distributions import Categorical
 
-from supple.engine.hooks.driver import HookDriver
 from supple.experiments import conformance_networks
-from supple.interventions import Learner, StackedLinear, learner_for, parse_hook
+from supple.interventions import Learner, StackedLinear, learner_for
 from supple.metrics import (
     METRICS,
     View,
     dfi,
-    dfi_unscaled,
     dormant_fraction,
-    feature_covariance_distance,
     measure,
     measure_members,
     srank,
@@ -140,28 +137,6 @@ def test_one_stacked_layer_in_a_plain_network_makes_no_stack():
     assert values["dormant_fraction"] == pytest.approx(dormant_fraction([first, *second]))
     assert values["srank"] == fmean(map(srank, second))
     assert values["weight_norm"] == pytest.approx(weight_norm(module))
-
-
-def test_a_quiet_member_is_not_dormant_beside_a_loud_one():
-    stack, _ = stack_and_members()
-    with torch.no_grad():
-        for parameter in stack.module[0].parameters():
-            parameter[0] = parameter[1] * 1e-6
-    shares = [float((h.abs().mean(0) == 0).double().mean()) for h in View(stack).outputs["1"]]
-    assert measure(stack, per_layer=True)["dormant_fraction/1"] == fmean(shares) < 0.5
-
-
-def test_an_exact_fire_leaves_no_deviation_from_isometry_in_any_member():
-    stack, _ = stack_and_members()
-    (hook,) = [parse_hook("fire(method=polar)@10")]
-    events: list[dict] = []
-    features = View(stack).features
-    HookDriver([hook], {"critic": stack}, lambda **event: events.append(event), total=20).after_steps(0, 10)
-    assert max(dfi_unscaled(weight) for layer in stack.layers for weight in layer.weights) < 1e-9
-    assert events[0]["after"]["dfi_unscaled"] < 1e-9 < events[0]["before"]["dfi_unscaled"]
-    turned = [feature_covariance_distance(a, b) for a, b in zip(features, View(stack).features, strict=True)]
-    assert len(turned) == 2
-    assert events[0]["change"]["feature_covariance_distance"] == pytest.approx(fmean(turned))
 
 
 def stack_of_seeds(seeds: int, networks: int) -> tuple[Learner, list[Learner]]:

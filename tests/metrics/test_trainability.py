@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from supple.interventions import Learner, StackedLinear, Units, learner_for
 from supple.metrics import View, trainability
+from tests.zoo.state import differences, take
 
 X = torch.randn(64, 5, generator=torch.Generator().manual_seed(1))
 FEW = 20
@@ -143,18 +144,11 @@ def test_a_measurement_changes_nothing_and_repeats() -> None:
     target.loss().backward()
     optimizer.step()
 
-    def list_state() -> list[Tensor]:
-        slots = [value for slot in optimizer.state.values() for value in slot.values()]
-        gradients = [p.grad for p in module.parameters() if p.grad is not None]
-        states = [torch.get_rng_state(), another.get_state(), target.generator.get_state()]
-        return [t.clone() for t in (*module.state_dict().values(), *slots, *gradients, *states)]
-
-    before = list_state()
+    before = take(module, optimizer=optimizer, learner=target)
     first = scores(target)
     assert scores(target) == first
     assert 0 < first[0][0] < 1  # the constant output has no target, and does not count
-    assert all(map(torch.equal, list_state(), before))
-    assert module.training
+    assert differences(before, take(module, optimizer=optimizer, learner=target)) == []
 
 
 def test_without_data_there_is_no_score() -> None:

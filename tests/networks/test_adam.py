@@ -70,21 +70,6 @@ def test_members_match_single_optimizers_after_one_step_counter_is_reset(member:
     assert optimizer.state[stack[2]]["step"].tolist() == [8.0] * 3
 
 
-def test_networks_of_one_member_share_its_counter() -> None:
-    torch.manual_seed(0)
-    critics = nn.Parameter(torch.randn(4, 3, 5))  # two for each of two members
-    apart = [nn.Parameter(two.clone()) for two in critics.detach().split(2)]
-    optimizer, singles = StackedAdam([critics], networks=2), [torch.optim.Adam([two], fused=True) for two in apart]
-    for _ in range(3):
-        critics.grad = torch.randn_like(critics)
-        optimizer.step()
-        for two, gradient, single in zip(apart, critics.grad.split(2), singles, strict=True):
-            two.grad = gradient.clone()
-            single.step()
-    assert optimizer.state[critics]["step"].tolist() == [3.0, 3.0]
-    assert torch.equal(critics, torch.cat([*apart]))
-
-
 @pytest.mark.parametrize("decoupled", [False, True])
 def test_networks_of_a_member_share_its_counter_and_weights_decay_as_in_adam_or_adamw(decoupled: bool) -> None:
     torch.manual_seed(0)

@@ -1,7 +1,5 @@
 """Hidden units are looked at in one pass that leaves the network as it was."""
 
-import copy
-
 import pytest
 import torch
 from torch import Tensor, nn
@@ -38,18 +36,3 @@ def test_units_of_a_stack_are_looked_at_member_by_member():
     seen = observe(one, hidden_units(one, "it"), (x,), mean_of)
     torch.testing.assert_close(seen["1"], module[0](x).relu().mean((1, 3, 4)))
     torch.testing.assert_close(seen["4"], module[:5](x).mean(1))
-
-
-def test_recording_is_in_evaluation_mode_and_restores_the_mode_of_every_part():
-    module, x = (
-        nn.Sequential(nn.Linear(3, 4), nn.Dropout(0.9), nn.BatchNorm1d(4), nn.ReLU(), nn.Linear(4, 1)),
-        torch.ones(2, 3),
-    )
-    module[2].eval()
-    before = copy.deepcopy(module.state_dict())
-    one = learner(module, x)
-    first, second = (observe(one, hidden_units(one, "it"), (x,), mean_of)["3"] for _ in range(2))
-    assert torch.equal(first, second)
-    assert [part.training for part in module] == [True, True, False, True, True]
-    assert all(torch.equal(value, before[name]) for name, value in module.state_dict().items())
-    assert not module[3]._forward_hooks

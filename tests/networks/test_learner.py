@@ -147,21 +147,6 @@ def test_units_are_the_activations_between_layers_and_not_the_squashed_output():
     assert unit_names(nn.Sequential(nn.Linear(2, 2), nn.Softmax(-1), nn.Linear(2, 2))) == ()
 
 
-def test_units_lie_between_the_layer_before_them_and_the_one_after():
-    assert learner_for(network()).wiring == {
-        "1": Wiring(("0",), ("2",)),
-        "3": Wiring(("2",), ("5",)),
-        "6": Wiring(("5",), ("7",)),
-    }
-    assert learner_for(Actor()).wiring == {
-        "body.1": Wiring(("body.0",), ("body.3",), norms=("body.2",)),
-        "act": Wiring(("body.3",), ("out.0",)),
-    }
-    blocks = nn.Sequential(nn.Linear(4, 8), nn.Sequential(nn.Linear(8, 8), nn.ReLU()), nn.Linear(8, 1))
-    wiring = {"1": Wiring(("1.0",), ("2",))}
-    assert learner_for(blocks, units=("1",)).wiring == wiring  # a whole block: what comes out of it
-
-
 def test_an_actor_critic_knows_its_wiring():
     def network(share_value: bool) -> MultiHead:
         return MultiHead(
@@ -192,21 +177,6 @@ def test_a_wiring_that_does_not_fit_is_refused_when_the_learner_is_built():
         learner_for(network(), wiring={unit: right[unit] for unit in ("1", "3")})
     with pytest.raises(ValueError, match="'model': the wiring of '6' names no module: '8'"):
         learner_for(network(), wiring={**right, "6": Wiring(("5",), ("8",))})
-
-
-def test_one_line_makes_a_learner_that_interventions_and_metrics_work_on():
-    module, x, y = Actor(), torch.randn(32, 4), torch.randn(32, 2)
-    optimizer = torch.optim.Adam(module.parameters(), lr=1e-2)
-    learner = learner_for(module, optimizer, probe=lambda: (x,), loss=lambda: F.mse_loss(module(x), y))
-    for _ in range(3):
-        optimizer.zero_grad()
-        learner.loss().backward()
-        optimizer.step()
-    assert measure(learner)["gradient_norm"] > 0
-    assert make("fire", method="polar").apply(learner) == ["body.0.weight", "body.3.weight", "out.0.weight"]
-    assert measure(learner)["dfi_unscaled"] < 1e-8
-    make("reset").apply(learner)
-    assert all(torch.equal(p, learner.initial[name]) for name, p in module.named_parameters())
 
 
 def test_a_fresh_draw_covers_parameters_that_no_layer_redraws():

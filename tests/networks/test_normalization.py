@@ -233,18 +233,6 @@ def test_shrinking_a_spectral_layer_changes_nothing_and_snp_moves_a_norms_gain()
     torch.testing.assert_close(found.module[1].weight.detach(), (gain + start) / 2)
 
 
-def test_a_unit_drawn_anew_gets_its_gain_and_shift_anew() -> None:
-    found = learner("layer")
-    assert found.wiring["2"].norms == ("1",)
-    with torch.no_grad():
-        found.module[1].bias[3] = -100.0  # never active
-        found.module[1].weight[3] = 0.5
-    written = make("redo", tau=0.0).apply(found)
-    assert {"1.weight", "1.bias", "0.weight"} <= set(written)
-    assert float(found.module[1].bias[3].detach()) == 0.0
-    assert float(found.module[1].weight[3].detach()) == 1.0
-
-
 @pytest.mark.parametrize("normalization", NAMES)
 def test_a_redraw_covers_every_parameter(normalization: str) -> None:
     net = network(normalization)

@@ -1,7 +1,5 @@
 """To an intervention, every member of a stack is a network of its own."""
 
-import copy
-from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -11,23 +9,17 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from supple.interventions import (
-    Learner,
     StackedConv2d,
     StackedLayerNorm,
     StackedLinear,
     Wiring,
-    chain,
-    fire_,
     learner_for,
     make,
     recycle_,
     redraw,
     snapshot,
-    trace_wiring,
-    unit_names,
 )
 
-MEMBERS = 3
 X = torch.randn(16, 4, generator=torch.Generator().manual_seed(5))
 
 
@@ -38,26 +30,6 @@ def network(members: int = 0) -> nn.Sequential:
     return nn.Sequential(
         linear(4, 8), norm(8), nn.ReLU(), linear(8, 8), nn.ReLU(), linear(8, 6), nn.ReLU(), linear(6, 2)
     )
-
-
-def build(seed: int = 0, share: float = 0.4) -> Learner:
-    """A trained stack with a target network that lags behind; a share of the hidden units never fires."""
-    torch.manual_seed(seed)
-    module = network(MEMBERS)
-    fresh = redraw(module, torch.Generator().manual_seed(seed))
-    learner = learner_for(
-        module, torch.optim.AdamW(module.parameters(), lr=1e-2), probe=lambda: (X,),
-        loss=lambda: (module(X) - 1).square().mean((1, 2)).sum(),
-        followers=(copy.deepcopy(module).requires_grad_(False),),
-    )  # fmt: skip
-    for _ in range(2):
-        learner.optimizer.zero_grad()
-        learner.loss().backward()
-        learner.optimizer.step()
-    with torch.no_grad():
-        for layer in learner.layers[1:-1]:
-            layer.module.bias[torch.rand(layer.module.bias.shape) < share] = -100.0
-    return replace(learner, redraw=lambda: fresh)
 
 
 # -- the layers ----------------------------------------------------------------------------------------------
@@ -122,67 +94,7 @@ def test_a_redraw_draws_every_member_anew():
     assert drawn["1.bias"].eq(0).all()
 
 
-def test_layers_units_and_wiring_of_a_stack_are_found_as_those_of_a_member():
-    stack, plain = network(2), network()
-    assert [(x.name, x.role, x.depth) for x in chain(stack)] == [(x.name, x.role, x.depth) for x in chain(plain)]
-    assert unit_names(stack) == unit_names(plain) == ("2", "4", "6")
-    wired, plainly = trace_wiring(stack, unit_names(stack)), trace_wiring(plain, unit_names(plain))
-    assert wired == plainly
-    assert not plainly[1]
-    learner = learner_for(stack)
-    assert len(learner.select("linear")) == 4
-    assert all(learner.is_stacked(unit) for unit in learner.units)
-    assert not any(map(learner_for(plain).is_stacked, unit_names(plain)))
-    assert [tuple(w.shape) for w in learner.layers[0].weights] == [(8, 4)] * 2
-    assert [tuple(w.shape) for w in learner_for(plain).layers[0].weights] == [(8, 4)]
-
-
 # -- interventions -------------------------------------------------------------------------------------------
-
-
-def test_a_member_without_dormant_units_keeps_its_values_and_slots():
-    stack = build(share=0.0)
-    with torch.no_grad():
-        for place, bias in ((1, 10.0), (3, 100.0), (5, 1000.0)):  # every unit fires
-            stack.module[place].bias.fill_(bias)
-        stack.module[3].bias[1, :2] = -100.0  # and these do not
-    values = snapshot(stack.module)
-    slots = {p: stack.optimizer.state[p]["exp_avg"].clone() for p in stack.module.parameters()}
-    assert make("redo", tau=0.0).apply(stack) == ["3.weight", "3.bias", "5.weight"]
-    for name, parameter in stack.module.named_parameters():
-        for i in (0, 2):
-            assert torch.equal(parameter[i], values[name][i])
-            assert torch.equal(stack.optimizer.state[parameter]["exp_avg"][i], slots[parameter][i])
-    assert stack.optimizer.state[stack.module[3].weight]["exp_avg"][1, :2].eq(0).all()
-    assert stack.module[5].weight[1, :, :2].eq(0).all()
-
-
-def test_fire_orthogonalizes_stacked_and_single_layers_of_one_shape_together():
-    torch.manual_seed(0)
-    module = nn.ModuleDict({"stack": StackedLinear(2, 6, 5), "single": nn.Linear(6, 5), "tall": StackedLinear(3, 2, 9)})
-    singles = [nn.Linear(6, 5), nn.Linear(6, 5)]
-    for i, single in enumerate(singles):
-        single.weight.data.copy_(module["stack"].weight[i])
-        fire_(single)
-    single = copy.deepcopy(module["single"])
-    fire_(single)
-    assert fire_(module) == ["stack.weight", "single.weight", "tall.weight"]
-    expected = torch.stack([singles[0].weight, singles[1].weight])
-    torch.testing.assert_close(module["stack"].weight, expected, rtol=0, atol=1e-6)
-    torch.testing.assert_close(module["single"].weight, single.weight, rtol=0, atol=1e-6)
-
-
-@pytest.mark.parametrize(("value", "reason"), [(0.0, "is zero"), (torch.nan, "is not finite")])
-def test_a_member_that_cannot_be_orthogonalized_is_named_and_nothing_is_written(value, reason):
-    stack = build()
-    with torch.no_grad():
-        stack.module[3].weight[1] = value
-    before = snapshot(stack.module)
-    with pytest.raises(ValueError, match=rf"^3\.weight, member 1 {reason}$") as refusal:
-        make("fire").apply(stack)
-    assert "\n" not in str(refusal.value)
-    for name, parameter in snapshot(stack.module).items():
-        assert torch.equal(parameter.nan_to_num(), before[name].nan_to_num())
 
 
 # -- stacks beside single layers -----------------------------------------------------------------------------
@@ -237,33 +149,3 @@ def test_stacked_layers_learn_under_autocast_as_linear_layers_do() -> None:
     (ours,) = torch.autograd.grad(outputs.float().square().sum(), stack.weight)
     (theirs,) = torch.autograd.grad(alone.float().square().sum(), stack.weight)
     torch.testing.assert_close(ours, theirs, rtol=0.02, atol=0.02)
-
-
-def member_of(stack: Learner, i: int) -> Learner:
-    """One member as a network of its own: the same values, optimizer slots, target network and draws."""
-
-    def part(values: dict[str, Tensor]) -> dict[str, Tensor]:
-        return {name: value[i].clone() for name, value in values.items()}
-
-    module, target, fresh = network(), network().requires_grad_(False), part(dict(stack.redraw()))
-    module.load_state_dict(part(stack.module.state_dict()))
-    target.load_state_dict(part(stack.followers[0].state_dict()))
-    optimizer = torch.optim.AdamW(module.parameters(), lr=1e-2)
-    for mine, theirs in zip(module.parameters(), stack.module.parameters(), strict=True):
-        slots = stack.optimizer.state[theirs]
-        optimizer.state[mine] = {key: v.clone() if key == "step" else v[i].clone() for key, v in slots.items()}
-    learner = learner_for(module, optimizer, probe=stack.probe, loss=lambda: module(X).sum(), followers=(target,))
-    return replace(learner, initial=part(stack.initial), redraw=lambda: fresh, capabilities=stack.capabilities)
-
-
-@pytest.mark.slow
-@settings(max_examples=15)
-@given(st.integers(0, 1000), st.sampled_from([0.0, 0.1, 0.6]), st.floats(0.1, 1.0))
-def test_redo_on_a_stack_equals_redo_on_each_member_whoever_has_dormant_units(seed, tau, share):
-    stack = build(seed, share)
-    members = [member_of(stack, i) for i in range(MEMBERS)]
-    written = set(make("redo", tau=tau).apply(stack))
-    assert written == {name for member in members for name in make("redo", tau=tau).apply(member)}
-    for i, member in enumerate(members):
-        for parameter, value in snapshot(member.module).items():
-            assert torch.equal(stack.module.get_parameter(parameter)[i], value), parameter

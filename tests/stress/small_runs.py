@@ -39,7 +39,7 @@ STACKS = {  # of agents, with shifts and conditions that each seed meets at its 
     "--minibatch-size 64 --epochs 2 --hidden 8 --learning-rate 0.01 --compile off --shift offset(scale=2,over=300) "
     "--checkpoint-every 256 --measure-every 128 --eval-episodes 1 --hook fire@when:policy/entropy<0.69 --hook snp@task",
     "dqn-stack": "--env CartPole-v1 --seeds 0-2 --cycles 2 --steps-per-task 240 --num-envs 2 --learning-starts 40 "
-    "--replay-size 200 --batch-size 8 --widths 16 16 --learning-rate 1e-3 --exploration-steps 100 --target-period 60 "
+    "--replay-size 200 --batch-size 8 --hidden 16 16 --learning-rate 1e-3 --exploration-steps 100 --target-period 60 "
     "--shift offset(scale=2,over=100) --checkpoint-every 80 --measure-every 60 --eval-episodes 1 --device cpu "
     "--hook fire@when:q/mean>0.3 --hook redo(tau=0.5)@every:90",
     "sac-stack": "--env Pendulum-v1 --seeds 0-2 --cycles 2 --steps-per-task 240 --num-envs 2 --learning-starts 40 "

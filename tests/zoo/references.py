@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from supple.interventions import fire_, make, recycle_
 from supple.metrics import measure
+from supple.networks import evaluating
 from supple.networks.hidden_units import hidden_units, observe
 from tests.zoo.measures import refusal
 from tests.zoo.networks import SEED, Kind, Subject
@@ -88,22 +89,6 @@ def fire(it: Subject) -> str:
 # -- resets ----------------------------------------------------------------------------------------------------------
 
 
-def to_step_0(text: str) -> Callable[[Subject], str]:
-    """Return a check that an intervention gives all trained parameters the values of step 0."""
-
-    def check(it: Subject) -> str:
-        initial = {name: value.clone() for name, value in it.learner.initial.items()}
-        intervention = make("reset") if text == "reset" else make("snp", lam=1.0)
-        intervention.attach(it.learner)
-        intervention.apply(it.learner)
-        for name, parameter in it.learner.trained().items():
-            if name in initial and not torch.equal(parameter.detach(), initial[name]):
-                raise Broken(f"{text}: {name} is not as at step 0")
-        return ""
-
-    return check
-
-
 def fresh(it: Subject) -> str:
     """`reset(toward=fresh)` never passes trained values, or those of step 0, off as fresh ones."""
     kind = it.kind
@@ -143,14 +128,8 @@ def fresh(it: Subject) -> str:
 def by_hand(it: Subject) -> list[Tensor]:
     """Return the outputs of every call of an activation, computed by hand."""
     assert it.kind.hidden is not None
-    modes = [(part, part.training) for part in it.module.modules()]
-    it.module.eval()
-    try:
-        with torch.no_grad():
-            return it.kind.hidden(it.module, *it.inputs)
-    finally:
-        for part, mode in modes:
-            part.training = mode
+    with evaluating(it.module), torch.no_grad():
+        return it.kind.hidden(it.module, *it.inputs)
 
 
 def dormant(it: Subject) -> str:
@@ -197,37 +176,29 @@ def recycled(it: Subject) -> str:
 
 def checks(kind: Kind) -> Iterator[tuple[str, Callable[[Subject], str]]]:
     yield "fire_ is an isometry", fire
-    yield "reset gives step 0", to_step_0("reset")
-    yield "snp(lam=1) gives step 0", to_step_0("snp")
     yield "reset(toward=fresh) draws", fresh
     if kind.hidden is not None:
         yield "dormant_fraction by hand", dormant
     yield "recycle_ of silent units", recycled
 
 
-def referred(kind: Kind, only: Sequence[str] = ()) -> list[Outcome]:
-    """Return whether the references (or these) are met on a network."""
-    found = []
-    for words, check in checks(kind):
-        if only and words not in only:
-            continue
-        try:
-            found.append(Outcome(kind.name, words, "acts", check(new(kind))))
-        except (Broken, Refusal) as error:
-            found.append(Outcome(kind.name, words, "broken", str(error)))
-        except Exception as error:
-            wrong = refusal(error)
-            found.append(Outcome(kind.name, words, "broken" if wrong else "refused", wrong or str(error)))
-    return found
-
-
-def without_fresh(kind: Kind) -> Outcome:
-    """Return what comes of a fresh draw where the learner was not given the function that makes the network anew."""
-    words = "reset(toward=fresh) without fresh="
+def outcome_of(kind: Kind, words: str, check: Callable[[], str]) -> Outcome:
+    """Return what comes of a check."""
     try:
-        return Outcome(kind.name, words, "acts", fresh(new(kind, fresh=None)))
-    except Broken as error:
+        return Outcome(kind.name, words, "acts", check())
+    except (Broken, Refusal) as error:
         return Outcome(kind.name, words, "broken", str(error))
     except Exception as error:
         wrong = refusal(error)
         return Outcome(kind.name, words, "broken" if wrong else "refused", wrong or str(error))
+
+
+def referred(kind: Kind, only: Sequence[str] = ()) -> list[Outcome]:
+    """Return whether the references (or these) are met on a network."""
+    chosen = [(words, check) for words, check in checks(kind) if not only or words in only]
+    return [outcome_of(kind, words, lambda check=check: check(new(kind))) for words, check in chosen]
+
+
+def without_fresh(kind: Kind) -> Outcome:
+    """Return what comes of a fresh draw where the learner was not given the function that makes the network anew."""
+    return outcome_of(kind, "reset(toward=fresh) without fresh=", lambda: fresh(new(kind, fresh=None)))

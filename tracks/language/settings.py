@@ -17,7 +17,7 @@ class LanguageSettings(TrackSettings):
     """AdamW's maximum learning rate."""
     weight_decay: NotNegative[float] = 0.1
     """AdamW's weight decay of matrices and embeddings; other parameters have none."""
-    clip: Positive[float] | None = 1.0
+    max_grad_norm: Positive[float] | None = 1.0
     """Clip the gradient norm to this value; None: no clipping."""
     precision: Literal["auto", "float32", "bfloat16"] = "auto"
     """Precision of products: bfloat16 by autocast (auto: on GPUs that support it), or float32. Weights are float32."""

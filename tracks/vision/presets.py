@@ -10,7 +10,8 @@ ONLINE, TEST, ACC, FINAL = MEASURES = "online accuracy", "test accuracy", "ACC",
 
 # FIRE, Appendix E.1 and Table 2
 _FIRE: dict[str, Any] = {
-    "batch_size": 256, "learning_rate": 1e-3, "warmup": 0.1, "clip": 0.5, "epochs": 100, "fresh_optimizer": True,
+    "batch_size": 256, "learning_rate": 1e-3, "warmup": 0.1, "max_grad_norm": 0.5, "epochs": 100,
+    "fresh_optimizer": True,
     "standardize": True, "dataset": "cifar-10", "network": "resnet18", "eval_epochs": 1.0, "measure_every": 1000,
     "checkpoint_every": 5000,
 }  # fmt: skip

@@ -40,7 +40,7 @@ class Update:
         loss, hits, gradients = self._differentiate(images, labels)
         for parameter, gradient in zip(self.parameters, gradients, strict=True):
             parameter.grad = gradient
-        if (limit := self.model.settings.clip) is not None:
+        if (limit := self.model.settings.max_grad_norm) is not None:
             clip_(self.parameters, limit, self.model.stacked)
         for group in optimizer.param_groups:
             group["lr"] = rate * group.setdefault("initial_lr", group["lr"])

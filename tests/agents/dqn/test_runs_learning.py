@@ -47,7 +47,7 @@ def _catch() -> None:
 def test_dqn_learns_to_catch_a_ball(tmp_path: Path) -> None:
     """A random paddle catches one ball in seven: a mean return of −0.7 or so."""
     settings = DQNSettings(
-        env="Catch-v0", observations="image", steps=3_000, num_envs=4, hidden=64, learning_rate=2e-3,
+        env="Catch-v0", observations="image", steps=3_000, num_envs=4, hidden=(64,), learning_rate=2e-3,
         encoder="nature(channels=[8,16,16])", learning_starts=400, replay_size=3_000, exploration_steps=1_000,
         target_period=200, eval_every=0, eval_episodes=40, checkpoint_every=10_000, measure_every=3_000, device="cpu",
     )  # fmt: skip

@@ -14,36 +14,19 @@ from torch import Tensor
 
 pytest.importorskip("stable_baselines3")
 
-from stable_baselines3 import A2C, DQN, PPO, SAC, TD3
+from stable_baselines3 import DQN, PPO, SAC, TD3
 from stable_baselines3.common.callbacks import BaseCallback, CallbackList, EvalCallback, EveryNTimesteps
 from stable_baselines3.common.logger import configure
-from stable_baselines3.common.sb2_compat.rmsprop_tf_like import RMSpropTFLike
 
 from supple.agents.sb3 import SuppleCallback, learners_of
-from supple.interventions import EntropyTemperature, restructure
+from supple.interventions import restructure
 from supple.metrics import cheap_metrics, dfi_unscaled
+from tests.integrations.sb3.twins import IDS, small, tensors
 
 pytestmark = pytest.mark.slow
 
-ENV = {PPO: "CartPole-v1", DQN: "CartPole-v1", SAC: "Pendulum-v1", TD3: "Pendulum-v1"}
-OFF_POLICY = {"learning_starts": 16, "train_freq": 8, "gradient_steps": 2, "batch_size": 16, "buffer_size": 200}
 FIRE = "fire(method=polar)"
 POLICIES = [PPO, DQN, SAC, TD3]
-
-
-def small(kind: Any, **settings: Any) -> Any:
-    own = {"n_steps": 32, "batch_size": 16, "n_epochs": 2} if kind is PPO else OFF_POLICY
-    own = own | ({"max_grad_norm": 10.0} if kind is DQN else {})
-    net = {"net_arch": [8, 8], **settings.pop("policy_kwargs", {})}
-    return kind("MlpPolicy", ENV[kind], policy_kwargs=net, seed=0, device="cpu", **(own | settings))
-
-
-def tensors(tree: Any) -> list[Tensor]:
-    """Return copies of all tensors in a tree."""
-    if isinstance(tree, Tensor):
-        return [tree.detach().clone()]
-    branches = tree.values() if isinstance(tree, dict) else tree if isinstance(tree, (list, tuple)) else ()
-    return [tensor for branch in branches for tensor in tensors(branch)]
 
 
 def slots(learner: Any) -> dict[tuple[str, str], Tensor]:
@@ -63,18 +46,6 @@ class Look(BaseCallback):
 
     def _on_step(self) -> bool:
         return True
-
-
-@pytest.mark.filterwarnings("ignore:.*has not fired")
-@pytest.mark.parametrize("kind", POLICIES)
-def test_a_run_with_no_hook_due_is_bit_for_bit_the_run_without_the_callback(kind: Any) -> None:
-    ends = []
-    for callback in (None, SuppleCallback(["fire@when:dormant_fraction>1.5"], measure_every=16)):
-        model = small(kind).learn(128, callback=callback)
-        generators = torch.get_rng_state(), torch.as_tensor(np.random.get_state()[1])  # noqa: NPY002
-        ends.append([*tensors(model.get_parameters()), *generators, torch.as_tensor(model._last_obs)])
-    assert len(ends[0]) == len(ends[1])
-    assert all(map(torch.equal, *ends))
 
 
 @pytest.mark.parametrize("kind", POLICIES)
@@ -104,62 +75,10 @@ def test_fire_makes_isometries_settles_optimizers_in_place_and_targets_follow(ki
     assert [event["learner"] for event in callback.events] == list(callback.learners)
 
 
-def test_the_rmsprop_of_tensorflow_starts_anew_at_one() -> None:
-    net = {"net_arch": [8, 8], "optimizer_class": RMSpropTFLike, "optimizer_kwargs": {"alpha": 0.99, "eps": 1e-5}}
-    model = A2C("MlpPolicy", "Pendulum-v1", policy_kwargs=net, seed=0, device="cpu", n_steps=8)
-    callback, seen = SuppleCallback(["snr", "fire@32", "reset(what=optimizer)@48"], measure_every=0), []
-
-    def look(step: int) -> None:
-        if step == 48:
-            for (_, slot), value in slots(callback.learners["policy"]).items():
-                seen.append(value == 0 if slot == "step" else bool((value == 1).all()))
-
-    model.learn(64, callback=[callback, Look(look)])
-    assert len(seen) == 2 * len(list(model.policy.parameters()))
-    assert all(seen)
-
-
-def test_as_released_on_sac_discards_all_optimizer_state_and_puts_the_temperature_back() -> None:
-    model = small(SAC, ent_coef="auto_0.5")
-    callback = SuppleCallback(["fire(contract=as_released)@64"], measure_every=0)
-    seen = []
-
-    def look(step: int) -> None:
-        if step == 56:
-            assert model.log_ent_coef.exp().item() != pytest.approx(0.5, abs=1e-4)
-        if step == 64:
-            temperature = callback.learners["actor"].offers(EntropyTemperature).learner
-            for learner in (*callback.learners.values(), temperature):
-                assert slots(learner)
-                assert not any(value.any() for value in slots(learner).values())
-            assert model.log_ent_coef.exp().item() == pytest.approx(0.5)
-            assert all(map(torch.equal, model.critic.parameters(), model.critic_target.parameters()))
-            seen.append(step)
-
-    model.learn(96, callback=[callback, Look(look)])
-    assert seen == [64]
-
-
 def test_a_prefix_names_the_only_learner_that_is_touched() -> None:
     callback = SuppleCallback(["critic/fire@0.5", "actor/l2_init(strength=0.1)"], measure_every=0)
     small(SAC).learn(64, callback=callback)
     assert [event["learner"] for event in callback.events] == ["critic"]
-
-
-@pytest.mark.parametrize("kind", POLICIES)
-def test_l2_init_pulls_every_learner_toward_its_start(kind: Any) -> None:
-    moved = []
-    for hooks in ([], ["l2_init(strength=100.0)"]):
-        model = small(kind, learning_rate=1e-2)
-        callback = SuppleCallback(hooks, measure_every=0)
-        model.learn(128, callback=callback)
-        moved.append(
-            [
-                sum((p - each.initial[name]).square().sum().item() for name, p in each.module.named_parameters())
-                for each in callback.learners.values()
-            ]
-        )
-    assert all(pulled < 0.5 * free for free, pulled in zip(*moved, strict=True))
 
 
 def test_a_penalty_adds_its_gradient_as_part_of_the_loss_would() -> None:
@@ -186,21 +105,6 @@ def test_nothing_stays_on_the_optimizers_after_learning() -> None:
     callback = SuppleCallback(["l2_init"], measure_every=0)
     model.learn(32, callback=callback)
     assert not any(each.optimizer._optimizer_step_pre_hooks for each in callback.learners.values())
-
-
-def test_redo_recycles_units_that_died() -> None:
-    model = small(DQN)
-    callback = SuppleCallback(["redo@48"], measure_every=16)
-
-    def kill(step: int) -> None:
-        if step == 40:
-            model.q_net.q_net[0].weight.data[:3] = 0
-            model.q_net.q_net[0].bias.data[:3] = -1
-
-    model.learn(64, callback=[Look(kill), callback])
-    (event,) = callback.events
-    assert event["written"] > 0
-    assert event["before"]["dormant_fraction"] >= 3 / 16 > event["after"]["dormant_fraction"]
 
 
 def test_a_condition_uses_the_measurements_and_warns_if_it_was_never_met() -> None:
@@ -374,7 +278,7 @@ def test_events_are_kept_and_written_as_lines_of_strict_json(tmp_path: Path, cap
 def test_a_model_can_be_saved_and_loaded_after_a_hook(kind: Any, tmp_path: Path) -> None:
     model = small(kind).learn(64, callback=SuppleCallback(["fire@0.5", "reset(what=head)@1.0"], measure_every=0))
     model.save(tmp_path / "model")
-    loaded = kind.load(tmp_path / "model", env=gym.make(ENV[kind]), device="cpu")
+    loaded = kind.load(tmp_path / "model", env=gym.make(IDS[kind]), device="cpu")
     assert all(map(torch.equal, tensors(model.get_parameters()), tensors(loaded.get_parameters())))
     callback = SuppleCallback(["fire@0.75"], measure_every=0)
     loaded.learn(64, callback=callback, reset_num_timesteps=False)

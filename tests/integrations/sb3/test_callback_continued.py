@@ -13,36 +13,23 @@ pytest.importorskip("stable_baselines3")
 from stable_baselines3 import DQN, PPO, SAC
 
 from supple.agents.sb3 import SuppleCallback
+from tests.integrations.sb3.twins import IDS, small, tensors
 
 pytestmark = pytest.mark.slow
 
-ENV = {PPO: "CartPole-v1", DQN: "CartPole-v1", SAC: "Pendulum-v1"}
-OFF_POLICY = {"learning_starts": 16, "train_freq": 8, "gradient_steps": 2, "batch_size": 16, "buffer_size": 200}
 HOOKS = [
     "l2_init(strength=0.1)", "snp(noise=0.1)@every:32", "fire(method=polar)@0.5", "snp@task:2", "snp@start",
     "upgd(sigma=0.01)", "snp@when:weight_norm>0",
 ]  # fmt: skip
 
 
-def small(kind: Any) -> Any:
-    own: dict[str, Any] = {"n_steps": 32, "batch_size": 16, "n_epochs": 2} if kind is PPO else OFF_POLICY
-    return kind("MlpPolicy", ENV[kind], policy_kwargs={"net_arch": [8, 8]}, seed=0, device="cpu", **own)
-
-
-def flat(tree: Any) -> list[torch.Tensor]:
-    if isinstance(tree, torch.Tensor):
-        return [tree]
-    branches = tree.values() if isinstance(tree, dict) else tree if isinstance(tree, (list, tuple)) else ()
-    return [tensor for branch in branches for tensor in flat(branch)]
-
-
 def on(kind: Any, folder: Path, callback: SuppleCallback) -> tuple[list[torch.Tensor], list[tuple[Any, ...]]]:
     """Load the model and continue to train it. Return its tensors afterwards, and the new events."""
     before = len(callback.events)
-    again = kind.load(folder / "model", env=gym.make(ENV[kind]), device="cpu")
+    again = kind.load(folder / "model", env=gym.make(IDS[kind]), device="cpu")
     callback.new_task()
     again.learn(64, callback=callback, reset_num_timesteps=False)
-    return flat(again.get_parameters()), [(e["step"], e["hook"], str(e["after"])) for e in callback.events[before:]]
+    return tensors(again.get_parameters()), [(e["step"], e["hook"], str(e["after"])) for e in callback.events[before:]]
 
 
 @pytest.mark.filterwarnings("ignore:.*has not fired")
@@ -74,10 +61,10 @@ def test_what_a_state_holds_does_not_change_while_training_goes_on() -> None:
     callback, model = SuppleCallback(HOOKS, measure_every=16), small(SAC)
     model.learn(32, callback=callback)
     state = callback.state_dict()
-    kept = [tensor.clone() for tensor in flat(state)]
+    kept = tensors(state)
     assert {"actor", "critic", "temperature"} == state["learners"].keys()
     model.learn(32, callback=callback, reset_num_timesteps=False)
-    assert all(map(torch.equal, flat(state), kept))
+    assert all(map(torch.equal, tensors(state), kept))
 
 
 def test_a_new_callback_without_state_warns_of_what_lies_behind_it_and_goes_on(tmp_path: Path) -> None:
@@ -97,7 +84,7 @@ def test_another_model_with_as_many_steps_is_no_copy() -> None:
     one.learn(64, callback=callback)
     two.learn(64, callback=callback, reset_num_timesteps=False)
     assert [event["step"] for event in callback.events] == [0, 64]
-    assert torch.equal(flat(callback.state_dict()["learners"])[0], flat(callback.learners["policy"].initial)[0])
+    assert torch.equal(tensors(callback.state_dict()["learners"])[0], tensors(callback.learners["policy"].initial)[0])
 
 
 @pytest.mark.parametrize(

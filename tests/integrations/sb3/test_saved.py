@@ -13,7 +13,7 @@ import torch
 
 pytest.importorskip("stable_baselines3")
 
-from stable_baselines3 import A2C, DQN, PPO, SAC
+from stable_baselines3 import DQN, PPO, SAC
 from stable_baselines3.common.envs import FakeImageEnv
 from stable_baselines3.common.torch_layers import BaseFeaturesExtractor
 
@@ -54,22 +54,6 @@ def test_its_learners_have_its_weights_and_data(
     assert all(each.now.units != each.new.units for each in found)
 
 
-@pytest.mark.parametrize("kind", [PPO, A2C])
-def test_a_policy_over_numbered_actions_is_looked_at_by_its_logits(kind: type[PPO | A2C], tmp_path: Path) -> None:
-    model = kind("MlpPolicy", "CartPole-v1", seed=5, device="cpu", **copy.deepcopy(SMALL))  # type: ignore[arg-type]
-    with torch.no_grad():
-        model.policy.action_net.bias[0] = 20.0  # one action only
-    model.save(tmp_path / "model.zip")
-    learner = learners_of_saved(tmp_path / "model.zip", kind.__name__, "CartPole-v1", steps=64, **SMALL)["policy"]
-    (observations, _), parameters = learner.probe(), dict(learner.module.named_parameters())  # type: ignore[misc]
-    logits, values = learner.outputs(parameters, (observations, True))
-    assert torch.equal(logits, model.policy.get_distribution(observations).distribution.logits)  # type: ignore[union-attr]
-    assert torch.equal(values, model.policy.predict_values(observations))
-    found = diagnose(learner, updates=2)
-    assert found.state == "silent"
-    assert found.now.entropy < 1e-6 < 0.9 < found.new.entropy  # type: ignore[operator]
-
-
 def test_its_pickles_are_never_opened(saved: dict[str, Path], tmp_path: Path) -> None:
     hostile = tmp_path / "hostile.zip"
     with zipfile.ZipFile(saved["PPO"]) as source, zipfile.ZipFile(hostile, "w") as target:
@@ -96,16 +80,11 @@ def test_what_does_not_fit_is_refused_in_one_line(
     assert "\n" not in str(refusal.value)
 
 
-@pytest.mark.parametrize("content", [b"", b"no archive", None])
-def test_a_file_that_is_none_of_sb3s_is_refused(tmp_path: Path, content: bytes | None) -> None:
-    file = tmp_path / "model.zip"
-    if content is None:
-        with zipfile.ZipFile(file, "w") as archive:
-            archive.writestr("policy.pth", b"cos\nsystem\n(S'exit 1'\ntR.")
-    else:
-        file.write_bytes(content)
-    with pytest.raises(ValueError, match=r"model.zip is not a model of Stable-Baselines3|No such file"):
-        learners_of_saved(file, "PPO", "CartPole-v1", **SMALL)
+@pytest.mark.parametrize("content", [b"", b"no archive"])
+def test_a_file_that_is_none_of_sb3s_is_refused(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "model.zip").write_bytes(content)
+    with pytest.raises(ValueError, match=r"model.zip is not a model of Stable-Baselines3"):
+        learners_of_saved(tmp_path / "model.zip", "PPO", "CartPole-v1", **SMALL)
 
 
 def policy(value: Any) -> bytes:
@@ -117,11 +96,12 @@ def policy(value: Any) -> bytes:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (policy([1]), "no state dict, but a list"),
-        (policy({"a": 3}), "has a int under 'a'"),
+        (policy([1]), "is no file of weights"),
+        (policy({"a": 3}), "is no file of weights"),
         (policy({"a": torch.tensor([torch.nan])}), "has NaN or infinity"),
         (policy({"mlp_extractor.shared_net.0.weight": torch.ones(8, 4)}), "before 1.8: load it with version 1.7"),
         (b"", "is no file of weights"),
+        (b"cos\nsystem\n(S'exit 1'\ntR.", "is no file of weights"),
     ],
 )
 def test_weights_that_are_none_are_refused(content: bytes, message: str, tmp_path: Path) -> None:
@@ -184,14 +164,6 @@ def test_state_dependent_noise_is_read_from_the_weights(kind: Any, env: str, tmp
     kind("MlpPolicy", env, use_sde=True, device="cpu", **copy.deepcopy(SMALL)).save(tmp_path / "model.zip")
     found = learners_of_saved(tmp_path / "model.zip", kind.__name__, env, steps=16, **SMALL)
     assert all(diagnose(each, updates=1) for each in found.values())
-
-
-@pytest.mark.parametrize("prefix", ["module.", "_orig_mod."])
-def test_names_of_wrappers_do_not_matter(saved: dict[str, Path], prefix: str) -> None:
-    wrapped = rewritten(saved["DQN"], lambda weights: {f"{prefix}{name}": value for name, value in weights.items()})
-    plain = learners_of_saved(saved["DQN"], "DQN", "CartPole-v1", steps=16, **SMALL)["q"]
-    found = learners_of_saved(wrapped, "DQN", "CartPole-v1", steps=16, **SMALL)["q"]
-    assert all(map(torch.equal, found.module.parameters(), plain.module.parameters()))
 
 
 def test_an_extractor_of_ones_own_is_given_with_the_policys_arguments(tmp_path: Path) -> None:

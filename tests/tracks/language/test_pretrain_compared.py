@@ -76,4 +76,4 @@ def test_the_preset_has_the_settings_of_the_paper() -> None:
     s = PretrainSettings(first=("wikitext.txt",))
     assert (s.layers, s.width, s.heads, s.block_size, s.batch_size) == (12, 768, 12, 1024, 480)
     assert (s.learning_rate, s.min_rate * s.learning_rate, s.weight_decay) == (6e-4, pytest.approx(6e-5), 0.1)
-    assert (s.warmup, s.second_warmup, s.clip, s.dropout) == (2_000, 0.1, 1.0, 0.0)
+    assert (s.warmup, s.second_warmup, s.max_grad_norm, s.dropout) == (2_000, 0.1, 1.0, 0.0)

@@ -17,7 +17,7 @@ ALONE = [
     {},
     {"activation": "rand_smooth_leaky"},
     {"activation": "rrelu", "network": "cnn", "images": 24},
-    {"activation": "prelu(granularity=neuron)", "clip": 0.5, "warmup": 0.5},
+    {"activation": "prelu(granularity=neuron)", "max_grad_norm": 0.5, "warmup": 0.5},
     {"activation": "prelu(granularity=global)", "standardize": True, "fresh_optimizer": True},
     {"activation": "crelu", "stream": "pairs", "network": "cnn", "width": 10},
     {"stream": "classes", "classes_per_task": 3},
@@ -91,7 +91,7 @@ def test_compiled_updates_are_the_eager_ones_and_the_same_after_a_resume(lab: An
 @pytest.mark.slow
 def test_a_large_network_takes_the_steps_of_plain_adam(lab: Any, data: DataSet) -> None:
     """Its kernels lie channels last in memory, which fused steps do not look at."""
-    model = lab.model(data, network="resnet18", width=4, clip=0.5, seeds=(0,))
+    model = lab.model(data, network="resnet18", width=4, max_grad_norm=0.5, seeds=(0,))
     twin = copy.deepcopy(model.network)
     adam = torch.optim.Adam(twin.parameters(), model.settings.learning_rate, foreach=False)
     update = Update(model, read_hooks((), model.feed.stream.tasks, {"model": model.learner}), False)
