@@ -215,7 +215,9 @@ def test_commas_in_quotes_and_brackets_do_not_separate_values(bench: Any) -> Non
 
 def test_variants_survive_writing_and_reading(bench: Any, tmp_path: Path) -> None:
     second = ",".join(str(path) for path in bench.texts.values())
-    comparison = plan_comparison(bench, "--vary", f"second={second}", "--vary", "max_grad_norm=None,1", "--vary", "start=best,6")
+    comparison = plan_comparison(
+        bench, "--vary", f"second={second}", "--vary", "max_grad_norm=None,1", "--vary", "start=best,6"
+    )
     create(tmp_path / "out", comparison, 1)
     again = open_comparison(tmp_path / "out")
     assert again.variants == comparison.variants
