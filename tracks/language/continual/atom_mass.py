@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -30,14 +30,17 @@ class Masses:
         self.model, self.keep = model, keep
         self.total: dict[str, Tensor] = {}  # by layer, (atoms,) float64
 
-    def prune(self, run: Callable[[], object]) -> float:
-        """Add the masses of the forward passes in `run` on the last task's data, and remove atoms with next to none.
+    def prune(self, passes: Iterable[Sequence[Any]]) -> float:
+        """Add the masses of forward passes on the last task's data, and remove atoms with next to none.
+
+        passes: The positional arguments of each.
 
         Return the share of atoms removed."""
         mode = self.model.training
         self.model.train()
         with torch.no_grad(), activation_mass(self.model) as mass:
-            run()
+            for arguments in passes:
+                self.model(*arguments)
         self.model.train(mode)
         for name, earlier in self.total.items():
             mass[name][: len(earlier)] += earlier

@@ -164,22 +164,12 @@ class ContinualWork(SupervisedWork):
     def finish(self, task: Task, numbers: Numbers) -> Numbers:
         line = super().finish(task, numbers) | ({"before": self.before} if task.index == 0 else {})
         if self.masses:
-            line["pruned"] = self._prune(self.masses, task)
+            with self.settings.autocast():
+                line["pruned"] = self.masses.prune(self.stream.passes(task.index))
+            kept = {name: p.detach().clone() for name, p in self.model.named_parameters() if p.requires_grad}
+            self.learner.initial = self._initial_values({**self.learner.initial, **kept})
+            self.learner.optimizer = self._optimizer()
         return {**line, "score_of": self.stream.scores[task.index], "scores": self.scores()}
-
-    def _prune(self, masses: Masses, task: Task) -> float:
-        """Remove atoms with next to no mass. Return their share of all atoms."""
-
-        def pass_over_data() -> None:
-            for arguments in self.stream.passes(task.index):
-                self.model(*arguments)
-
-        with self.settings.autocast():
-            share = masses.prune(pass_over_data)
-        kept = {name: p.detach().clone() for name, p in self.model.named_parameters() if p.requires_grad}
-        self.learner.initial = self._initial_values({**self.learner.initial, **kept})
-        self.learner.optimizer = self._optimizer()
-        return share
 
     # -- checkpoints --------------------------------------------------------------------------------------------
 

@@ -84,7 +84,13 @@ def numbers(seed: int = 0, learning_rate: float = 0.005, most_steps: int = 8000,
 
     wide, tiny = start(LAMBDAS), start(TINY)
     sigmas = [task.sigma_yx for task in others]
-    random_theory = [[_theory_steps(w1, w2, s, learning_rate) for w1, w2 in zip(*wide, strict=True)] for s in sigmas]
+    random_theory = [
+        [
+            time_to_converge(Exact(w1, w2, sigma), sigma, CONVERGED * np.square(sigma).sum() / 2) / learning_rate
+            for w1, w2 in zip(*wide, strict=True)
+        ]
+        for sigma in sigmas
+    ]
     random_simulated = [descent_steps(*wide, sigma, learning_rate, most_steps) for sigma in sigmas]
     results = {
         "reversal": (descent_steps(*wide, turned.sigma_yx, learning_rate, most_steps), reversal_steps(LAMBDAS)),
@@ -142,11 +148,6 @@ def descent_steps(first: Array, second: Array, sigma_yx: Array, learning_rate: f
         if not len(open_):
             break
     return needed
-
-
-def _theory_steps(first: Array, second: Array, sigma_yx: Array, learning_rate: float) -> float:
-    threshold = CONVERGED * np.square(sigma_yx).sum() / 2
-    return time_to_converge(Exact(first, second, sigma_yx), sigma_yx, threshold) / learning_rate
 
 
 def _relative_error(simulated: Array, theory: Array, lambdas: Sequence[float]) -> float:

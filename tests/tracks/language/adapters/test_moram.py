@@ -118,14 +118,6 @@ def test_a_task_freezes_the_atoms_as_they_are_and_starts_with_zero_values():
     assert made.A.abs().max() <= 1 / math.sqrt(7)
 
 
-def test_the_draw_of_keys_is_the_generators():
-    first, second, third = (adapter(0) for _ in range(3))
-    for made, seed in ((first, 3), (second, 3), (third, 4)):
-        made.add_task(torch.Generator().manual_seed(seed))
-    assert torch.equal(first.A, second.A)
-    assert not torch.equal(first.A, third.A)
-
-
 def test_the_switches_of_table_4_each_change_the_mixture():
     """Each against the full method, on the same atoms: without k more atoms act, without τ they share more evenly,
     without δ none is dropped in evaluation."""
