@@ -18,6 +18,22 @@ ENVS = 2  # of each member
 ROWS = len(SEEDS) * ENVS
 
 
+NO_HOOKS = HookDriver([], {}, lambda **_: None, 1)
+
+
+def live(
+    agent: Any, steps: Iterator[StepResult], count: int, hooks: HookDriver = NO_HOOKS, begin: bool = False
+) -> None:
+    """Let an agent act and learn for some decisions. begin: in new episodes of the task "a"."""
+    if begin:
+        agent.begin_task("a")
+        agent.begin_episodes(next(steps).obs)
+    for _ in range(count):
+        agent.act()
+        agent.remember(next(steps))
+        agent.update(hooks, last=False)
+
+
 def of_seeds(*seeds: int) -> dict[str, Any]:
     """Return the settings of an agent of one seed, or of a stack."""
     return {"seed": seeds[0], "seeds": seeds} if len(seeds) > 1 else {"seed": seeds[0]}

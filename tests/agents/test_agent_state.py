@@ -14,6 +14,7 @@ from supple.registry.errors import RunError
 from tests.agents.dqn import test_agent as dqn
 from tests.agents.dqn import test_agent_images as dqn_images
 from tests.agents.dqn import test_agent_vectors as dqn_vectors
+from tests.agents.lives import live
 from tests.agents.ppo import test_agent as ppo
 from tests.agents.sac import conftest as sac
 from tests.agents.sac import test_agent_images as sac_images
@@ -58,16 +59,6 @@ CASES: dict[str, tuple[Callable[[], Any], Callable[[int], Any], tuple[str, ...]]
         for network in ("mlp", "simba") for heads in ("one", "environment", "one-hot")
     },
 }  # fmt: skip
-
-
-def live(agent: Any, steps: Any, count: int, begin: bool = False, hooks: HookDriver = sac.NO_HOOKS) -> None:
-    if begin:
-        agent.begin_task("a")
-        agent.begin_episodes(next(steps).obs)
-    for _ in range(count):
-        agent.act()
-        agent.remember(next(steps))
-        agent.update(hooks, last=False)
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -180,7 +171,7 @@ def test_hooks_that_follow_updates_or_add_to_losses_take_part_in_every_gradient_
     sizes = []
     for hooks in ([Hook("counter", counter := Counter(), None)], []):
         agent = module.agent_with(replay_ratio=2.0, learning_rate=1e-3)
-        live(agent, module.world(), 25, True, HookDriver(hooks, agent.learners, lambda **_: None, 1))
+        live(agent, module.world(), 25, HookDriver(hooks, agent.learners, lambda **_: None, 1), begin=True)
         sizes.append(
             float(sum(p.detach().square().sum() for p in list(agent.learners.values())[-1].module.parameters()))
         )

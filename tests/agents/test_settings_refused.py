@@ -104,6 +104,7 @@ WRONG: list[tuple[str, dict[str, Any], str]] = [
     ("dqn", {"observations": "image"}, "--observations image needs images"),
     ("ppo", {"encoder": "impala"}, "--encoder impala reads images, but CartPole-v1 is read as vectors"),
     # networks and learning
+    ("ppo", {"init_lambda": float("nan")}, "--init-lambda must be a finite number, got nan"),
     ("dqn", {"hidden": ()}, "--hidden must be"),
     ("dqn", {"hidden": (8, 0)}, "--hidden must be a positive number"),
     ("dqn", {"env": "Column-v0", "hidden": (0,)}, "--hidden must be a positive number"),

@@ -12,12 +12,11 @@ from supple.agents.dqn import DQNSettings
 from supple.agents.dqn.agent import DQN
 from supple.agents.dqn.network import ValueNetwork
 from supple.agents.dqn.sizes import Pixels
-from supple.engine.hooks.driver import HookDriver
 from supple.envs import Picture, StepResult
+from tests.agents.lives import live
 from tests.agents.states import apply
 
 PIXELS = Pixels(stack=4, height=36, width=36, actions=3)
-NO_HOOKS = HookDriver([], {}, lambda **_: None, 1)
 
 
 def agent_with(**changes: Any) -> DQN:
@@ -40,13 +39,6 @@ def world(num_envs: int = 2, seed: int = 0, ends: float = 0.1) -> Iterator[StepR
         stack[terminated | truncated] = 0
         stack[terminated | truncated, -1] = rng.integers(0, 256, (36, 36), np.uint8)
         yield StepResult(stack.copy(), rng.normal(size=num_envs) * 5, terminated, truncated, final, [])
-
-
-def live(agent: DQN, steps: Iterator[StepResult], count: int, hooks: HookDriver = NO_HOOKS) -> None:
-    for _ in range(count):
-        agent.act()
-        agent.remember(next(steps))
-        agent.update(hooks, last=False)
 
 
 def begun(agent: DQN, seed: int = 0) -> Iterator[StepResult]:

@@ -23,9 +23,9 @@ from supple.engine.runs import prepare
 from supple.engine.spec import RunSpec
 from supple.envs import Picture, StepResult
 from supple.interventions import parse_hook
+from tests.agents.lives import live
 
 SIZES = RowSizes(10 * 10 * 3, 3, Picture(3, 10, 10, last=True, high=1.0), bytes=True)
-NO_HOOKS = HookDriver([], {}, lambda **_: None, 1)
 
 
 class Planes(gym.Env):
@@ -77,14 +77,6 @@ def steps(rows: int = 2) -> Iterator[StepResult]:
         yield StepResult(obs, rng.normal(size=rows), ended, np.zeros(rows, bool), obs, [])
 
 
-def live(one: DQN, world: Iterator[StepResult], count: int, hooks: HookDriver = NO_HOOKS) -> None:
-    one.begin_episodes(next(world).obs)
-    for _ in range(count):
-        one.act()
-        one.remember(next(world))
-        one.update(hooks, last=False)
-
-
 @pytest.mark.parametrize(("env", "channels"), [("Planes-v0", 3), ("FramesOfPlanes-v0", 6)])
 def test_the_network_is_that_of_minatar(env: str, channels: int) -> None:
     work = DQNWork(settings(env=env, hidden=None))
@@ -103,7 +95,7 @@ def test_the_network_is_that_of_minatar(env: str, channels: int) -> None:
 
 def test_the_memory_keeps_bytes() -> None:
     one = agent()
-    live(one, steps(), 8)
+    live(one, steps(), 8, begin=True)
     assert one.experience.memory.frames.dtype == np.uint8
 
 
@@ -114,7 +106,7 @@ def test_compiled_updates_are_those_of_eager_mode_with_penalties_and_double_q() 
     for one in agents:
         hook = parse_hook("l2_init(strength=0.01)")
         assert hook is not None
-        live(one, steps(), 12, HookDriver([hook], one.learners, lambda **_: None, 40))
+        live(one, steps(), 12, HookDriver([hook], one.learners, lambda **_: None, 40), begin=True)
     assert agents[1].compiles
     assert agents[1].experience.taken > 10
     for eager, compiled in zip(*(one.network.parameters() for one in agents), strict=True):

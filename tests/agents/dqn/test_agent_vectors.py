@@ -1,6 +1,5 @@
 """DQN on vectors: acting, targets, a gradient step, and what its settings choose."""
 
-from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,13 +14,11 @@ from supple.agents.dqn.agent import DQN
 from supple.agents.dqn.network import ValueNetwork
 from supple.agents.dqn.sizes import RowSizes
 from supple.agents.offpolicy.replay import Sample
-from supple.engine.hooks.driver import HookDriver
-from supple.envs import StepResult
 from tests.agents.dqn import test_agent as images
+from tests.agents.lives import live, vectors
 from tests.agents.states import apply
 
 D, A = 5, 3
-NO_HOOKS = HookDriver([], {}, lambda **_: None, 1)
 
 
 def agent_with(**changes: Any) -> DQN:
@@ -33,22 +30,9 @@ def agent_with(**changes: Any) -> DQN:
     return DQN(DQNSettings(**values), {"a": RowSizes(D, A)})
 
 
-def world(num_envs: int = 2) -> Iterator[StepResult]:
-    rng = np.random.default_rng(0)
-    while True:
-        terminated, truncated = rng.random(num_envs) < 0.1, rng.random(num_envs) < 0.1
-        final = rng.normal(size=(num_envs, D))
-        obs = np.where((terminated | truncated)[:, None], rng.normal(size=(num_envs, D)), final)
-        yield StepResult(obs, rng.normal(size=num_envs), terminated, truncated, final, [])
-
-
 def lived(count: int = 20, **changes: Any) -> DQN:
-    agent, steps = agent_with(**changes), world()
-    agent.begin_episodes(next(steps).obs)
-    for _ in range(count):
-        agent.act()
-        agent.remember(next(steps))
-        agent.update(NO_HOOKS, last=False)
+    agent = agent_with(**changes)
+    live(agent, vectors(D, rows=2), count, begin=True)
     return agent
 
 

@@ -10,13 +10,12 @@ import pytest
 from supple.agents.sac import SACSettings
 from supple.agents.sac.agent import SAC
 from supple.agents.sac.inputs import Control
-from supple.engine.hooks.driver import HookDriver
 from supple.envs import StepResult
+from tests.agents.lives import NO_HOOKS, live
 from tests.agents.states import apply, changed, everything, saved
 
 D, A = 5, 2
 CONTROL = Control(D, (-1.0, -0.5), (1.0, 2.0))
-NO_HOOKS = HookDriver([], {}, lambda **_: None, 1)
 
 
 def agent_with(control: Control = CONTROL, **changes: Any) -> SAC:
@@ -46,13 +45,6 @@ def begun(agent: SAC, seed: int = 0) -> Iterator[StepResult]:
     steps = world(agent.settings.num_envs, seed)
     agent.begin_episodes(next(steps).obs)
     return steps
-
-
-def live(agent: SAC, steps: Iterator[StepResult], count: int, hooks: HookDriver = NO_HOOKS) -> None:
-    for _ in range(count):
-        agent.act()
-        agent.remember(next(steps))
-        agent.update(hooks, last=False)
 
 
 def trained(**changes: Any) -> tuple[SAC, Iterator[StepResult]]:

@@ -10,10 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from supple.agents.sac.inputs import Control
-from supple.engine.hooks.driver import HookDriver
 
 D, A = 5, 2
-NO_HOOKS = HookDriver([], {}, lambda **_: None, 1)
 
 
 # -- acting ----------------------------------------------------------------------------------------------
@@ -33,7 +31,7 @@ def test_actions_are_random_until_learning_starts_and_then_the_policys(small: An
             wanted = agent.actor.sample(states, torch.randn(2, A, generator=again))[0]
         np.testing.assert_array_equal(agent.actions, wanted.detach().numpy())
         agent.remember(next(steps))
-        agent.update(NO_HOOKS, last=False)
+        agent.update(small.no_hooks, last=False)
 
 
 @pytest.mark.slow
