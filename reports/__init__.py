@@ -16,6 +16,7 @@ from supple.registry.errors import UsageError
 
 from .pages import exports
 from .studies.content import Content, report_of
+from .tables.table import Table
 
 if TYPE_CHECKING:
     from rich.console import Group
@@ -57,9 +58,10 @@ class ReportPaths:
 def build_report(*directories: Path, out: Path | None = None) -> ReportPaths:
     """Write `out/report/`: index.html, its figures (PNG and SVG), its tables (CSV and LaTeX) and scores.json.
 
-    scores.json is strict JSON, in which null stands for values that were not measured. Its keys are documented for each
-    kind: agents in `agents.report.scores_json.to_json`, classifiers in `tracks.vision.report.scores.to_json`, language
-    models and linear networks in `evaluations.to_json`.
+    scores.json is strict JSON, in which null stands for values that were not measured. It has `supple` (the version),
+    `algorithm`, `notes`, `verdict`, the `differences` of `differences.differences_json`, and what each kind documents:
+    agents in `agents.report.scores_json.to_json`, classifiers (in `benchmarks`, by name) in
+    `tracks.vision.report.scores.to_json`, language models and linear networks in `evaluations.to_json`.
 
     Args:
         directories: A run directory, a comparison directory of `supple compare`, or several runs of one kind other than
@@ -107,43 +109,42 @@ def _require_replaceable(place: Path) -> None:
             )
 
 
-def write(report: Content, place: Path) -> ReportPaths:
+def write(content: Content, place: Path) -> ReportPaths:
     """Write a report to `place/report/`."""
-    place.mkdir(parents=True, exist_ok=True)
-    with (
-        _without_garbage_collection(),
-        files.lock_folder(place),
-    ):  # two processes that finish one comparison both write its report
-        _require_replaceable(place)
-        plots = _write_and_rename(report, place)
+    from .pages import page, run_pages  # pages are made of templates, which the table at the end of a run needs not
+
+    with replacing(place) as folder:
+        exports.put_json(folder / SCORES, content.scores)
+        plots = _plots(content)
+        exports.write(folder, content.tables, plots)
+        if len({run.path for run in content.runs}) > 1:
+            run_pages.write(folder, content.runs)
+        exports.put(folder / "index.html", page.render(content, plots, place))
     return ReportPaths(place / FOLDER, tuple(plots))
 
 
-def _write_and_rename(report: Content, place: Path) -> "list[Plot]":
-    """Write the report to a temporary folder, then rename it to `place/report/`. Return its figures."""
+@contextmanager
+def replacing(place: Path) -> Iterator[Path]:
+    """Yield a temporary folder for a report, the first file in which is scores.json, then make it `place/report/`."""
     target, temporary, old = (place / name for name in (FOLDER, TEMPORARY, OLD))
-    for leftover in (temporary, old):  # of a process that was killed here
-        _discard(leftover)
-    temporary.mkdir()
-    try:
-        exports.put_json(temporary / SCORES, report.scores)
-        plots = _plots(report)
-        exports.write(temporary, [*report.tables, *report.more], plots)
-        if len({run.path for run in report.runs}) > 1:
-            from .pages import run_pages  # pages are made of templates, which the table at the end of a run needs not
-
-            run_pages.write(temporary, report.runs)
-        exports.put(temporary / "index.html", report.page(plots, place))
-        if target.exists():
-            target.rename(old)
-        temporary.rename(target)
-    except BaseException:
-        with suppress(OSError):
-            _discard(temporary)
-        raise
-    with suppress(OSError):  # the next report tries again
-        _discard(old)
-    return plots
+    place.mkdir(parents=True, exist_ok=True)
+    # two processes that finish one comparison both write its report
+    with _without_garbage_collection(), files.lock_folder(place):
+        _require_replaceable(place)
+        for leftover in (temporary, old):  # of a process that was killed here
+            _discard(leftover)
+        temporary.mkdir()
+        try:
+            yield temporary
+            if target.exists():
+                target.rename(old)
+            temporary.rename(target)
+        except BaseException:
+            with suppress(OSError):
+                _discard(temporary)
+            raise
+        with suppress(OSError):  # the next report tries again
+            _discard(old)
 
 
 def _discard(folder: Path) -> None:
@@ -154,15 +155,17 @@ def _discard(folder: Path) -> None:
         shutil.rmtree(folder)
 
 
-def _plots(report: Content) -> "list[Plot]":
+def _plots(content: Content) -> "list[Plot]":
     """Return all figures, first that of the measure that leads the report, then the first one of the kind of run."""
     from .figures.measures import plot_measures
     from .figures.profiles import profiles
     from .figures.sensitivity import sensitivity
     from .tables.arms import group_by_family
 
-    first, *others = group_by_family(report.measures).values() or [[]]
-    plots = report.plots()
+    first, *others = group_by_family(content.measures).values() or [[]]
+    several = len(content.parts) > 1
+    drawn = ((name if several else "", plot) for name, part in content.parts.items() for plot in part.plots())
+    plots = [plot.of(name) for name, plot in drawn if plot]
     found = [plot_measures(first), *plots[:1], *sensitivity(first), profiles(first), *plots[1:]]
     found += [plot_measures(measures, folded=True) for measures in others]
     return sorted(filter(None, found), key=lambda plot: plot.folded)
@@ -170,17 +173,17 @@ def _plots(report: Content) -> "list[Plot]":
 
 def summary_table(*directories: Path) -> "Group":
     """Return the report's tables for the terminal."""
-    return summary(compose(*directories), str(directories[0]) if len(directories) == 1 else None)
+    content = compose(*directories)
+    return summary(content.tables, content.lines, str(directories[0]) if len(directories) == 1 else None)
 
 
-def summary(report: Content, title: str | None = None) -> "Group":
-    """Return a report's tables and sentences for the terminal. `title` replaces the title of the first table."""
+def summary(tables: Sequence[Table], lines: Sequence[str], title: str | None = None) -> "Group":
+    """Return tables and sentences for the terminal. `title` replaces the title of the first table."""
     from rich.console import Group
     from rich.text import Text
 
-    first, *others = report.tables
-    tables = [replace(first, title=title) if title else first, *others]
-    return Group(*tables, *(Text(line) for line in report.lines))
+    first, *others = tables
+    return Group(replace(first, title=title) if title else first, *others, *map(Text, lines))
 
 
 def compose(*directories: Path) -> Content:

@@ -1,34 +1,32 @@
-"""The common parts of the reports of language models and linear networks, which compare variants of settings."""
+"""The reports of language models and linear networks, which compare evaluated numbers in variants of the settings."""
 
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from supple.engine.storage.strict_json import strict_json
-from supple.experiments.comparisons.grid import Point
+from supple.experiments.history.data import ComparisonData
 
-from .studies.content import Content, Report, SideBySide
+from .studies.content import Description, Report
 from .studies.evaluation_tables import is_share
 from .studies.evaluations import Cell, compared_names, read_cells, to_json
-from .studies.study import ReportedStudy, read_study
-from .tables.differences import Measure, difference_tables, differences, differences_json, lead, missing_lead, verdict
-from .tables.old_tasks import OldTasks, old_tasks_tables, sentences
+from .tables.differences import lead, measures_of, missing_lead
+from .tables.old_tasks import OldTasks
 from .tables.statistics import NAN, Spread
 from .tables.table import Table
 
 if TYPE_CHECKING:
     from .figures.style import Plot
 
-
+FEW = 4  # task names that fit into a title
 Compared = Mapping[tuple[str, bool], Sequence[Spread]]
 
 
 @dataclass(frozen=True)
 class StudyParts:
-    """The parts of a study's report that depend on the kind.
+    """What a kind adds to the report of its evaluations.
 
     Attributes:
         tables: Tables.
@@ -42,54 +40,58 @@ class StudyParts:
 
     tables: list[Table]
     lines: list[str] = field(default_factory=list)
-    plots: "Callable[[], Sequence[Plot | None]]" = tuple
+    plots: "Callable[[], Iterable[Plot | None]]" = tuple
     more: Sequence[dict[str, Any]] = ()
     compared: Compared | None = None
     old_tasks: Sequence[OldTasks] = ()
 
 
 def make_report(
-    title: str, describe: Callable[[ReportedStudy, Sequence[Cell]], StudyParts], named: str = "", apart: bool = False
+    title: str,
+    describe: Callable[[ComparisonData, Sequence[Cell]], StudyParts],
+    named: str = "",
+    apart: bool = False,
 ) -> Report:
     """Return the report of a kind.
 
     Args:
-        title: The title of its page.
-        describe: Returns the parts that depend on the kind.
-        named: See `SideBySide`.
+        title: What its runs are called.
+        describe: Returns what the kind adds.
+        named: A setting that is part of the name of an arm, where runs are side by side.
         apart: Whether each variant has its own figures.
     """
 
-    def compose(paths: Sequence[Path]) -> Content:
-        study = read_study(paths)
-        cells = read_cells(study)
-        parts = describe(study, cells)
-        measures = _measures(
-            study, cells, final_values(cells, compared_names(cells)) if parts.compared is None else parts.compared
+    def of(data: ComparisonData) -> Description:
+        cells = read_cells(data)
+        parts = describe(data, cells)
+        compared = final_values(cells, compared_names(cells)) if parts.compared is None else parts.compared
+        measures = []
+        for (name, share), spreads in compared.items():
+            measures += measures_of(data, name, dict(zip(data.arms, spreads, strict=True)), share)
+        names = [
+            re.sub(r"\S*/", "", task.name) for task in data.first.as_logged.tasks
+        ]  # file names without their folders
+        notes = [*data.notes, *missing_lead(measures, leads := data.first.leads)]
+        for label, runs in data.arms.items():
+            notes += [
+                f"{label}, seed {run.seed}: {run.unfinished}, its logs end at update {run.last_step:,} of "
+                f"{run.total_steps:,}; it is not included in final numbers"
+                for run in runs
+                if run.last_step < run.total_steps
+            ]
+        return Description(
+            data,
+            " → ".join(names) if len(names) <= FEW else f"{len(names)} tasks",
+            to_json(data, cells, parts.more),
+            parts.tables,
+            lead(measures, leads),
+            lambda: _plots(data, parts, apart),
+            list(filter(None, parts.lines)),
+            notes,
+            parts.old_tasks,
         )
-        compared = differences(measures)
-        described = [table for table in parts.tables if table.rows]
-        tables = [*described, *difference_tables(compared), *old_tasks_tables(parts.old_tasks)]
-        lines = [line for line in parts.lines if line]
-        said = [*verdict(compared), *sentences(parts.old_tasks)]
 
-        def page(plots: "Sequence[Plot]", place: Path) -> str:
-            from .pages.study_page import render_study  # templates take a moment
-
-            sure = sentences(parts.old_tasks, sure=True)
-            return render_study(study, title, tables, lines, measures, said, plots, place, sure)
-
-        return Content(
-            tables,
-            to_json(study, cells, parts.more) | strict_json(differences_json(compared) | {"verdict": said}),
-            lambda: _plots(study, parts, apart),
-            page,
-            [*said, *lines, *study.notes],
-            measures,
-            runs=study.runs,
-        )
-
-    return Report(compose, SideBySide(named))
+    return Report(title, of, named, since_fork=True)
 
 
 def final_values(cells: Sequence[Cell], names: Sequence[str]) -> dict[tuple[str, bool], list[Spread]]:
@@ -105,31 +107,8 @@ def final_spreads(cells: Sequence[Cell], name: str) -> list[Spread]:
     ]
 
 
-def _measures(study: ReportedStudy, cells: Sequence[Cell], compared: Compared) -> list[Measure]:
-    """Return the measures, the one that leads the report first.
-
-    Arms are compared within their variant, or with each other if each variant has one arm.
-    """
-    one_arm_each = len(study.cells) == len(study.groups)
-    variants = [""] if one_arm_each else [group.words for group in study.groups]
-    measures = []
-    for (name, share), spreads in compared.items():
-        for variant in variants:
-            arms, points = {}, {}
-            for cell, spread in zip(cells, spreads, strict=True):
-                if one_arm_each or cell.group.words == variant:
-                    arm = study.name(cell.group, cell.arm) if one_arm_each else cell.arm
-                    arms[arm] = spread.by_seed
-                    points[arm] = Point(cell.arm, cell.group.variant)
-            measures.append(Measure(name, arms, share, variant, points))
-    leads = study.first.leads
-    study.notes.extend(missing_lead(measures, leads))
-    return lead(measures, leads)
-
-
-def _plots(study: ReportedStudy, parts: StudyParts, apart: bool) -> list["Plot"]:
-    """Return all figures for which there are data: those of the kind, the first phase, then those of all runs."""
+def _plots(data: ComparisonData, parts: StudyParts, apart: bool) -> "list[Plot | None]":
+    """Return the figures of the kind, of the first phase, then those of all runs."""
     from .studies.evaluation_figures import plot_first_phase, plot_views
 
-    plots = [*parts.plots(), plot_first_phase(study)]
-    return [*(plot for plot in plots if plot is not None), *plot_views(study, apart)]
+    return [*parts.plots(), plot_first_phase(data), *plot_views(data, apart)]

@@ -13,8 +13,9 @@ from supple.experiments.queue.queue import FAILED, FINISHED
 from supple.experiments.sweeps.study import Published
 from supple.experiments.sweeps.tuning import TUNING
 
-from . import compose, summary, write
+from . import FOLDER, SCORES, ReportPaths, compose, replacing, summary, write
 from .figures.style import Plot
+from .pages import exports
 from .pages.exports import with_file_names
 from .pages.page import template
 from .pages.run_list import RunLine, outcomes, run_lines
@@ -107,7 +108,7 @@ def _write_study_report(study: tuple[str, Path, Published | None]) -> WrittenRep
         return WrittenReport(problem=str(error))
     paths = write(content, folder)
     section = make_section(name, folder, content, paths.plots, published)
-    return WrittenReport(summary(content, str(folder)), paths.lines, section)
+    return WrittenReport(summary(content.tables, content.lines, str(folder)), paths.lines, section)
 
 
 def make_section(
@@ -128,9 +129,7 @@ def make_section(
     by_name, by_family = group_by_name(content.measures), group_by_family(content.measures)
     together = overall_table(*next(iter(by_family.items())), published) if by_family else None
     beside = None if together else published  # of several environments, there is one number for all of them
-    tables = [
-        arms_table(of_name, content.shares, beside if not i else None) for i, of_name in enumerate(by_name.values())
-    ]
+    tables = [arms_table(of_name, beside if not i else None) for i, of_name in enumerate(by_name.values())]
     overall = list(filter(None, [together, *starmap(overall_table, list(by_family.items())[1:])]))
     pairs = list(filter(None, starmap(pairs_table, by_family.items())))
     first, others = [*overall[:1], *tables[:1], *pairs[:1]], [*overall[1:], *tables[1:], *pairs[1:]]
@@ -151,39 +150,43 @@ def make_section(
     )  # fmt: skip
 
 
-def compose_sweep(path: Path, sections: Sequence[Section], planned: Mapping[str, int], title: str = "") -> Content:
-    """Return the contents of the report of a sweep.
+def count_runs(path: Path, planned: Mapping[str, int]) -> Table:
+    """Return a table of how many runs of each study have ended. `planned` has their total numbers, by study."""
+    rows: list[list[Value]] = []
+    for name, runs in planned.items():
+        ended = Counter(outcomes(path / name))
+        rows.append([name, runs, ended[FINISHED], ended[FAILED], runs - ended[FINISHED] - ended[FAILED]])
+    return Table("Runs", ["study", "runs", "finished", "failed", "left"], rows, turns=False)
+
+
+def write_sweep(path: Path, counts: Table, sections: Sequence[Section], title: str = "") -> ReportPaths:
+    """Write the report of a sweep.
 
     Args:
         path: The folder of the sweep.
+        counts: The table of `count_runs`.
         sections: The parts of the page about studies that have started.
-        planned: Study → its total number of runs.
         title: The title of the sweep; "" for the names of its studies.
     """
-    studies = [name for name in planned if Path(name).name != TUNING]
-    ended = {name: Counter(outcomes(path / name)) for name in planned}
-    rows: list[list[Value]] = []
-    for name, runs in planned.items():
-        finished, failed = ended[name][FINISHED], ended[name][FAILED]
-        rows.append([name, runs, finished, failed, runs - finished - failed])
-    counts = Table("Runs", ["study", "runs", "finished", "failed", "left"], rows, turns=False)
-    tables = [table for section in sections for table in section.tables]
-    scores = {"studies": {section.name: section.scores for section in sections}}
-
-    def page(plots: list[Plot], _: Path) -> str:
-        names = {id(table): name for name, table in with_file_names([counts, *tables])}
-        return template("sweep.html").render(
+    names, runs, _, failed, _ = zip(*counts.rows, strict=True)
+    studies = [str(name) for name in names if Path(str(name)).name != TUNING]
+    tables = [counts, *(table for section in sections for table in section.tables)]
+    file_names = {id(table): name for name, table in with_file_names(tables)}
+    with replacing(path) as folder:
+        exports.put_json(folder / SCORES, {"studies": {section.name: section.scores for section in sections}})
+        exports.write(folder, tables, [])
+        page = template("sweep.html").render(
             what="sweep", title=title or ", ".join(studies), path=path.resolve().name,
             facts=[
                 (f"{len(studies):,}", "study" if len(studies) == 1 else "studies"),
-                (f"{sum(planned.values()):,}", "runs"),
-                (f"{sum(count[FAILED] for count in ended.values()):,}", "failed"),
+                (f"{sum(runs):,}", "runs"),
+                (f"{sum(failed):,}", "failed"),
             ],
-            limits=LIMITS, tables=[counts], plots=plots, sections=sections,
-            file_of=lambda table: names[id(table)], images=_images(sections),
+            limits=LIMITS, tables=[counts], sections=sections,
+            file_of=lambda table: file_names[id(table)], images=_images(sections),
         )  # fmt: skip
-
-    return Content([counts], scores, list, page, more=tables)
+        exports.put(folder / "index.html", page)
+    return ReportPaths(path / FOLDER, ())
 
 
 def _images(sections: Sequence[Section]) -> dict[Path, str]:

@@ -1,62 +1,44 @@
 """The report of agents: returns along the stream and by task, plasticity score and human-normalised score."""
 
-from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from supple.experiments.history.collect import load
 from supple.experiments.history.data import ComparisonData
-from supple.reports.studies.content import Content, Report
-from supple.reports.studies.side_by_side import only_path
+from supple.reports.studies.content import Description, Report
 from supple.reports.tables.differences import variants_of
+from supple.reports.tables.table import join_words
 
-from .scores import AgentScores, ArmScores, overall_shares, score
+from .scores import AgentScores, ArmScores, score
 from .scores_json import to_json
-from .tables import tables
+from .tables import short_name, tables
 
 if TYPE_CHECKING:
-    from supple.engine.loop import Warn
     from supple.reports.figures.style import Plot
-    from supple.reports.figures.video import Video
 
+WORDS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
 MOST_LINES = 8  # in one panel of learning curves; the bands of more would cover each other
 
 __all__ = ["AGENTS", "AgentScores", "ArmScores", "score"]
 
 
-def compose(paths: Sequence[Path]) -> Content:
-    """Return the report of one run or one comparison."""
-    data = load(only_path(paths))
+def describe(data: ComparisonData) -> Description:
+    """Return what there is to say of one run or one comparison."""
     scores = score(data)
-
-    def add_videos(warn: "Warn") -> Content:
-        from supple.agents.video import record_videos  # PyTorch takes a moment
-
-        return _content(data, scores, record_videos(data, warn))
-
-    return replace(_content(data, scores), with_videos=add_videos)
-
-
-def _content(data: ComparisonData, scores: AgentScores, videos: "Sequence[Video]" = ()) -> Content:
-    def page(plots: "Sequence[Plot]", place: Path) -> str:
-        from .page import render  # templates take a moment
-
-        return render(data, scores, videos, plots, place)
-
-    return Content(
-        tables(scores),
+    places, tasks = join_words(list(map(short_name, scores.environments))), len(data.first.tasks)
+    what = places if tasks == 1 else f"{WORDS[tasks] if tasks < len(WORDS) else tasks} tasks of {places}"
+    return Description(
+        data,
+        what,
         to_json(data, scores),
-        lambda: _plots(data, scores),
-        page,
-        [*scores.verdict, *scores.notes],
+        tables(scores),
         scores.measures,
-        overall_shares(data, scores),
-        data.runs,
+        lambda: _plots(data, scores),
+        notes=scores.notes,
+        old_tasks=scores.old_tasks,
     )
 
 
-def _plots(data: ComparisonData, scores: AgentScores) -> list["Plot"]:
+def _plots(data: ComparisonData, scores: AgentScores) -> "list[Plot | None]":
     """Return all figures for which there are data, in the order of the page."""
     from supple.reports.figures.diagnostics import before_and_after, metrics_over_time
     from supple.reports.figures.old_tasks import plot_old_tasks
@@ -68,11 +50,10 @@ def _plots(data: ComparisonData, scores: AgentScores) -> list["Plot"]:
     plots: list[Plot | None] = []
     for variant, part in _parts(data):
         drawn = plot_learning_curves(part, scores), plot_evaluation_curves(part, scores)
-        plots += [plot.of(variant) for plot in drawn if plot is not None]
+        plots += [plot and plot.of(variant) for plot in drawn]
     plots += map(plot_old_tasks, scores.old_tasks)
     plots += [plot_by_task(data, scores), plot_human(data, scores), *metrics_over_time(data), before_and_after(data)]
-    plots += [plot_gaps(data, scores), plot_plasticity(data, scores)]
-    return [plot for plot in plots if plot is not None]
+    return [*plots, plot_gaps(data, scores), plot_plasticity(data, scores)]
 
 
 def _parts(data: ComparisonData) -> list[tuple[str, ComparisonData]]:
@@ -86,4 +67,4 @@ def _parts(data: ComparisonData) -> list[tuple[str, ComparisonData]]:
     return parts
 
 
-AGENTS = Report(compose)
+AGENTS = Report("", describe, videos="supple.agents.video:record_videos")

@@ -1,7 +1,8 @@
 """The scores of each arm: plasticity score, final returns, generalization gap, interventions."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,19 +20,9 @@ from supple.metrics import (
     iqm,
     plasticity_score,
 )
-from supple.reports.tables.cells import Interval
-from supple.reports.tables.differences import (
-    Difference,
-    Measure,
-    differences,
-    lead,
-    missing_lead,
-    points_of,
-    variants_of,
-    verdict,
-)
+from supple.reports.tables.differences import Measure, group_by, lead, measures_of, missing_lead
 from supple.reports.tables.metrics import IN_TABLES, means_at_events
-from supple.reports.tables.old_tasks import OldTasks, read_old_tasks, sentences
+from supple.reports.tables.old_tasks import OldTasks, read_old_tasks
 from supple.reports.tables.statistics import Spread, mean
 
 from .areas import TAIL, ArmShares, areas, mean_return, shares, window
@@ -109,7 +100,6 @@ class AgentScores:
         arms: The scores of each arm, by its label.
         notes: Lines on what is missing.
         measures: The numbers by which arms are compared.
-        differences: The differences between arms with the same seeds.
         human_from: The returns that were human-normalised, "evaluation" or "training", or None.
         old_tasks: What became of old tasks in each variant that was evaluated on them.
     """
@@ -120,14 +110,8 @@ class AgentScores:
     arms: dict[str, ArmScores]
     notes: list[str] = field(default_factory=list)
     measures: list[Measure] = field(default_factory=list)
-    differences: list[Difference] = field(default_factory=list)
     human_from: str | None = None
     old_tasks: list[OldTasks] = field(default_factory=list)
-
-    @property
-    def verdict(self) -> list[str]:
-        """The sentences on differences between arms, and on new and old tasks."""
-        return [*verdict(self.differences), *sentences(self.old_tasks)]
 
     @property
     def end(self) -> str:
@@ -177,7 +161,6 @@ def score(data: ComparisonData) -> AgentScores:
     all_notes = [*data.notes, *_note_unfinished(data), *_note_exploring(data), *notes]
     scores = AgentScores(labels, tuple(sorted(places)), cycles, arms, all_notes)
     scores.measures = _measures(data, scores)
-    scores.differences = differences(scores.measures)
     finished = {label: _mask_finished(runs) for label, runs in data.arms.items()}
     scores.notes += _note_missing(scores, finished)
     _add_plasticity(scores, data, finished)
@@ -203,25 +186,18 @@ def _measures(data: ComparisonData, scores: AgentScores) -> list[Measure]:
     leads, first, *later = data.first.leads, *data.first.tasks
     same = (data.fork_step or 0) >= first.end
     left_out = LATER if not later or (same and leads != LATER) else MEAN if same else ""
-    names = [name for name in MEASURES if name != left_out]
+    shares = {label: arm.shares.in_all for label, arm in scores.arms.items() if arm.shares}
     measures = []
-    for variant, labels in variants_of(data).items():
-        points = points_of(data, labels)
-        for i in scores.places:
-            place = scores.environments[i] if len(scores.environments) > 1 else ""
-            for name in names:
-                by_seed = {arm: scores.arms[label].spread(name, i).by_seed for arm, label in labels.items()}
-                full = f"{name} in {place}" if place else name
-                measures.append(Measure(full, by_seed, False, variant, points, name, place))
+    for i in scores.places:
+        place = scores.environments[i] if len(scores.environments) > 1 else ""
+        for name in (name for name in MEASURES if name != left_out):
+            by_label = {label: arm.spread(name, i) for label, arm in scores.arms.items()}
+            full = f"{name} in {place}" if place else name
+            of_name = measures_of(data, full, by_label, shares=shares)
+            measures += [replace(each, family=name, place=place, meaning=scores.define(name)) for each in of_name]
     scores.notes += missing_lead(measures, leads)
-    return lead(measures, leads)
-
-
-def overall_shares(data: ComparisonData, scores: AgentScores) -> dict[tuple[str, str], Interval]:
-    """Return the overall share of a fresh agent of each (variant, arm) that has one."""
-    labels = [(variant, arm, label) for variant, arms in variants_of(data).items() for arm, label in arms.items()]
-    found = {(variant, arm): scores.arms[label].shares for variant, arm, label in labels}
-    return {point: shares.in_all for point, shares in found.items() if shares is not None}
+    by_variant = group_by(measures, lambda measure: measure.variant).values()
+    return lead(chain.from_iterable(by_variant), leads)
 
 
 def _score_arm(runs: Sequence[RunData], shape: tuple[int, int, int], fork: int) -> ArmScores:

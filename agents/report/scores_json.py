@@ -5,9 +5,7 @@ from typing import Any
 import numpy as np
 
 from supple.agents.presets import FINAL
-from supple.engine.storage.strict_json import strict_json
 from supple.experiments.history.data import ComparisonData
-from supple.reports.tables.differences import differences_json
 from supple.reports.tables.old_tasks import old_tasks_json
 from supple.reports.tables.statistics import mean
 
@@ -47,22 +45,15 @@ def to_json(data: ComparisonData, scores: AgentScores) -> dict[str, Any]:
         `old_tasks`, if they were evaluated: see `old_tasks.old_tasks_json`.
     Differences between arms and the verdict are as in `reports.tables.differences.differences_json`.
     """
-    body = {
-        "supple": data.first.supple,
-        "algorithm": data.first.spec.kind,
+    return {
         "leads": data.first.leads,
         "total_steps": data.first.total_steps,
         "fork_step": data.fork_step,
         "environments": scores.environments,
         "cycles": scores.cycles,
         "human_normalized_from": scores.human_from,
-        "notes": scores.notes,
         "arms": {label: _arm_json(arm) | old_tasks_json(scores.old_tasks, label) for label, arm in scores.arms.items()},
-        **differences_json(scores.differences),
-        "verdict": scores.verdict,
     }
-    plain: dict[str, Any] = strict_json(body)
-    return plain
 
 
 def _arm_json(arm: ArmScores) -> dict[str, Any]:

@@ -8,9 +8,7 @@ import numpy as np
 
 from supple.metrics import Score, bootstrap_coverage
 from supple.reports.tables.cells import MISSING, Form, Heading, Interval, Value, is_missing
-from supple.reports.tables.differences import difference_tables
 from supple.reports.tables.metrics import intervention_columns, intervention_words
-from supple.reports.tables.old_tasks import old_tasks_tables
 from supple.reports.tables.table import Table, over_seeds
 
 from .areas import share_table
@@ -83,19 +81,13 @@ def bootstrap_words(scores: Sequence[Score | None]) -> str:
 
 
 def tables(scores: AgentScores) -> list[Table]:
-    """Return all tables of the page: the summary, differences between arms, shares of a fresh agent, and old tasks."""
+    """Return the tables of agents: the summary and the shares of a fresh agent."""
     share_of_arm = {
         label: arm.shares
         for label, arm in scores.arms.items()
         if arm.shares and not all(map(is_missing, arm.shares.by_task))
     }
-    about = " ".join(map(scores.define, scores.names))
-    return [
-        summary_table(scores),
-        *difference_tables(scores.differences, about),
-        *([share_table(share_of_arm)] if share_of_arm else []),
-        *old_tasks_tables(scores.old_tasks),
-    ]
+    return [summary_table(scores), *([share_table(share_of_arm)] if share_of_arm else [])]
 
 
 def human_source(scores: AgentScores) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 from supple.engine.kinds import value_of
 from supple.engine.loop import Warn
 from supple.engine.machine.denormals import flushing_denormals
+from supple.engine.spec import FILE as RUN
 from supple.engine.spec import from_json, to_json
 from supple.engine.storage.signed_json import read_json, require_outside, start_folder, write_json
 from supple.engine.user_code import plugins
@@ -23,9 +24,11 @@ FILE = "comparison.json"
 def files_of_runs(path: Path, name: str) -> list[Path]:
     """Return all files with this name in the folders of a comparison's runs, sorted.
 
-    Subfolders of the runs are not searched: checkpoints come and go there, and `Path.glob` fails if one vanishes.
+    Subfolders of the runs are not searched: checkpoints come and go there, and `Path.glob` fails if one vanishes. The
+    folder `model/` of a run, which may have a config.json of its own, is none of them.
     """
-    return sorted([*path.glob(f"seed*/*/{name}"), *path.glob(f"seed*/*/*/{name}")])
+    in_variants = (file for file in path.glob(f"seed*/*/*/{name}") if not (file.parents[1] / RUN).is_file())
+    return sorted([*path.glob(f"seed*/*/{name}"), *in_variants])
 
 
 def create(path: Path, comparison: Comparison, jobs: int, warn: Warn = print) -> Comparison:

@@ -39,6 +39,11 @@ class Point(NamedTuple):
         return "/".join(filter(None, map(names.plain, (_text_of(self.variant), self.arm))))
 
 
+def variant_text(variant: Mapping[str, Any]) -> str:
+    """Return a variant of the settings as text, such as `learning rate 1e-05, epochs 3`; "" if nothing varies."""
+    return ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in variant.items())
+
+
 def vary_of(preset: Preset | None, settings: RunSettings) -> Vary:
     """Return the settings that a preset varies, except those whose values the user changed."""
     if preset is None:

@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from functools import cache, partial
 from operator import itemgetter
 from pathlib import Path
@@ -20,7 +20,7 @@ from supple.engine.storage.versions import describe_mixed
 from supple.experiments.comparisons.comparison import Comparison
 from supple.experiments.comparisons.folder import FILE as COMPARISON
 from supple.experiments.comparisons.folder import files_of_runs, read_comparison
-from supple.experiments.comparisons.grid import Point
+from supple.experiments.comparisons.grid import Point, variant_text
 from supple.experiments.queue.queue import FAILED, OUTCOME, read_outcome
 
 from .data import ComparisonData, Episodes, RunData, Segment
@@ -44,11 +44,15 @@ def kind_of(path: Path) -> Kind:
     raise ValueError(f"{path} is neither a run directory ({RUN_FILES}) nor a comparison directory ({COMPARISON})")
 
 
-def load(path: Path) -> ComparisonData:
+def load(path: Path, since_fork: bool = False) -> ComparisonData:
     """Read a run directory or a comparison directory. In a comparison, every arm in every variant counts as an arm.
 
     Unfinished runs are read as far as they came. Until an arm starts, the trunks count as arms. `notes` lists runs that
     have not started.
+
+    Args:
+        path: The directory.
+        since_fork: Whether the runs begin where they were forked from their trunks, and count their steps from there.
 
     Raises:
         ValueError: The directory is neither, or a log in it is damaged.
@@ -57,15 +61,15 @@ def load(path: Path) -> ComparisonData:
     path = Path(path)
     kind_of(path)
     if (path / COMPARISON).is_file():
-        return _load_comparison(path)
+        return _load_comparison(path, since_fork)
     runs = load_runs(path)
     spec = runs[0].spec
     label = spec.labels.arm or ", ".join(spec.resolved.hooks) or NONE
     notes = [*notes_of_seeds({label: runs}), *describe_mixed({path.name: spec.resolved.versions})]
-    return ComparisonData(path, {label: runs}, notes=notes)
+    return ComparisonData(path, {label: runs}, notes=notes, points={label: Point(label, spec.labels.variant)})
 
 
-def _load_comparison(path: Path) -> ComparisonData:
+def _load_comparison(path: Path, since_fork: bool) -> ComparisonData:
     plan, specs = read_comparison(path), read_specs(path)
     fork = plan.fork_step or 0
     trunks = {folder.parent: folder for folder, spec in specs.items() if spec.labels.arm is None}
@@ -74,13 +78,47 @@ def _load_comparison(path: Path) -> ComparisonData:
     logs_of_trunk = cache(lambda trunk: _logs_until(fork, trunk))  # shared by all arms of its seed
 
     def load_arm(folder: Path) -> list[RunData]:
+        if since_fork:
+            return list(map(_from_start, load_runs(folder)))
         trunk = trunks.get(folder.parent)
         return load_runs(folder, partial(logs_of_trunk, trunk) if trunk else None)
 
-    arms = {point.label: by_seed(runs) for point, runs in load_points(plan, specs, load_arm)}
+    loaded = load_points(plan, specs, load_arm)
+    points = {point.label: point for point, _ in loaded}
+    if since_fork:
+        points = {_short_label(point, list(points.values())): point for point in points.values()}
+    arms = {label: by_seed(runs) for label, (_, runs) in zip(points, loaded, strict=True)}
     notes = [note for label, runs in arms.items() for note in missing_seeds(label, plan, runs)] + notes_of_seeds(arms)
-    started = require_started(path, arms, (run for folder in trunks.values() for run in load_runs(folder)))
-    return ComparisonData(path, started, fork, notes + notes_of_runs(path, specs))
+    begun = [] if any(arms.values()) and not since_fork else [run for f in trunks.values() for run in load_runs(f)]
+    started, notes = require_started(path, arms, begun), notes + notes_of_runs(path, specs)
+    palette = tuple(dict.fromkeys(point.arm for point in points.values())) if since_fork and any(arms.values()) else ()
+    of_seeds = {run.seed: run for run in begun} if since_fork else {}
+    return ComparisonData(path, started, None if since_fork else fork, notes, palette, points, of_seeds)
+
+
+def _short_label(point: Point, among: Sequence[Point]) -> str:
+    """Return a label of an arm: its variant, its name, or both, as far as they differ between these."""
+    arms, variants = {each.arm for each in among}, {variant_text(each.variant) for each in among}
+    words = [variant_text(point.variant) if len(variants) > 1 else "", point.arm if len(arms) > 1 else ""]
+    return ", ".join(filter(None, words)) or point.arm
+
+
+def _from_start(run: RunData) -> RunData:
+    """Return a run with steps counted from its own beginning, without the part that belongs to its trunk."""
+    start = run.spec.start.step
+
+    def shift(rows: list[Row]) -> list[Row]:
+        return [{**row, "step": row["step"] - start} for row in rows]
+
+    tasks = [replace(task, start=max(0, task.start - start), end=task.end - start) for task in run.tasks]
+    return replace(
+        run,
+        tasks=tuple(task for task in tasks if task.end > 0),
+        metrics=shift(run.metrics),
+        events=shift(run.events),
+        outcomes=shift(run.outcomes),
+        whole=run,
+    )
 
 
 def read_specs(path: Path) -> dict[Path, RunSpec]:

@@ -1,7 +1,7 @@
 """The histories of runs and comparisons, as reports look at them: arrays, rows and series."""
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from supple.engine.forks import FRESH
 from supple.engine.spec import RunSpec, to_json
+from supple.experiments.comparisons.grid import Point
 
 from .logs import Row
 
@@ -53,7 +53,8 @@ class RunData:
     """The history of a run from step 0. For an arm of a fork, it begins with the rows of the trunk.
 
     Agents have `episodes`. Other kinds have `outcomes`, the results of each finished task. A stack of seeds is read as
-    one history per seed, which has the rows of that seed.
+    one history per seed, which has the rows of that seed. If steps count from where the run was forked, `whole` is the
+    history as logged.
     """
 
     path: Path
@@ -64,6 +65,12 @@ class RunData:
     metrics: list[Row]
     events: list[Row]
     outcomes: list[Row] = field(default_factory=list)
+    whole: "RunData | None" = None
+
+    @property
+    def as_logged(self) -> "RunData":
+        """This history with its steps as logged."""
+        return self.whole or self
 
     @property
     def settings(self) -> Any:
@@ -137,27 +144,18 @@ class RunData:
         return {name: tuple(np.array(of_name, dtype=np.float64).T) for name, of_name in points.items()}
 
 
-class RunsByArm:
-    """Runs in lists, by the arm to which they belong."""
-
-    arms: dict[str, list[RunData]]
-
-    @property
-    def first(self) -> RunData:
-        """The first run. The kind, the stream and most settings are the same in all."""
-        return next(iter(self.arms.values()))[0]
-
-    @property
-    def runs(self) -> list[RunData]:
-        """The runs of all arms."""
-        return list(chain.from_iterable(self.arms.values()))
-
-
 @dataclass(frozen=True, eq=False)
-class ComparisonData(RunsByArm):
+class ComparisonData:
     """The arms of a comparison and their runs, one per seed. A single run is a comparison with one arm and no fork.
 
-    `palette` lists all arms of the report, if it has more than these. It determines the colours.
+    Attributes:
+        path: Its folder.
+        arms: The runs by label. Every arm in every variant of the settings has a label.
+        fork_step: The step at which all arms begin; None if their runs are shown from their own beginnings.
+        notes: Sentences about missing and failed runs.
+        palette: All arms of the report, if it has more than these. It determines the colours.
+        points: Label → the arm as given by the user, and its variant; without an entry, the label is the arm.
+        trunks: The trunks by seed, if they are not the beginnings of the arms' runs.
     """
 
     path: Path
@@ -165,11 +163,22 @@ class ComparisonData(RunsByArm):
     fork_step: int | None = None
     notes: list[str] = field(default_factory=list)
     palette: tuple[str, ...] = ()
+    points: Mapping[str, Point] = field(default_factory=dict)
+    trunks: dict[int, RunData] = field(default_factory=dict)
 
     @property
-    def methods(self) -> tuple[str, ...]:
-        """The arms without the fresh agent, unless it is alone."""
-        return tuple(arm for arm in self.arms if arm != FRESH) or tuple(self.arms)
+    def first(self) -> RunData:
+        """The first run. The kind, the stream and most settings are the same in all."""
+        return self.runs[0]
+
+    @property
+    def runs(self) -> list[RunData]:
+        """The runs of all arms."""
+        return list(chain.from_iterable(self.arms.values()))
+
+    def point(self, label: str) -> Point:
+        """Return the arm and the variant of a label."""
+        return self.points.get(label, Point(label, {}))
 
     @property
     def seeds(self) -> int:

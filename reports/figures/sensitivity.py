@@ -12,10 +12,10 @@ from matplotlib.axes import Axes
 from matplotlib.transforms import ScaledTranslation
 
 from supple.engine.forks import FRESH, NONE
+from supple.experiments.comparisons.grid import variant_text
 from supple.reports.tables.arms import point_of
 from supple.reports.tables.differences import Measure
 from supple.reports.tables.statistics import Spread
-from supple.reports.tables.table import variant_text
 
 from .style import FEW_SEEDS, INK, Plot, arm_styles, legend, new_panels, slug, tidy
 

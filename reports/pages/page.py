@@ -1,8 +1,10 @@
 """The page of a report: one HTML file beside its figures, without network access."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache
 from importlib import metadata
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
@@ -10,14 +12,15 @@ from urllib.parse import quote
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 
 from supple.engine.forks import FRESH
+from supple.experiments.comparisons.grid import variant_text
 from supple.experiments.history.data import ComparisonData, RunData
-from supple.reports.figures.video import Video
+from supple.reports.studies.content import Content
 from supple.reports.studies.side_by_side import differing_settings
 from supple.reports.tables.cells import first_number, hover, show
-from supple.reports.tables.table import Table, contracts, event_rows
+from supple.reports.tables.table import contracts, event_rows, join_words, range_text
 
 from .exports import with_file_names
-from .opening import Opening, range_text
+from .opening import Arms, arms_of, make_opening, methods, title_of
 from .run_list import run_lines
 
 if TYPE_CHECKING:
@@ -31,64 +34,46 @@ OPTIONAL = {
 }  # fmt: skip
 
 
-def render_page(
-    data: ComparisonData,
-    plots: "Sequence[Plot]",
-    tables: Sequence[Table],
-    notes: Sequence[str],
-    *,
-    title: str,
-    facts: Sequence[tuple[str, str]],
-    limits: str,
-    opening: Opening,
-    verdict: Sequence[str] = (),
-    settings: Sequence[tuple[str, str]],
-    command: str,
-    place: Path,
-    videos: Sequence[Video] = (),
-) -> str:
-    """Return a page as text. Names and settings are escaped, since they come from files.
+def render(content: Content, plots: "Sequence[Plot]", place: Path) -> str:
+    """Return the page of a report as text. Names and settings are escaped, since they come from files.
 
     Args:
-        data: The runs, by arm.
-        plots: The figures.
-        tables: The tables.
-        notes: Sentences about missing, failed and unfinished runs.
-        title: The title.
-        facts: Numbers below the title, as (value, description).
-        limits: What these runs cannot show.
-        opening: The sentences at the top.
-        verdict: The sentences of `differences.verdict`.
-        settings: Settings of the runs, as (name, value).
-        command: The command that started the runs.
+        content: The contents of the report.
+        plots: Its figures.
         place: The folder that contains the report.
-        videos: Videos of trained agents.
     """
-    resets, idle = contracts(data)
-    resolved, events = data.first.spec.resolved, event_rows(data)
+    parts, runs = list(content.parts.values()), content.runs
+    datas = [part.data for part in parts]
+    arms = arms_of(datas)
+    resets, idle = contracts(arms)
+    first, *others = content.tables
+    lines = [*chain.from_iterable(part.lines for part in parts), first.words]
+    resolved, events = runs[0].spec.resolved, event_rows(datas)
+    what = f"{content.report.title or runs[0].spec.kind.upper()} on {join_words([part.what for part in parts])}"
+    title = title_of(arms, what)
+    old_tasks = list(chain.from_iterable(part.old_tasks for part in parts))
     return template("report.html").render(
         what="report",
-        title=title,
-        facts=facts,
-        limits=limits,
-        opening=opening,
-        verdict=verdict,
-        notes=notes,
-        tables=tables,
+        title=title[0].upper() + title[1:],
+        facts=_facts(datas, arms),
+        limits=limits_text(datas, arms),
+        opening=make_opening(datas, what, content.measures, old_tasks),
+        notes=content.notes,
+        tables=[replace(first, words=" ".join(filter(None, lines))), *others],
         plots=plots,
         resets=resets,
         terms=list(dict.fromkeys(name for contract in resets for name in contract.terms)),
         idle=idle,
-        videos=videos,
-        hooks={label: ", ".join(runs[0].spec.resolved.hooks) for label, runs in data.arms.items()},
+        videos=content.videos,
+        hooks={arm: ", ".join(of_arm[0].spec.resolved.hooks) for arm, of_arm in arms.items()},
         events=events[:MOST_EVENTS],
         total_events=len(events),
-        runs=run_lines(place, data.runs) if len({run.path for run in data.runs}) > 1 else [],
-        settings=settings,
+        runs=run_lines(place, runs) if len({run.path for run in runs}) > 1 else [],
+        settings=[*((name, text) for name, text in setting_texts(resolved.data) if text), *settings_of(runs)],
         versions=setting_texts(resolved.begun),
-        command=command,
-        path=data.path.resolve().name,
-        version=data.first.supple or "",
+        command="\n".join(dict.fromkeys(run.spec.command for run in runs)),
+        path=content.data.path.resolve().name,
+        version=runs[0].supple or "",
     )
 
 
@@ -109,35 +94,42 @@ def template(name: str) -> Template:
     return environment.get_template(name)
 
 
-def limits_text(data: ComparisonData) -> str:
+def limits_text(datas: Sequence[ComparisonData], arms: Arms) -> str:
     """Return one or two sentences about the limits of these runs."""
-    return " ".join(filter(None, (_limits_of_seeds(data), _limits_of_knowledge(data))))
-
-
-def _limits_of_knowledge(data: ComparisonData) -> str:
-    """Return a sentence if only some arms know when the task changes, or ""."""
-    informed = [arm for arm in data.arms if "@task" in arm]
-    others = [arm for arm in data.arms if arm not in (*informed, FRESH)]
+    seeds = min(data.seeds for data in datas)
+    if sum(len(data.arms) for data in datas) == seeds == 1:
+        text = "One run: it shows what happened once, not what usually happens, and is not compared with anything."
+    elif seeds == 1:
+        text = "One seed per arm: there is no interval, and a difference between arms may be due to chance."
+    elif seeds < 5:
+        text = f"{seeds} seeds per arm: intervals are wide, and only large differences are significant."
+    else:
+        text = "Intervals are over seeds, for this stream and these settings. They say nothing about others."
+    informed = [arm for arm in arms if "@task" in arm]
+    others = [arm for arm in arms if arm not in (*informed, FRESH)]
     if not informed or not others:
-        return ""
+        return text
     verb = "is" if len(others) == 1 else "are"
-    return f"Arms with @task are told when the task changes; {', '.join(others)} {verb} not."
+    return f"{text} Arms with @task are told when the task changes; {', '.join(others)} {verb} not."
 
 
-def _limits_of_seeds(data: ComparisonData) -> str:
-    if len(data.arms) == 1 and data.seeds == 1:
-        return "One run: it shows what happened once, not what usually happens, and is not compared with anything."
-    if data.seeds == 1:
-        return "One seed per arm: there is no interval, and a difference between arms may be due to chance."
-    if data.seeds < 5:
-        return f"{data.seeds} seeds per arm: intervals are wide, and only large differences are significant."
-    return "Intervals are over seeds, for this stream and these settings. They say nothing about others."
-
-
-def facts_of_arms(arms: int, seeds: Collection[int]) -> list[tuple[str, str]]:
-    """Return the facts on how many arms there are, and how many seeds each has, as (number, what it counts)."""
-    words = "arm" if arms == 1 else "arms", "seed" if set(seeds) == {1} else "seeds per arm"
-    return [(str(arms), words[0]), (range_text(seeds), words[1])]
+def _facts(datas: Sequence[ComparisonData], arms: Arms) -> list[tuple[str, str]]:
+    """Return numbers about these runs, as (number, what it counts)."""
+    runs = list(chain.from_iterable(arms.values()))
+    facts = [(range_text({run.total_steps for run in runs}), f"{datas[0].unit} per run")]
+    if (tasks := {len(run.tasks) for run in runs}) != {1}:
+        facts.append((range_text(tasks), "tasks per run"))
+    points = [data.point(label) for data in datas for label in data.arms]
+    if (variants := len({variant_text(point.variant) for point in points})) > 1:
+        varied = dict.fromkeys(name.replace("_", " ") for point in points for name in point.variant)
+        facts.append((str(variants), f"variants of {', '.join(varied)}"))
+    count, seeds = len(methods(arms)), {len(of_arm) for data in datas for of_arm in data.arms.values()}
+    facts.append((str(count), "arm" if count == 1 else "arms"))
+    facts.append((range_text(seeds), "seed" if seeds == {1} else "seeds per arm"))
+    if fork := datas[0].fork_step:
+        whose = "arms with the same settings" if variants > 1 else "arms"
+        facts.append((f"{fork:,}", f"fork point: {whose} share all steps before it"))
+    return facts
 
 
 def setting_texts(values: Any) -> list[tuple[str, str]]:
@@ -149,8 +141,7 @@ def setting_texts(values: Any) -> list[tuple[str, str]]:
 
 def settings_of(runs: Sequence[RunData]) -> list[tuple[str, str]]:
     """Return the settings of these runs as pairs of texts. If runs differ in a setting, all its values are listed."""
-    different = differing_settings([[run] for run in runs])
-    texts = [dict(setting_texts(run.values)) for run in runs]
+    different, texts = differing_settings(runs), [dict(setting_texts(run.values)) for run in runs]
     pairs = []
     for name, text in texts[0].items():
         values = dict.fromkeys(of_run.get(name, "") for of_run in texts)

@@ -8,10 +8,10 @@ from pathlib import Path
 
 from supple.engine.forks import FRESH, NONE
 from supple.experiments.comparisons.folder import files_of_runs
+from supple.experiments.comparisons.grid import variant_text
 from supple.experiments.history.data import RunData
 from supple.experiments.queue.queue import OUTCOME, read_outcome
 from supple.registry import quoted
-from supple.reports.tables.table import variant_text
 
 LONGEST = 200  # letters of the name of a page
 

@@ -11,11 +11,11 @@ from markupsafe import Markup
 from numpy.typing import NDArray
 
 from supple.engine.forks import NONE
+from supple.experiments.comparisons.grid import variant_text
 from supple.experiments.history.data import Row, RunData
 from supple.registry import quoted
 from supple.reports.figures.sketch import draw_curves, draw_marks
 from supple.reports.tables.cells import number
-from supple.reports.tables.table import variant_text
 
 from . import exports
 from .page import setting_texts, template

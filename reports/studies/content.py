@@ -1,72 +1,153 @@
-"""The interface between reports and kinds of runs: the contents of a report, and how to read a kind's logs."""
+"""The interface between reports and kinds of runs: what a kind declares, and what a report contains."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any
 
 from supple.engine.kinds import Kind
+from supple.engine.storage.strict_json import strict_json
+from supple.experiments.history.data import ComparisonData, RunData
+from supple.reports.tables.differences import Measure, difference_tables, differences, differences_json, verdict
+from supple.reports.tables.old_tasks import OldTasks, old_tasks_tables, sentences
+from supple.reports.tables.table import Table
+
+from .side_by_side import gather
 
 if TYPE_CHECKING:
     from supple.engine.loop import Warn
-    from supple.experiments.history.data import RunData
     from supple.reports.figures.style import Plot
-    from supple.reports.tables.cells import Interval
-    from supple.reports.tables.differences import Measure
-    from supple.reports.tables.table import Table
+    from supple.reports.figures.video import Video
 
 
 @dataclass(frozen=True)
-class Content:
-    """The contents of a report. Figures and page take longer, and are made when they are needed.
+class Description:
+    """What a kind says of its runs: of all of them, or of those of one benchmark.
 
     Attributes:
-        tables: Tables for the page and the terminal.
-        scores: The contents of scores.json.
-        plots: Returns the figures.
-        page: Returns the page for these figures and the folder that contains the report.
-        lines: Sentences that the terminal shows below the tables.
+        data: The runs.
+        what: What they learn, in words.
+        scores: The kind's entries of scores.json.
+        tables: The kind's tables.
         measures: The numbers by which arms are compared, the most important one first.
-        shares: Shares of a fresh agent: (variant, arm) → share.
-        runs: All runs, one per seed. Seeds that were trained as a stack have the same path.
-        more: Tables that are only on the page.
-        with_videos: Returns these contents with videos of the trained agents on the page. None for other kinds of runs.
+        plots: Returns the kind's figures, of which the first one is also the first on the page.
+        lines: Sentences that summarise the tables.
+        notes: Sentences on what is missing.
+        old_tasks: What became of old tasks.
     """
 
-    tables: "list[Table]"
+    data: ComparisonData
+    what: str
     scores: dict[str, Any]
-    plots: "Callable[[], list[Plot]]"
-    page: "Callable[[list[Plot], Path], str]"
-    lines: list[str] = field(default_factory=list)
-    measures: "Sequence[Measure]" = ()
-    shares: "Mapping[tuple[str, str], Interval]" = field(default_factory=dict)
-    runs: "Sequence[RunData]" = ()
-    more: "Sequence[Table]" = ()
-    with_videos: "Callable[[Warn], Content] | None" = None
-
-
-@dataclass(frozen=True)
-class SideBySide:
-    """The labels of runs of a kind that are shown side by side.
-
-    `named` is a setting that is part of the name of an arm, together with its hooks; "" for none. `benchmark` returns
-    the column of a run, if not all runs of the kind share one.
-    """
-
-    named: str = ""
-    benchmark: "Callable[[RunData], str]" = lambda run: run.spec.kind
+    tables: Sequence[Table]
+    measures: Sequence[Measure]
+    plots: "Callable[[], Iterable[Plot | None]]"
+    lines: Sequence[str] = ()
+    notes: Sequence[str] = ()
+    old_tasks: Sequence[OldTasks] = ()
 
 
 @dataclass(frozen=True)
 class Report:
-    """The functions that make the report of one kind of run.
+    """The report of one kind of run.
 
-    `compose` returns the contents of the report of some directories. `side_by_side` is None if runs cannot be shown so.
+    Attributes:
+        title: What these runs are called.
+        describe: Returns what there is to say of some runs.
+        named: A setting that is part of the name of an arm, together with its hooks, where runs are side by side; ""
+            for none. None if runs of this kind cannot be shown so.
+        benchmark: Returns the benchmark of a run, if runs of several can be side by side: scores.json is by benchmark.
+        compared: Returns a table over several benchmarks.
+        since_fork: Whether runs are shown from where they were forked (see `collect.load`).
+        videos: "module:name" of a function that records videos of the arms.
     """
 
-    compose: Callable[[Sequence[Path]], Content]
-    side_by_side: SideBySide | None = None
+    title: str
+    describe: Callable[[ComparisonData], Description]
+    named: str | None = None
+    benchmark: Callable[[RunData], str] | None = None
+    compared: Callable[[dict[str, Description]], Table] | None = None
+    since_fork: bool = False
+    videos: str = ""
+
+    def compose(self, paths: Sequence[Path]) -> "Content":
+        """Return the contents of the report of these directories. Raises ValueError if they have no common report."""
+        found = gather(paths, self.named, self.benchmark, self.since_fork)
+        parts = {name: self.describe(data) for name, data in found.items()}
+        several = len(parts) > 1
+        content = Content(self, parts)
+        bodies = {}
+        if self.compared and several:
+            content.tables.append(self.compared(parts))
+        for name, part in parts.items():
+            compared = differences(part.measures)
+            said = [*verdict(compared), *sentences(part.old_tasks)]
+            tables = [table for table in part.tables if table.rows]
+            tables += [*difference_tables(compared), *old_tasks_tables(part.old_tasks)]
+            content.tables.extend(replace(t, title=_title_of(t, name)) if several else t for t in tables)
+            content.verdict.extend(f"{name}: {line}" if several else line for line in said)
+            content.notes.extend(f"{name}: {note}" if several else note for note in part.notes)
+            content.measures.extend(
+                replace(each, name=f"{each.name} on {name}", family=each.group, place=name) if several else each
+                for each in part.measures
+            )
+            bodies[name] = part.scores | differences_json(compared) | {"notes": part.notes, "verdict": said}
+        first = content.data.first
+        body = {"benchmarks": bodies} if self.benchmark else next(iter(bodies.values()))
+        content.scores.update(strict_json({"supple": first.supple, "algorithm": first.spec.kind, **body}))
+        return content
+
+
+@dataclass(frozen=True)
+class Content:
+    """The contents of a report.
+
+    Attributes:
+        report: The report of the kind of run.
+        parts: What it says of the runs, by benchmark.
+        scores: The contents of scores.json.
+        tables: Tables for the page and the terminal.
+        measures: The numbers by which arms are compared.
+        verdict: Sentences on differences between arms.
+        notes: Sentences on what is missing.
+        videos: Videos of the trained agents.
+    """
+
+    report: Report
+    parts: Mapping[str, Description]
+    scores: dict[str, Any] = field(default_factory=dict)
+    tables: list[Table] = field(default_factory=list)
+    measures: list[Measure] = field(default_factory=list)
+    verdict: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    videos: "Sequence[Video]" = ()
+
+    @property
+    def data(self) -> ComparisonData:
+        """The runs of the first part."""
+        return next(iter(self.parts.values())).data
+
+    @property
+    def runs(self) -> list[RunData]:
+        """All runs, one per seed. Seeds that were trained as a stack have the same path."""
+        return [run.as_logged for part in self.parts.values() for run in part.data.runs]
+
+    @property
+    def lines(self) -> list[str]:
+        """The sentences that the terminal shows below the tables."""
+        return [*self.verdict, *chain.from_iterable(part.lines for part in self.parts.values()), *self.notes]
+
+    def with_videos(self, warn: "Warn") -> "Content":
+        """Return these contents with videos. Raises ValueError if runs of this kind have none."""
+        if not self.report.videos:
+            raise ValueError(f"--video: {self.data.path} trains no agent, so there is no episode to show")
+        return replace(self, videos=resolve_name(self.report.videos)(self.data, warn))
+
+
+def _title_of(table: Table, benchmark: str) -> str:
+    return benchmark.capitalize() if table.title == "Summary" else f"{table.title}, {benchmark}"
 
 
 def report_of(kind: Kind) -> Report:

@@ -2,12 +2,14 @@
 
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
-from supple.experiments.history.data import ComparisonData, any_logged
+from supple.experiments.comparisons.grid import variant_text
+from supple.experiments.history.data import ComparisonData, RunData, any_logged
 from supple.reports.figures.diagnostics import before_and_after, metrics_over_time
 from supple.reports.figures.style import (
     BASELINE,
@@ -29,7 +31,6 @@ from supple.reports.figures.style import (
 
 from .evaluation_tables import is_share
 from .evaluations import evaluated_names, short_names
-from .study import ReportedStudy
 
 Array = NDArray[np.float64]
 MOST_LINES = 21  # in one panel: three rounds of the palette
@@ -38,20 +39,27 @@ ABRUPT = 0.25  # share of a run whose losses may exceed the panel: after a reset
 CUT = "Curves are cut where a loss exceeds its panel. "
 
 
-def views(study: ReportedStudy, apart: bool = False) -> list[tuple[str, ComparisonData]]:
+def views(data: ComparisonData, apart: bool = False) -> list[tuple[str, ComparisonData]]:
     """Return the variants and arms that share a panel, as (variant, data).
 
     With `apart`, or if there are too many lines to distinguish, each variant has its own panel.
     """
-    if len(study.groups) == 1:
-        return [("", study.groups[0].data)]
-    if apart or len(study.cells) > MOST_LINES:
-        return [(group.words, group.data) for group in study.groups]
-    arms = {study.name(group, arm): runs for group, arm, runs in study.cells}
-    return [("", ComparisonData(study.path, arms))]
+    variants = by_variant(data)
+    if len(variants) == 1:
+        return [("", next(iter(variants.values())))]
+    return list(variants.items()) if apart or len(data.arms) > MOST_LINES else [("", replace(data, palette=()))]
 
 
-def plot_views(study: ReportedStudy, apart: bool = False) -> list[Plot]:
+def by_variant(data: ComparisonData) -> dict[str, ComparisonData]:
+    """Return the data of each variant, in which arms have their own names."""
+    variants: dict[str, dict[str, list[RunData]]] = {}
+    for label, runs in data.arms.items():
+        arm, variant = data.point(label)
+        variants.setdefault(variant_text(variant), {})[arm] = runs
+    return {words: replace(data, arms=arms, points={}) for words, arms in variants.items()}
+
+
+def plot_views(study: ComparisonData, apart: bool = False) -> list[Plot]:
     """Return the figures of evaluations, metrics, and interventions before and after, for each view."""
     plots = []
     for words, data in views(study, apart):
@@ -60,7 +68,7 @@ def plot_views(study: ReportedStudy, apart: bool = False) -> list[Plot]:
     return plots
 
 
-def plot_first_phase(study: ReportedStudy) -> Plot | None:
+def plot_first_phase(study: ComparisonData) -> Plot | None:
     """Plot the losses of the phase that all arms share, with the updates at which second phases begin."""
     trunks = list(study.trunks.values())
     names = [name for name in ("val_loss", "train_loss") if any_logged(trunks, name)]
@@ -78,11 +86,11 @@ def plot_first_phase(study: ReportedStudy) -> Plot | None:
         drawn.append((steps, values))
     cut = cut_losses(axes, *_panel_limits(drawn, end))
     marks: dict[float, list[str]] = defaultdict(list)
-    for group in study.groups:
-        starts = [run.spec.start.step for run in group.data.runs]
+    for variant, data in by_variant(study).items():
+        starts = [run.spec.start.step for run in data.runs]
         for start in dict.fromkeys(starts):
             axes.axvline(start / divisor, zorder=1, **FORK)
-        marks[float(np.mean(starts)) / divisor].append(group.words or "start")
+        marks[float(np.mean(starts)) / divisor].append(variant or "start")
     for where, words in marks.items():
         axes.annotate(
             ", ".join(words), (where, 1), (-3, -3), xycoords=("data", "axes fraction"),

@@ -1,21 +1,21 @@
 """Tables of a study's numbers, with one row per arm and variant."""
 
 from collections.abc import Sequence
+from itertools import chain
 
-from supple.experiments.comparisons.grid import Point
+from supple.experiments.history.data import ComparisonData
 from supple.reports.tables.arms import setting_cells
 from supple.reports.tables.cells import PERCENT, Form, Heading, Interval, Label, Value, percent
 from supple.reports.tables.metrics import intervention_columns, intervention_words
 from supple.reports.tables.table import Columns, Table, over_seeds
 
 from .evaluations import Cell
-from .study import ReportedStudy
 
 SHARES = ("accuracy", "score", "rouge_l", "sari", "similarity")  # names that end so are shares, shown in %
 LOSS = Form(decimals=3)
 
 
-def summary_tables(study: ReportedStudy, cells: Sequence[Cell]) -> list[Table]:
+def summary_tables(study: ComparisonData, cells: Sequence[Cell]) -> list[Table]:
     """Return a table of all evaluated numbers at the start and at the end, and one of the interventions if any."""
     columns: dict[Heading, Sequence[Value]] = {}
     for name in dict.fromkeys(name for cell in cells for name in cell.numbers):
@@ -25,7 +25,7 @@ def summary_tables(study: ReportedStudy, cells: Sequence[Cell]) -> list[Table]:
     return [table, *([interventions_table(study, cells)] if have_interventions(cells) else [])]
 
 
-def table_by_cell(study: ReportedStudy, cells: Sequence[Cell], title: str, columns: Columns, words: str) -> Table:
+def table_by_cell(study: ComparisonData, cells: Sequence[Cell], title: str, columns: Columns, words: str) -> Table:
     """Return a table with one row per cell: varied settings, arm, number of seeds, and all columns with a value.
 
     Args:
@@ -35,18 +35,17 @@ def table_by_cell(study: ReportedStudy, cells: Sequence[Cell], title: str, colum
         columns: Heading → the values, one for each cell.
         words: An explanation of the columns.
     """
-    points = [Point(cell.arm, cell.group.variant) for cell in cells]
-    names: dict[Heading, Sequence[Value]] = {
-        name.replace("_", " "): setting_cells(points, name) for name in study.varied
-    }
-    if len(study.arms) > 1 or not names:
-        names["arm"] = [cell.arm for cell in cells]
+    points = [cell.point for cell in cells]
+    varied = dict.fromkeys(chain.from_iterable(point.variant for point in points))
+    names: dict[Heading, Sequence[Value]] = {name.replace("_", " "): setting_cells(points, name) for name in varied}
+    if len({point.arm for point in points}) > 1 or not names:
+        names["arm"] = [point.arm for point in points]
     columns = {**names, "seeds": [len(cell.runs) for cell in cells], **columns}
     return Table.from_columns(title, columns, f"{words} {over_seeds(study.seeds)}".strip())
 
 
 def interventions_table(
-    study: ReportedStudy, cells: Sequence[Cell], more: Columns | None = None, about: str = ""
+    study: ComparisonData, cells: Sequence[Cell], more: Columns | None = None, about: str = ""
 ) -> Table:
     """Return a table of the effects of interventions on the weights.
 

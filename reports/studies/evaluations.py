@@ -9,12 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from supple.engine.forks import NONE
-from supple.engine.storage.strict_json import strict_json
-from supple.experiments.history.data import RunData, any_logged
+from supple.experiments.comparisons.grid import Point, variant_text
+from supple.experiments.history.data import ComparisonData, RunData, any_logged
+from supple.reports.tables.differences import group_by
 from supple.reports.tables.metrics import means_at_events
 from supple.reports.tables.statistics import NAN, Spread, spread_json
-
-from .study import Group, ReportedStudy
 
 Array = NDArray[np.float64]
 PLACE = {"step", "time", "task"}  # fields of a line in metrics.jsonl that are not metrics
@@ -48,8 +47,8 @@ class Evaluated:
 class Cell:
     """One arm in one variant. `at_events` has means over its interventions, before and after."""
 
-    group: Group
-    arm: str
+    label: str
+    point: Point
     runs: list[RunData]
     numbers: dict[str, Evaluated]
     at_events: dict[str, float]
@@ -58,24 +57,23 @@ class Cell:
     def seeds(self) -> tuple[int, ...]:
         return tuple(run.seed for run in self.runs)
 
-
-@dataclass(frozen=True)
-class Gap:
-    """The final value of `none` minus that of the best other arm in a variant, for the seeds that both have."""
-
-    group: Group
-    arm: str
-    spread: Spread
+    @property
+    def words(self) -> str:
+        """The variant as text."""
+        return variant_text(self.point.variant)
 
 
-def read_cells(study: ReportedStudy) -> list[Cell]:
-    """Return the numbers of every arm in every variant, in the order of `Study.cells`."""
+def read_cells(data: ComparisonData) -> list[Cell]:
+    """Return the numbers of every arm in every variant, in the order of the labels."""
     cells = []
-    for group, arm, runs in study.cells:
-        plain = {run.seed: run for run in group.data.arms.get(NONE, [])}
-        numbers = {name: _number(name, runs, plain, arm) for name in evaluated_names(runs)}
+    points = {label: data.point(label) for label in data.arms}
+    for label, runs in data.arms.items():
+        point = points[label]
+        untouched = next((other for other in points if points[other] == Point(NONE, point.variant)), None)
+        plain = {run.seed: run for run in data.arms.get(untouched or "", [])}
+        numbers = {name: _number(name, runs, plain, point.arm) for name in evaluated_names(runs)}
         events = [event for run in runs for event in run.of_kind("intervention")]
-        cells.append(Cell(group, arm, runs, numbers, means_at_events(events)))
+        cells.append(Cell(label, point, runs, numbers, means_at_events(events)))
     return cells
 
 
@@ -103,20 +101,20 @@ def short_names(names: Sequence[str]) -> dict[str, str]:
     return files if len(set(files.values())) == len(files) else parts
 
 
-def gaps(study: ReportedStudy, cells: Sequence[Cell], name: str = "val_loss") -> list[Gap]:
-    """Return the gap between `none` and the best other arm in each variant that has both, for a loss."""
-    by_group = []
-    for group in study.groups:
-        own = [cell for cell in cells if cell.group is group and cell.arm != NONE and name in cell.numbers]
-        known = {cell.arm: spread for cell in own if (spread := cell.numbers[name].minus_none).known.size}
+def gaps(cells: Sequence[Cell], name: str = "val_loss") -> list[tuple[Cell, Spread]]:
+    """Return the best arm in each variant that has others than `none`, and how much lower than `none` it ends."""
+    found = []
+    for own in group_by(cells, lambda cell: cell.words).values():
+        others = [cell for cell in own if cell.point.arm != NONE and name in cell.numbers]
+        known = [(cell, spread) for cell in others if (spread := cell.numbers[name].minus_none).known.size]
         if known:
-            best = min(known, key=lambda arm: known[arm].mean)
-            by_group.append(Gap(group, best, Spread(-known[best].values, known[best].seeds)))
-    return by_group
+            best, spread = min(known, key=lambda each: each[1].mean)
+            found.append((best, Spread(-spread.values, spread.seeds)))
+    return found
 
 
-def to_json(study: ReportedStudy, cells: Sequence[Cell], more: Sequence[dict[str, Any]] = ()) -> dict[str, Any]:
-    """Return the contents of scores.json for a study. `more` has further keys for each cell.
+def to_json(data: ComparisonData, cells: Sequence[Cell], more: Sequence[dict[str, Any]] = ()) -> dict[str, Any]:
+    """Return the entries of scores.json for a study. `more` has further keys for each cell.
 
     Keys: `supple`, `algorithm` (pretrain, sft, clip, continual or linear), `data`, `tasks`, `notes`, and `variants`, a
     list with one entry per variant of the settings: `variant` (setting → value) and `arms`: label →
@@ -130,26 +128,22 @@ def to_json(study: ReportedStudy, cells: Sequence[Cell], more: Sequence[dict[str
     `differences`, `verdict`: see `differences.differences_json`.
     `gaps`: for each variant of a pretraining, the final validation loss of `none` minus that of the `best_arm`.
     """
-    entries = [_cell_json(cell) | added for cell, added in zip(cells, more or [{}] * len(cells), strict=True)]
-    variants = []
-    for group in study.groups:
-        arms = {cell.arm: entry for cell, entry in zip(cells, entries, strict=True) if cell.group is group}
-        variants.append({"variant": dict(group.variant), "arms": arms})
-    body: dict[str, Any] = strict_json(
-        {
-            "supple": study.first.supple,
-            "algorithm": study.kind,
-            "data": study.first.spec.resolved.data,
-            "tasks": [task.name for task in study.first.tasks],
-            "notes": study.notes,
-            "variants": variants,
-            "gaps": [
-                {"variant": dict(gap.group.variant), "best_arm": gap.arm, **spread_json(gap.spread)}
-                for gap in gaps(study, cells)
-            ],
-        }
-    )
-    return body
+    entries = {
+        cell.label: _cell_json(cell) | added for cell, added in zip(cells, more or [{}] * len(cells), strict=True)
+    }
+    variants: list[dict[str, Any]] = []
+    for own in group_by(cells, lambda cell: cell.words).values():
+        arms = {cell.point.arm: entries[cell.label] for cell in own}
+        variants.append({"variant": dict(own[0].point.variant), "arms": arms})
+    return {
+        "data": data.first.spec.resolved.data,
+        "tasks": [task.name for task in data.first.as_logged.tasks],
+        "variants": variants,
+        "gaps": [
+            {"variant": dict(best.point.variant), "best_arm": best.point.arm, **spread_json(spread)}
+            for best, spread in gaps(cells)
+        ],
+    }
 
 
 def _cell_json(cell: Cell) -> dict[str, Any]:

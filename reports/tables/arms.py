@@ -1,6 +1,6 @@
 """Tables of all arms in all variants: means, interquartile means, and probabilities of improvement."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import chain
@@ -9,14 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from supple.engine.forks import FRESH
-from supple.experiments.comparisons.grid import Point
+from supple.experiments.comparisons.grid import Point, variant_text
 from supple.experiments.sweeps.study import Published
 from supple.metrics import bootstrap_coverage, plasticity_score, probability_of_improvement
 from supple.metrics.scores import aggregate
 
 from .cells import SETTING, Heading, Interval, Label, Number, Value
 from .differences import Measure, group_by
-from .table import Table, variant_text
+from .table import Table
 
 Array = NDArray[np.float64]
 MOST_PAIRS = 12  # arms in the table of pairs: with more it is unreadable
@@ -41,11 +41,7 @@ def point_of(measure: Measure, arm: str) -> Point:
     return measure.points.get(arm, Point(arm, {}))
 
 
-def arms_table(
-    measures: Sequence[Measure],
-    shares: Mapping[tuple[str, str], Interval] | None = None,
-    published: Published | None = None,
-) -> Table:
+def arms_table(measures: Sequence[Measure], published: Published | None = None) -> Table:
     """Return a table with one row per arm and variant.
 
     Its columns are the mean, the interquartile mean, the probability of improvement over the baseline, the share of a
@@ -53,7 +49,6 @@ def arms_table(
 
     Args:
         measures: Measures of one name, one per variant.
-        shares: As in `Content`.
         published: Published numbers, or None.
     """
     cells = [(measure, arm) for measure in measures for arm in measure.arms]
@@ -70,7 +65,7 @@ def arms_table(
         _with_level(f"P(better than {first.baselines[0]})"): [
             _improvement([m], arm, m.baselines[0]) for m, arm in cells
         ],
-        "share of a fresh agent": [(shares or {}).get((measure.variant, arm)) for measure, arm in cells],
+        "share of a fresh agent": [measure.shares.get(arm) for measure, arm in cells],
         "published": [None if published is None else published.rows.get(Point(*point).key) for point in points],
     }
     table = Table.from_columns(str(first.heading), columns, turns=False)

@@ -8,13 +8,13 @@ from typing import Any, TypeVar
 import numpy as np
 
 from supple.engine.forks import FRESH, NONE
-from supple.experiments.comparisons.grid import Point
+from supple.experiments.comparisons.grid import Point, variant_text
 from supple.experiments.history.data import ComparisonData
 from supple.metrics import PairedDifference, holm, paired_difference
 
 from .cells import P_VALUE, PLAIN, AtMost, BySeed, Form, Heading, Interval, Label, Number, Value, percent, some_of
 from .statistics import Spread
-from .table import Table, variant_text
+from .table import Table
 
 Item = TypeVar("Item")
 Key = TypeVar("Key", bound=Hashable)
@@ -47,6 +47,8 @@ class Measure:
         points: Arm → the arm as given by the user, and its variant.
         family: The common name of a number of several environments, such as `final return`.
         place: The environment of such a number.
+        meaning: Its definition as a sentence, if the name is not enough.
+        shares: Arm → its share of a fresh agent.
     """
 
     name: str
@@ -56,6 +58,8 @@ class Measure:
     points: Mapping[str, Point] = field(default_factory=dict)
     family: str = ""
     place: str = ""
+    meaning: str = ""
+    shares: Mapping[str, Interval] = field(default_factory=dict)
 
     @property
     def lower_is_better(self) -> bool:
@@ -174,17 +178,28 @@ def variants_of(data: ComparisonData) -> dict[str, dict[str, str]]:
     Arms are compared within their variant. If every variant has only one arm, these are compared with each other.
     """
     variants: dict[str, dict[str, str]] = {}
-    for label, runs in data.arms.items():
-        labels = runs[0].spec.labels
-        variants.setdefault(variant_text(labels.variant), {})[labels.arm or label] = label
+    for label in data.arms:
+        arm, variant = data.point(label)
+        variants.setdefault(variant_text(variant), {})[arm] = label
     one_arm_each = all(len(arms) == 1 for arms in variants.values())
     return {"": {label: label for label in data.arms}} if one_arm_each else variants
 
 
-def points_of(data: ComparisonData, labels: Mapping[str, str]) -> dict[str, Point]:
-    """Return the point of each arm from the labels of its runs. `labels` maps arms to labels in the data."""
-    of_runs = {arm: data.arms[label][0].spec.labels for arm, label in labels.items()}
-    return {arm: Point(own.arm or arm, own.variant) for arm, own in of_runs.items()}
+def measures_of(
+    data: ComparisonData,
+    name: str,
+    numbers: Mapping[str, Spread],
+    percent: bool = False,
+    shares: Mapping[str, Interval] | None = None,
+) -> list["Measure"]:
+    """Return a measure for each variant. `numbers` and `shares` are by label in the data."""
+    shares, measures = shares or {}, []
+    for variant, labels in variants_of(data).items():
+        of_arms = {arm: numbers[label].by_seed for arm, label in labels.items() if label in numbers}
+        points = {arm: data.point(label) for arm, label in labels.items()}
+        of_fresh = {arm: shares[label] for arm, label in labels.items() if label in shares}
+        measures.append(Measure(name, of_arms, percent, variant, points, shares=of_fresh))
+    return measures
 
 
 def group_by(items: Iterable[Item], key: Callable[[Item], Key]) -> dict[Key, list[Item]]:
@@ -232,13 +247,13 @@ def _compare(measure: Measure, pairs: Sequence[tuple[str, str]]) -> list[Differe
     ]
 
 
-def difference_tables(compared: Sequence[Difference], about: str = "") -> list[Table]:
-    """Return one table per baseline: differences by seed, their means and tests. `about` explains the measures."""
+def difference_tables(compared: Sequence[Difference]) -> list[Table]:
+    """Return one table per baseline: differences by seed, their means and tests."""
     by_baseline = group_by(compared, lambda difference: difference.baseline)
-    return [_table(baseline, group, about) for baseline, group in by_baseline.items()]
+    return [_table(baseline, group) for baseline, group in by_baseline.items()]
 
 
-def _table(baseline: str, compared: Sequence[Difference], about: str) -> Table:
+def _table(baseline: str, compared: Sequence[Difference]) -> Table:
     columns: dict[Heading, list[Value]] = {
         "arm": [difference.arm for difference in compared],
         "variant": [difference.measure.variant for difference in compared],
@@ -253,7 +268,8 @@ def _table(baseline: str, compared: Sequence[Difference], about: str) -> Table:
     words = (ABOUT if "p (Holm)" in table.header else SINGLE).format(
         baseline=baseline_name(baseline), signs=SIGNS if "p (signs)" in table.header else ""
     )
-    return replace(table, words=f"{about} {words}".strip())
+    about = dict.fromkeys(difference.measure.meaning for difference in compared)
+    return replace(table, words=" ".join(filter(None, [*about, words])))
 
 
 def verdict(compared: Sequence[Difference]) -> list[str]:
@@ -261,11 +277,17 @@ def verdict(compared: Sequence[Difference]) -> list[str]:
 
     Significant means a corrected p below .05. An interval that excludes 0 is not enough.
     """
+    return list(map(sentence_of, by_arm(compared)))
+
+
+def by_arm(compared: Sequence[Difference]) -> list[list[Difference]]:
+    """Return the differences in all measures of each arm to each baseline, by variant."""
     groups = group_by(compared, lambda difference: (difference.baseline, difference.measure.variant, difference.arm))
-    return [_sentence(group) for group in groups.values()]
+    return list(groups.values())
 
 
-def _sentence(group: Sequence[Difference]) -> str:
+def sentence_of(group: Sequence[Difference]) -> str:
+    """Return the sentence on one arm."""
     first, counts = group[0], sorted({difference.paired.n for difference in group})
     seeds = " to ".join(str(n) for n in dict.fromkeys((counts[0], counts[-1])))
     variant = f"{first.measure.variant}: " if first.measure.variant else ""

@@ -1,11 +1,11 @@
 """Tables of reports, reset contracts, and the list of events."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import filterfalse
 from typing import TYPE_CHECKING, Any, Self
 
-from supple.experiments.history.data import ComparisonData, Row
+from supple.experiments.history.data import ComparisonData, Row, RunData
 
 from .cells import BySeed, Heading, Label, Pair, Value, is_missing, show
 
@@ -121,9 +121,10 @@ def join_words(words: Sequence[str]) -> str:
     return " and ".join(filter(None, [", ".join(words[:-1]), *words[-1:]]))
 
 
-def variant_text(variant: Mapping[str, Any]) -> str:
-    """Return a variant of the settings as text, such as `learning rate 1e-05, epochs 3`; "" if nothing varies."""
-    return ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in variant.items())
+def range_text(numbers: Collection[int]) -> str:
+    """Return a range as text: `1,000`, or `1,000 to 2,000` if the numbers differ."""
+    low, high = min(numbers), max(numbers)
+    return f"{low:,}" if low == high else f"{low:,} to {high:,}"
 
 
 def over_seeds(seeds: int) -> str:
@@ -143,36 +144,37 @@ class Contract:
     terms: dict[str, str]
 
 
-def contracts(data: ComparisonData) -> tuple[list[Contract], list[str]]:
+def contracts(arms: Mapping[str, Sequence[RunData]]) -> tuple[list[Contract], list[str]]:
     """Return all distinct contracts, and the arms without an intervention event.
 
     Continuous hooks, such as a penalty, log no events and therefore have no contract here. The page lists all hooks.
     """
     distinct: dict[tuple[str, str, str], Contract] = {}
     idle = []
-    for label, runs in data.arms.items():
+    for arm, runs in arms.items():
         events = [event for run in runs for event in run.of_kind("intervention")]
         for event in events:
-            who = label, str(event.get("intervention", "?")), str(event.get("learner", "?"))
+            who = arm, str(event.get("intervention", "?")), str(event.get("learner", "?"))
             terms = {str(name): str(text) for name, text in event.get("contract", {}).items()}
             distinct.setdefault(who, Contract(*who, terms))
         if not events:
-            idle.append(label)
+            idle.append(arm)
     return list(distinct.values()), idle
 
 
-def event_rows(data: ComparisonData) -> list[list[Value]]:
+def event_rows(datas: Iterable[ComparisonData]) -> list[list[Value]]:
     """Return one row per intervention or explosion.
 
     The columns are arm, seed, step, event, learner, SFE, feature covariance distance, DfI and seconds.
     """
-    rows: list[list[Value]] = []
-    for label, runs in data.arms.items():
-        for run in runs:
-            for event in run.events:
-                if event.get("event") in ("intervention", "explosion"):
-                    rows.append([label, str(run.seed), event["step"], *_event_cells(event)])
-    return rows
+    return [
+        [label, str(run.seed), event["step"], *_event_cells(event)]
+        for data in datas
+        for label, runs in data.arms.items()
+        for run in runs
+        for event in run.as_logged.events
+        if event.get("event") in ("intervention", "explosion")
+    ]
 
 
 def _event_cells(event: Row) -> list[Value]:

@@ -20,13 +20,12 @@ def show_report(*directories: Path, out: Path | None = None, video: bool = False
         place = reports.place_of(directories, out)
         content = reports.compose(*directories)
         if video:
-            if content.with_videos is None:
-                raise UsageError(f"--video: {directories[0]} trains no agent, so there is no episode to show")
             content = content.with_videos(warn)
         paths = reports.write(content, place)
     except ValueError as error:
         raise UsageError(str(error)) from error
-    screen.print(reports.summary(content, str(directories[0]) if len(directories) == 1 else None))
+    title = str(directories[0]) if len(directories) == 1 else None
+    screen.print(reports.summary(content.tables, content.lines, title))
     say(*paths.lines)
 
 
@@ -35,7 +34,7 @@ def show_sweep_report(path: Path) -> None:
     from supple import reports
     from supple.experiments.sweeps.sweep import open_sweep
     from supple.experiments.sweeps.tuning import TUNING
-    from supple.reports.sweep_report import compose_sweep, write_study_reports
+    from supple.reports.sweep_report import count_runs, write_study_reports, write_sweep
     from supple.reports.tables.published import read_published, read_title
 
     jobs = Counter(job.path for job in open_sweep(path, warn=warn))
@@ -55,6 +54,6 @@ def show_sweep_report(path: Path) -> None:
     except ValueError as error:
         raise UsageError(str(error)) from error
     planned = {str(folder.relative_to(path)): count for folder, count in jobs.items()}
-    content = compose_sweep(path, sections, planned, read_title(path))
-    screen.print(reports.summary(content, str(path)))
-    say(*reports.write(content, path).lines)
+    counts = count_runs(path, planned)
+    screen.print(reports.summary([counts], [], str(path)))
+    say(*write_sweep(path, counts, sections, read_title(path)).lines)

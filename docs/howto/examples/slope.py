@@ -69,4 +69,4 @@ class SlopeWork(SupervisedWork):
         return x.to(self.settings.device), self.settings.slopes[task.index] * x.to(self.settings.device)
 
 
-REPORT = make_report("Slopes", lambda study, cells: StudyParts(summary_tables(study, cells)))
+REPORT = make_report("slopes", lambda study, cells: StudyParts(summary_tables(study, cells)))

@@ -9,8 +9,7 @@ import pytest
 from supple.agents.report import score
 from supple.agents.report.areas import areas, mean_return
 from supple.agents.report.returns import plot_learning_curves
-from supple.agents.report.tables import tables
-from supple.reports import build_report, load
+from supple.reports import build_report, compose, load
 from tests import records
 
 pytestmark = pytest.mark.slow
@@ -89,9 +88,9 @@ def test_tasks_before_the_fork_have_no_share(tmp_path):
 
 
 def test_an_environment_that_ended_before_the_fork_is_not_compared(tmp_path):
-    scores = score(load(compare(tmp_path / "c", ("none", "fire@task"), envs=("A", "B"), tasks=2, fork=LENGTH)))
-    assert {measure.place for measure in scores.measures} == {"B"}
-    summary, difference = tables(scores)
+    content = compose(compare(tmp_path / "c", ("none", "fire@task"), envs=("A", "B"), tasks=2, fork=LENGTH))
+    assert {measure.place for measure in content.measures} == {"B"}
+    summary, difference = content.tables
     assert "A" not in summary.header
     assert not any("in A" in str(cell) for row in difference.rows for cell in row)
 
@@ -125,7 +124,7 @@ def test_the_page_the_file_and_the_terminal_have_shares_and_differences(tmp_path
     titles = ("Difference to none", "Difference to the fresh agent", "Share of a fresh agent")
     assert all(f"<h2>{title}</h2>" in page for title in titles)
     assert html.escape(body["verdict"][0]) in page
-    assert [table.title for table in tables(score(load(path)))] == ["Summary", *titles]
+    assert {table.title for table in compose(path).tables} == {"Summary", *titles}
 
 
 def test_the_fresh_agent_is_dashed_and_named_in_the_first_figure(tmp_path):

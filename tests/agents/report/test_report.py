@@ -19,7 +19,7 @@ from supple.agents.report import score
 from supple.agents.report.areas import areas
 from supple.agents.report.returns import plot_learning_curves
 from supple.agents.report.tables import tables
-from supple.reports import build_report, load, summary_table
+from supple.reports import build_report, compose, load, summary_table
 from supple.reports.figures.style import arm_styles, mean_and_interval, on_common_steps
 from supple.reports.pages.opening import make_opening
 from tests import records
@@ -318,7 +318,7 @@ def test_second_report_replaces_the_first_and_leaves_nothing_beside_it(tmp_path)
 def test_failing_report_leaves_the_old_one(tmp_path, monkeypatch):
     run = write_run(tmp_path / "run", envs=("Hopper-v5",), cycles=1, stop=0)
     before = build_report(run).html.read_bytes()
-    monkeypatch.setattr("supple.agents.report.page.render", lambda *_: 1 / 0)
+    monkeypatch.setattr("supple.reports.pages.page.render", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         build_report(run)
     assert (run / "report" / "index.html").read_bytes() == before
@@ -450,13 +450,13 @@ def test_the_declared_measure_leads_the_opening_the_figures_and_the_table(declar
     assert scores.names == [LATER, MEAN, FINAL]
     found = scores.arms["none"].later_returns[:, 0]
     assert found == pytest.approx([areas(run)[1:].mean() for run in data.arms["none"]])
-    summary, difference, *_ = tables(scores)
+    summary, difference, *_ = compose(declared).tables
     assert summary.header[2] == LATER
     assert summary.header[-1] == "plasticity score"
     assert difference.rows[0][1] == LATER
-    opening = make_opening(data, "PPO", scores.measures, scores.define(LATER))
+    opening = make_opening([data], "PPO", scores.measures)
     assert f"Arms are compared by {LATER}, as declared before the runs, and also by" in " ".join(opening.compared)
-    assert opening.can[0].endswith(f"a higher {LATER} than none, in both seeds.")
+    assert f"against none, 2 seeds: {LATER} is higher" in opening.can[0]
 
 
 def test_two_mean_returns_over_the_same_steps_are_one(declared):

@@ -11,9 +11,8 @@ from rich.console import Console
 
 from supple.agents.presets import FINAL
 from supple.agents.report import score
-from supple.agents.report.tables import tables
 from supple.metrics import human_normalized, iqm
-from supple.reports import build_report, load, summary_table
+from supple.reports import build_report, compose, load, summary_table
 from supple.reports.figures.diagnostics import before_and_after
 from tests import records
 
@@ -187,7 +186,7 @@ def test_a_run_with_longer_episodes_than_the_final_window_has_its_last_one_or_is
     assert any("fire, seed 1: no episode ended" in note for note in scores.notes) == (not kept)
     for score_of_arm in (fire.human, fire.plasticity):
         assert np.isfinite(score_of_arm.normalized[:, 0]).tolist() == [True, bool(kept), True]
-    summary, difference, *_ = tables(scores)
+    summary, difference, *_ = compose(folder).tables
     texts = [*summary.texts[2], *(text for row in difference.texts if row[1] == FINAL for text in row)]
     assert sum("(2 of 3 seeds)" in text for text in texts) == (0 if kept else 5)
 

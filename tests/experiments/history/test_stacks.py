@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 import torch
 
-from supple.agents.report import compose
 from supple.experiments.history.collect import load, load_runs
 from supple.experiments.history.stacks import logs_of_seed
 from supple.metrics import Metric, metrics
+from supple.reports import compose
 from supple.reports.pages.run_list import run_lines
 from supple.reports.pages.run_pages import render_run
 from tests import records
@@ -86,8 +86,8 @@ def write_comparison(path: Path, stacks: Sequence[Sequence[int]]) -> Path:
 def test_the_scores_of_a_comparison_of_stacks_are_those_of_runs_alone(tmp_path: Path) -> None:
     alone = write_comparison(tmp_path / "alone", [(3,), (5,)])
     together = write_comparison(tmp_path / "together", [SEEDS])
-    assert compose([together]).scores == compose([alone]).scores
-    assert compose([together]).scores["arms"]["fire@task"]["interventions"] == 2
+    assert compose(together).scores == compose(alone).scores
+    assert compose(together).scores["arms"]["fire@task"]["interventions"] == 2
     assert [run.stack for run in load(together).runs] == [SEEDS] * 4
 
 
@@ -114,7 +114,7 @@ def test_a_diverged_seed_ends_alone_and_the_report_says_so(tmp_path: Path) -> No
     going, gone = load_runs(run)
     assert (going.last_step, gone.last_step) == (FORK, 50)
     assert not going.of_kind("diverged")
-    notes = compose([run]).scores["notes"]
+    notes = compose(run).scores["notes"]
     assert "none, seed 5: diverged by step 50 (the loss is not finite)" in notes
     (ends,) = [note for note in notes if note.startswith("none, seed 5: its logs end at step 50")]
     assert "unfinished" not in ends

@@ -1,5 +1,7 @@
 """Tables of all arms, compared with numbers computed by hand or by the metrics."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -46,8 +48,8 @@ def test_better_is_higher_but_of_losses_lower(name: str, sign: float) -> None:
 
 def test_published_numbers_and_shares_of_a_fresh_agent_stand_in_the_row_of_their_arm() -> None:
     beside = Published("Table 2", "final return", {"activation=relu/fire": 7.5})
-    shares = {("activation relu", "fire"): Interval(0.5)}
-    table = arms_table([measure(variant="activation relu", none=NONE, fire=FIRE)], shares, beside)
+    one = replace(measure(variant="activation relu", none=NONE, fire=FIRE), shares={"fire": Interval(0.5)})
+    table = arms_table([one], beside)
     found = {arm: row(table, arm) for arm in ("none", "fire")}
     assert (found["fire"]["published"], found["none"]["published"]) == ("7.5", "–")
     assert (found["fire"]["share of a fresh agent"], found["none"]["share of a fresh agent"]) == ("0.5", "–")

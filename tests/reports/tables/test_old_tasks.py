@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from matplotlib.text import Text
 
-from supple.agents.report import compose, score
-from supple.reports import build_report, load
+from supple.agents.report import score
+from supple.reports import build_report, compose, load
 from supple.reports.figures.old_tasks import plot_old_tasks
 from supple.reports.tables.old_tasks import MEASURES, old_tasks_json, sentences
 from tests import records
@@ -126,9 +126,9 @@ def test_a_task_that_the_reference_has_not_learned_counts_in_no_measure_and_is_n
 
 
 def test_without_a_task_on_the_scale_there_is_a_note_and_no_table_or_picture(tmp_path):
-    content = compose([compare(tmp_path / "c", random=[200, 200, 200])])
+    content = compose(compare(tmp_path / "c", random=[200, 200, 200]))
     assert "Old tasks" not in [table.title for table in content.tables]
-    assert "old_tasks" not in [plot.name for plot in content.plots()]
+    assert "old_tasks" not in [plot.name for plot in content.parts["ppo"].plots() if plot]
     assert any("Left out, since 1 would not be above 0: task 1, 2, 3." in line for line in content.lines)
 
 
@@ -171,7 +171,7 @@ def test_an_unfinished_run_has_no_final_performance_and_others_keep_theirs(tmp_p
 def test_runs_without_evaluations_of_old_tasks_have_no_such_section(tmp_path):
     own = {arm: [row[:j] + row[j : j + 1] if not j else [None] * j + [row[j]] for j, row in enumerate(matrix)]
            for arm, matrix in ARMS.items()}  # fmt: skip
-    content = compose([compare(tmp_path / "c", own)])
+    content = compose(compare(tmp_path / "c", own))
     assert "Old tasks" not in [table.title for table in content.tables]
     assert not any("old_tasks" in arm for arm in content.scores["arms"].values())
     assert not any("new tasks" in sentence for sentence in content.scores["verdict"])
@@ -194,9 +194,9 @@ def test_runs_without_evaluations_of_old_tasks_have_no_such_section(tmp_path):
 )  # fmt: skip
 def test_the_verdict_says_whether_an_arm_that_learns_better_also_forgets_and_keeps_more(tmp_path, arm, seeds, sentence):
     arms = {"none": ARMS["none"], "other": arm, "fresh": FRESH}
-    scores = score(load(compare(tmp_path / "c", arms, seeds, noise=0.01 * (arm != ARMS["none"]))))
-    assert scores.verdict[-1] == sentence
-    sure = sentences(scores.old_tasks, sure=True)
+    content = compose(compare(tmp_path / "c", arms, seeds, noise=0.01 * (arm != ARMS["none"])))
+    assert content.verdict[-1] == sentence
+    sure = sentences(content.parts["ppo"].old_tasks, sure=True)
     assert sure == ([sentence] if len(seeds) > 1 and "not learn" not in sentence else [])
 
 

@@ -4,9 +4,10 @@ import pickle
 
 import pytest
 
+from supple.experiments.comparisons.grid import variant_text
 from supple.reports.pages.page import template
 from supple.reports.tables.cells import Interval, Number, hover
-from supple.reports.tables.table import Table, variant_text
+from supple.reports.tables.table import Table
 
 
 def test_a_cell_shows_its_numbers_and_keeps_them_between_processes() -> None:

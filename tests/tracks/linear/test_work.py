@@ -172,7 +172,7 @@ def test_arms_and_variants_are_compared_and_reported(
     assert state(out / "seed-0/lam=1.0/fire_task-efebf3", 36) == state(alone, 36)
     dispatch(["report", str(out)])
     page = (out / "report/index.html").read_text()
-    assert "Deep linear networks: random → reversal → random" in page
+    assert "deep linear networks on random → reversal → random" in page
     for expected in ("Difference to none", "forgetting", "1 reversal", "lam 1.0, fire@task", "Interventions", "≈ λI"):
         assert expected in page
     scores = json.loads((out / "report/scores.json").read_text())

@@ -12,9 +12,9 @@ from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 
+from supple.experiments.history.data import ComparisonData
 from supple.registry import schema
 from supple.reports.figures.style import INK, Plot, new_figure, tidy
-from supple.reports.studies.study import ReportedStudy
 
 Weights = NDArray[np.float32]
 STORED = Path("model/activation_maps.safetensors")  # of a run of `supple train continual --activation-maps True`
@@ -75,11 +75,11 @@ class MapLabels(TypedDict):
     atoms: dict[str, list[int]]
 
 
-def draw_stored_maps(study: ReportedStudy) -> Plot | None:
+def draw_stored_maps(study: ComparisonData) -> Plot | None:
     """Draw how much each task uses each atom, for the first run with maps (Figure 5). Return None without maps.
 
     The layers are the first, the middle and the last one with atoms."""
-    runs = [(study.name(group, arm), run) for group, arm, of_arm in study.cells for run in of_arm]
+    runs = [(label, run) for label, of_arm in study.arms.items() for run in of_arm]
     found = [(name, run) for name, run in runs if (run.path / STORED).is_file()]
     if not found:
         return None

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from supple.experiments.history.data import RunData
+from supple.experiments.history.data import ComparisonData, RunData
 from supple.metrics import (
     domain_average,
     domain_last,
@@ -19,7 +19,6 @@ from supple.metrics import (
 )
 from supple.reports.studies.evaluation_tables import table_by_cell
 from supple.reports.studies.evaluations import Cell
-from supple.reports.studies.study import ReportedStudy
 from supple.reports.tables.cells import PERCENT, Heading, Interval, Value, percent
 from supple.reports.tables.statistics import NAN, Spread, mean, spread_json
 from supple.reports.tables.table import Table
@@ -113,7 +112,7 @@ def _measured(learned: Sequence[Learned], name: str) -> list[Spread]:
     return [scores.measures()[name] for scores in learned]
 
 
-def summary_table(study: ReportedStudy, learned: Sequence[Learned]) -> Table:
+def summary_table(study: ComparisonData, learned: Sequence[Learned]) -> Table:
     """Return a table with one row per method."""
     columns: dict[Heading, list[Value]] = {}
     for name in sorted(HEADINGS, key=lambda name: HEADINGS[name] != study.first.leads):
@@ -127,12 +126,12 @@ def summary_table(study: ReportedStudy, learned: Sequence[Learned]) -> Table:
     return table_by_cell(study, [scores.cell for scores in learned], "Continual learning", columns, note)
 
 
-def tasks_table(study: ReportedStudy, learned: Sequence[Learned]) -> Table:
+def tasks_table(learned: Sequence[Learned]) -> Table:
     """Return a table of Transfer, Average and Last of every task (MoRAM, Table 1)."""
     tasks = list(dict.fromkeys(task for scores in learned for task in scores.tasks))
     rows: list[list[Value]] = []
     for scores in learned:
-        label = study.name(scores.cell.group, scores.cell.arm)
+        label = scores.cell.label
         for name, values in scores.by_task().items():
             spreads = [Spread(of_task, scores.cell.seeds) for of_task in values.T]
             cells = {task: Interval.of(spread, PERCENT) for task, spread in zip(scores.tasks, spreads, strict=True)}
@@ -141,16 +140,16 @@ def tasks_table(study: ReportedStudy, learned: Sequence[Learned]) -> Table:
     return Table("By task (%)", ["method", "measure", *tasks], rows, "Means over seeds; tasks as first learned.")
 
 
-def order_line(study: ReportedStudy, learned: Sequence[Learned]) -> str:
+def order_line(learned: Sequence[Learned]) -> str:
     """Return one line on how much the final performance differs between orders of the tasks.
 
     It is "" if there is only one order."""
     by_order: dict[str, list[float]] = defaultdict(list)
     for scores in learned:
-        rest = [f"{name} {value}" for name, value in scores.cell.group.variant.items() if name != "order"]
-        by_order[", ".join([*rest, scores.cell.arm])].append(scores.measures()["op"].mean)
+        rest = [f"{name} {value}" for name, value in scores.cell.point.variant.items() if name != "order"]
+        by_order[", ".join([*rest, scores.cell.point.arm])].append(scores.measures()["op"].mean)
     by_label = {label: values for label, values in by_order.items() if len(values) > 1 and np.isfinite(values).all()}
-    if "order" not in study.varied or not by_label:
+    if not any("order" in scores.cell.point.variant for scores in learned) or not by_label:
         return ""
     parts = [f"{100 * order_disparity(values):.2f} ({label})" for label, values in by_label.items()]
     return f"Order disparity (standard deviation of OP over orders, %): {'; '.join(parts)}."

@@ -85,7 +85,7 @@ def find_trade_off(cells: Sequence[Cell]) -> TradeOff | None:
         known = np.isfinite(final).all(axis=0)
         if known.any():
             seeds = np.array(both[0].final.seeds)[known].tolist()
-            points.append(FrontPoint(cell.arm, cell.group.words, *(Spread(row[known], seeds) for row in final)))
+            points.append(FrontPoint(cell.point.arm, cell.words, *(Spread(row[known], seeds) for row in final)))
             bases.append(sign * np.stack([number_of.base.values for number_of in both]))
     if not points:
         return None

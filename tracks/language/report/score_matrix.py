@@ -6,9 +6,9 @@ import numpy as np
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
+from supple.experiments.history.data import ComparisonData
 from supple.reports.figures.old_tasks import IN_CELLS, HeatMap, draw_matrices, seeds_text
 from supple.reports.figures.style import FORK, INK, Plot, arm_styles, draw_band, legend, new_figure, seeds_phrase, tidy
-from supple.reports.studies.study import ReportedStudy
 from supple.reports.tables.statistics import mean
 
 from .continual import Learned
@@ -16,14 +16,14 @@ from .continual import Learned
 Array = NDArray[np.float64]
 
 
-def plot_matrices(study: ReportedStudy, learned: Sequence[Learned]) -> Plot | None:
+def plot_matrices(study: ComparisonData, learned: Sequence[Learned]) -> Plot | None:
     """Plot one heat map per method: scores of all tasks (columns) after each was learned (rows), mean over seeds."""
     if not learned:
         return None
     panels = []
     for scores in learned:
         table = np.concatenate([mean(scores.before, axis=0)[None], mean(scores.scores, axis=0)])
-        panels.append(HeatMap(study.name(scores.cell.group, scores.cell.arm), scores.tasks, table))
+        panels.append(HeatMap(scores.cell.label, scores.tasks, table))
     caption = (
         f"Score of each task (across, in %) after each task was learned (down; {seeds_text(study.seeds)}). Bold: the "
         "task just learned; to its right what is not learned yet, to its left what is kept."
@@ -31,12 +31,11 @@ def plot_matrices(study: ReportedStudy, learned: Sequence[Learned]) -> Plot | No
     return Plot("score_matrix", "Scores after each task", caption, draw_matrices(panels, IN_CELLS))
 
 
-def draw_along_stream(study: ReportedStudy, learned: Sequence[Learned]) -> Plot | None:
+def draw_along_stream(learned: Sequence[Learned]) -> Plot | None:
     """Plot the mean score of the tasks learned so far, and that of each task, with one line per method."""
     if not learned:
         return None
-    names = {id(scores): study.name(scores.cell.group, scores.cell.arm) for scores in learned}
-    styles = arm_styles(list(names.values()))
+    styles = arm_styles([scores.cell.label for scores in learned])
     tasks = list(dict.fromkeys(task for scores in learned for task in scores.tasks))
     one_order = all(scores.tasks == learned[0].tasks for scores in learned)
     columns = min(4, 1 + len(tasks))
@@ -49,7 +48,7 @@ def draw_along_stream(study: ReportedStudy, learned: Sequence[Learned]) -> Plot 
         if one_order and title in learned[0].tasks:
             axes.axvline(1 + learned[0].tasks.index(title), **FORK)
     for scores in learned:
-        style = styles[names[id(scores)]]
+        style = styles[scores.cell.label]
         draw_band(grid[0], *_means_so_far(scores), style, True, 100.0)
         for task, name in enumerate(scores.tasks):
             values = np.concatenate([scores.before[:, None, task], scores.scores[:, :, task]], axis=1)
@@ -60,7 +59,7 @@ def draw_along_stream(study: ReportedStudy, learned: Sequence[Learned]) -> Plot 
         axes.set_xlabel("tasks learned", fontsize=9.5, color=INK)
         axes.tick_params(labelbottom=True)
     figure.supylabel("score (%)", fontsize=9.5, color=INK)
-    legend(figure, list(names.values()))
+    legend(figure, [scores.cell.label for scores in learned])
     marks = "Dashed: when the task was learned. " if one_order else ""
     seeds = max(len(scores.cell.runs) for scores in learned)
     caption = f"Test scores after each task; 0 is the model before any. {marks}" + seeds_phrase(seeds)

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from supple.experiments.history.data import ComparisonData
 from supple.reports.studies.evaluation_tables import (
     LOSS,
     have_interventions,
@@ -10,15 +11,15 @@ from supple.reports.studies.evaluation_tables import (
     number_cells,
     table_by_cell,
 )
-from supple.reports.studies.evaluations import Cell, Gap, short_names
-from supple.reports.studies.study import ReportedStudy
+from supple.reports.studies.evaluations import Cell, short_names
 from supple.reports.tables.cells import Form, Heading, Interval, Number, Pair, Value
+from supple.reports.tables.statistics import Spread
 from supple.reports.tables.table import Columns, Table
 
 STEPS = Form(digits=1)  # integers, with all digits
 
 
-def pretraining_tables(study: ReportedStudy, cells: Sequence[Cell]) -> list[Table]:
+def pretraining_tables(study: ComparisonData, cells: Sequence[Cell]) -> list[Table]:
     """Return tables of the validation losses of each arm from each start.
 
     The losses are those of the phase, of each corpus, and around interventions."""
@@ -48,7 +49,7 @@ def pretraining_tables(study: ReportedStudy, cells: Sequence[Cell]) -> list[Tabl
     return [*tables, interventions_table(study, cells, around, before)]
 
 
-def tuning_tables(study: ReportedStudy, cells: Sequence[Cell]) -> list[Table]:
+def tuning_tables(study: ComparisonData, cells: Sequence[Cell]) -> list[Table]:
     """Return tables of learning and retention at the end, and of their differences from the initial model."""
     names = dict.fromkeys(name for cell in cells for name in cell.numbers if name != "train_loss")
     tables = []
@@ -66,11 +67,11 @@ def tuning_tables(study: ReportedStudy, cells: Sequence[Cell]) -> list[Table]:
     return [*tables, *([interventions_table(study, cells)] if have_interventions(cells) else [])]
 
 
-def gap_line(gaps: Sequence[Gap]) -> str:
+def gap_line(gaps: Sequence[tuple[Cell, Spread]]) -> str:
     """Return one line on how much lower the best arm ends than none, by start, or "" without such arms."""
     parts = [
-        f"{gap.group.words + ': ' if gap.group.variant else ''}{Interval.of(gap.spread, LOSS)} ({gap.arm})"
-        for gap in gaps
+        f"{best.words + ': ' if best.words else ''}{Interval.of(spread, LOSS)} ({best.point.arm})"
+        for best, spread in gaps
     ]
     return f"Gap of none to the best other arm (final val loss): {'; '.join(parts)}." if parts else ""
 

@@ -4,14 +4,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from supple.experiments.history.data import RunData, Segment
+from supple.experiments.history.data import ComparisonData, RunData, Segment
 from supple.reports.studies.evaluation_tables import (
     have_interventions,
     interventions_table,
     table_by_cell,
 )
 from supple.reports.studies.evaluations import Cell
-from supple.reports.studies.study import ReportedStudy
 from supple.reports.study_report import final_spreads, final_values
 from supple.reports.tables.cells import Heading, Interval, Value
 from supple.reports.tables.metrics import before_and_after
@@ -23,7 +22,7 @@ KERNEL = {"kernel distance": "kernel_distance", "kernel distance, last task": "k
 ROUNDING = 1e-12  # below it a loss in float64 has no digits that mean anything
 
 
-def linear_tables(study: ReportedStudy, cells: Sequence[Cell]) -> list[Table]:
+def linear_tables(study: ComparisonData, cells: Sequence[Cell]) -> list[Table]:
     """Return the tables of the final results, of each task, and of the interventions."""
     compared = {name: spreads for (name, _), spreads in compared_measures(cells).items()}
     columns: dict[Heading, list[Value]] = {}
@@ -51,7 +50,7 @@ def compared_measures(cells: Sequence[Cell]) -> dict[tuple[str, bool], list[Spre
     return {name: list(map(_without_rounding, spreads)) for name, spreads in compared.items()}
 
 
-def _tasks_table(study: ReportedStudy, cells: Sequence[Cell]) -> Table:
+def _tasks_table(study: ComparisonData, cells: Sequence[Cell]) -> Table:
     """Return the table of excess losses in each task: at its start, on average, and at its end.
 
     There is one row for each task of a cell. If runs are shown side by side, their tasks may differ."""
@@ -61,7 +60,7 @@ def _tasks_table(study: ReportedStudy, cells: Sequence[Cell]) -> Table:
             losses = _losses(cell, task)
             intervals = [Interval.of(_without_rounding(spread)) for spread in losses]
             if losses[-1].known.size:
-                rows.append((task.index, [f"{task.index} {task.name}", study.name(cell.group, cell.arm), *intervals]))
+                rows.append((task.index, [f"{task.index} {task.name}", cell.label, *intervals]))
     rows.sort(key=lambda row: row[0])
     note = (
         "Excess loss in each task: before its first update (after interventions at the task switch), the mean of all "

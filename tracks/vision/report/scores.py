@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from supple.engine.storage.strict_json import strict_json
 from supple.experiments.history.collect import how_it_ended
 from supple.experiments.history.data import ComparisonData, Row, RunData, Segment
 from supple.metrics import (
@@ -18,18 +17,9 @@ from supple.metrics import (
     forward_transfer,
     online_generalization_gap,
 )
-from supple.reports.tables.differences import (
-    Difference,
-    Measure,
-    differences,
-    differences_json,
-    lead,
-    points_of,
-    variants_of,
-    verdict,
-)
+from supple.reports.tables.differences import Measure, lead, measures_of, variants_of
 from supple.reports.tables.metrics import means_at_events
-from supple.reports.tables.old_tasks import OldTasks, old_tasks_json, read_old_tasks, sentences
+from supple.reports.tables.old_tasks import OldTasks, old_tasks_json, read_old_tasks
 from supple.reports.tables.statistics import NAN, Spread, mean_of_known, spread_json
 from supple.tracks.vision.presets import ACC, FINAL, MEASURES, ONLINE, TEST
 
@@ -44,7 +34,7 @@ class ClassifierArm:
     """The scores of one arm. Accuracies are shares in [0, 1].
 
     tasks: number of finished tasks that are scored, that of the seed with the fewest. measures: by the names of
-    `measures_of`. shocks: by factor γ. at_events: means over interventions, before and after. replaced: units that each
+    `numbers_of`. shocks: by factor γ. at_events: means over interventions, before and after. replaced: units that each
     method replaced, mean over seeds.
     """
 
@@ -64,13 +54,7 @@ class ClassifierScores:
     arms: dict[str, ClassifierArm]
     notes: list[str] = field(default_factory=list)
     measures: list[Measure] = field(default_factory=list)
-    differences: list[Difference] = field(default_factory=list)
     old_tasks: list[OldTasks] = field(default_factory=list)
-
-    @property
-    def verdict(self) -> list[str]:
-        """The sentences on differences between arms, and on new and old tasks."""
-        return [*verdict(self.differences), *sentences(self.old_tasks)]
 
 
 def score(data: ComparisonData) -> ClassifierScores:
@@ -84,7 +68,7 @@ def score(data: ComparisonData) -> ClassifierScores:
     arms = {label: _score_arm(runs, fork) for label, runs in data.arms.items()}
     measures = _compared_measures(data, arms)
     old_tasks = read_old_tasks(data, _online_accuracies)
-    scores = ClassifierScores(arms, list(data.notes), measures, differences(measures), old_tasks)
+    scores = ClassifierScores(arms, list(data.notes), measures, old_tasks)
     for label, runs in data.arms.items():
         scores.notes += [f"{label}: {note}" for note in dict.fromkeys(filter(None, map(_progress_note, runs)))]
     if len({len(run.tasks) for run in data.runs}) > 1:
@@ -106,24 +90,24 @@ def _compared_measures(data: ComparisonData, arms: Mapping[str, ClassifierArm]) 
     """
     leads, fork = data.first.leads, data.fork_step
     usual = (ONLINE, FINAL) if fork else (ONLINE, TEST, ACC)
-    measures = []
+    finished = []
+    for labels in variants_of(data).values():
+        most = max(arms[label].tasks for label in labels.values())
+        finished += [label for label in labels.values() if arms[label].tasks == most]
+    measures: list[Measure] = []
     for title in (*usual, *(title for title in MEASURES if title == leads and title not in usual)):
         name = measure_name(title, fork)
-        for variant, labels in variants_of(data).items():
-            most = max(arms[label].tasks for label in labels.values())
-            finished = {arm: arms[label] for arm, label in labels.items() if arms[label].tasks == most}
-            by_seed = {arm: of_arm.measures[name].by_seed for arm, of_arm in finished.items()}
-            measures.append(Measure(title, by_seed, True, variant, points_of(data, labels)))
+        measures += measures_of(data, title, {label: arms[label].measures[name] for label in finished}, True)
     return lead(measures, leads)
 
 
 def measure_name(title: str, fork: int | None) -> str:
-    """Return the name in `measures_of` of one of `MEASURES`, or "" for another title."""
+    """Return the name in `numbers_of` of one of `MEASURES`, or "" for another title."""
     names = {ONLINE: "online", TEST: "test", ACC: "acc", FINAL: "final_after" if fork else "last_test"}
     return names.get(title, "")
 
 
-def measures_of(run: RunData, fork: int = 0) -> dict[str, float]:
+def numbers_of(run: RunData, fork: int = 0) -> dict[str, float]:
     """Return the scores of a seed on the tasks that ended after step `fork`; NaN for those that were not measured.
 
     online: total average online accuracy (Lillo & Cheney, eq. 5), the mean over all batches before their updates. test,
@@ -181,7 +165,7 @@ def accuracies_between(run: RunData, low: float, high: float, task: Segment | No
 
 
 def _score_arm(runs: Sequence[RunData], fork: int) -> ClassifierArm:
-    measured = [measures_of(run, fork) for run in runs]
+    measured = [numbers_of(run, fork) for run in runs]
     seeds = tuple(run.seed for run in runs)
     events = [event for run in runs for event in run.of_kind("intervention")]
     return ClassifierArm(
@@ -253,34 +237,22 @@ def _progress_note(run: RunData) -> str:
     )
 
 
-def to_json(studies: dict[str, ComparisonData], scores: dict[str, ClassifierScores]) -> dict[str, Any]:
-    """Return the entries of scores.json for classifiers.
+def to_json(data: ComparisonData, scores: ClassifierScores) -> dict[str, Any]:
+    """Return the entries of scores.json for one of its `benchmarks`, by stream and data set.
 
-    Keys: `supple`, `algorithm`, and `benchmarks`: stream and data set →
-        `fork_step`, `total_updates`, `tasks`: as planned; `data`: the source in words; `notes`; and
-        `arms`: label → `seeds`, `tasks` (finished ones), the measures of `measures_of` and, by factor
+    Keys: `fork_step`, `total_updates`, `tasks`: as planned; `data`: the source in words; and
+        `arms`: label → `seeds`, `tasks` (finished ones), the measures of `numbers_of` and, by factor
         γ, those of `shocks.ShockScores`, each with `mean`, `sd` (unbiased), `interval` (Student's, 95 %; null with one
         seed) and `per_seed`; `interventions`, `at_interventions`, `units_replaced`;
-        and `old_tasks`, if there are any: see `old_tasks.old_tasks_json`;
-        `differences`, `verdict`: see `differences.differences_json`.
+        and `old_tasks`, if there are any: see `old_tasks.old_tasks_json`.
     Accuracies are shares in [0, 1].
     """
-    body = {name: _benchmark_json(data, scores[name]) for name, data in studies.items()}
-    first = next(iter(studies.values())).first
-    plain: dict[str, Any] = strict_json({"supple": first.supple, "algorithm": first.spec.kind, "benchmarks": body})
-    return plain
-
-
-def _benchmark_json(data: ComparisonData, scores: ClassifierScores) -> dict[str, Any]:
     return {
         "fork_step": data.fork_step,
         "total_updates": data.total_steps,
         "tasks": len(data.first.tasks),
         "data": data.first.spec.resolved.data,
-        "notes": scores.notes,
         "arms": {label: _arm_json(arm) | old_tasks_json(scores.old_tasks, label) for label, arm in scores.arms.items()},
-        **differences_json(scores.differences),
-        "verdict": scores.verdict,
     }
 
 

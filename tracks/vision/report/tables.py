@@ -1,19 +1,16 @@
 """Tables on classifiers: the summary of each benchmark, arms × benchmarks, and shocks by factor."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 
 from supple.experiments.history.data import ComparisonData
+from supple.reports.studies.content import Description
 from supple.reports.tables.cells import PERCENT, Form, Heading, Interval, Number, Value, is_missing, percent
-from supple.reports.tables.differences import difference_tables
 from supple.reports.tables.metrics import before_and_after, intervention_columns, intervention_words
-from supple.reports.tables.old_tasks import old_tasks_tables
-from supple.reports.tables.table import Table, over_seeds
+from supple.reports.tables.statistics import Spread
+from supple.reports.tables.table import Table, over_seeds, range_text
 
 from .scores import ClassifierArm, ClassifierScores, measure_name
-
-Studies = Mapping[str, ComparisonData]
-Results = Mapping[str, ClassifierScores]
 
 # name of a measure → heading, what it means
 COLUMNS = {
@@ -36,37 +33,7 @@ COLUMNS = {
 RATE, UNITS = Form(decimals=1, scale=100.0), Form(digits=6)
 
 
-def tables(studies: Studies, scores: Results) -> list[Table]:
-    """Return a table of arms × benchmarks if there are several, and the tables of each benchmark.
-
-    These are its summary, its shocks, the differences between its arms, and its old tasks."""
-    several = len(studies) > 1
-    shown = [benchmark_grid(studies, scores)] if several else []
-    for name, data in studies.items():
-        shown.append(summary_table(data, scores[name], name.capitalize() if several else "Summary"))
-        if shocks := shock_table(scores[name]):
-            shown.append(shocks)
-        apart = [*difference_tables(scores[name].differences), *old_tasks_tables(scores[name].old_tasks)]
-        shown += [replace(table, title=f"{table.title}, {name}") for table in apart] if several else apart
-    return shown
-
-
-def sentences(scores: Results) -> list[str]:
-    """Return the verdict on each benchmark."""
-    return name_benchmarks({name: of_benchmark.verdict for name, of_benchmark in scores.items()})
-
-
-def notes_of(scores: Results) -> list[str]:
-    """Return the notes on each benchmark."""
-    return name_benchmarks({name: of_benchmark.notes for name, of_benchmark in scores.items()})
-
-
-def name_benchmarks(lines: Mapping[str, Sequence[str]]) -> list[str]:
-    """Return the lines on all benchmarks. If there are several, each line begins with its benchmark."""
-    return [f"{name}: {line}" if len(lines) > 1 else line for name, of_name in lines.items() for line in of_name]
-
-
-def summary_table(data: ComparisonData, scores: ClassifierScores, title: str = "Summary") -> Table:
+def summary_table(data: ComparisonData, scores: ClassifierScores) -> Table:
     """Return a table with one row per arm. Measures that no arm has are left out."""
     arms = scores.arms
     columns: dict[Heading, list[Value]] = {
@@ -83,7 +50,7 @@ def summary_table(data: ComparisonData, scores: ClassifierScores, title: str = "
             columns[percent(heading)] = cells
             notes.append(meaning)
     columns |= _intervention_columns(arms)
-    table = Table.from_columns(title, {"arm": list(arms), **columns})
+    table = Table.from_columns("Summary", {"arm": list(arms), **columns})
     if "SFE" in table.header or "λ_max" in table.header:
         about = intervention_words("squared change of the weights of one network", "λ_max")
         notes.append(f"{about}: means over interventions; λ_max, where they do not measure it, around the fork.")
@@ -93,17 +60,23 @@ def summary_table(data: ComparisonData, scores: ClassifierScores, title: str = "
     return replace(table, words=" ".join(filter(None, notes)))
 
 
-def benchmark_grid(studies: Studies, scores: Results) -> Table:
+def benchmark_grid(parts: Mapping[str, Description]) -> Table:
     """Return total average online accuracy, with arms as rows and benchmarks as columns (Lillo & Cheney, Table 2)."""
-    labels = list(dict.fromkeys(label for data in studies.values() for label in data.labels))
+    labels = list(dict.fromkeys(label for part in parts.values() for label in part.data.labels))
+    found = {name: part.scores["arms"] for name, part in parts.items()}
     rows: list[list[Value]] = []
     for label in labels:
-        arms = [scores[name].arms.get(label) for name in studies]
-        rows.append([label, *(Interval.of(arm.measures["online"], PERCENT) if arm else None for arm in arms)])
-    tasks = "; ".join(f"{name}: {_task_range(scores[name])} tasks" for name in studies)
-    most = max(data.seeds for data in studies.values())
-    note = f"Total average online accuracy (%), mean over seeds. {tasks}. {over_seeds(most)}"
-    return Table("Online accuracy on each benchmark (%)", ["arm", *studies], rows, note)
+        row: list[Value] = [label]
+        for arms in found.values():
+            arm = arms.get(label)
+            row.append(arm and Interval.of(Spread(arm["online"]["per_seed"], arm["seeds"]), PERCENT))
+        rows.append(row)
+    note = "Total average online accuracy (%), mean over seeds. "
+    for name, arms in found.items():
+        counts = [arm["tasks"] for arm in arms.values()]
+        note += f"{name}: {range_text(counts)} tasks. "
+    note += over_seeds(max(part.data.seeds for part in parts.values()))
+    return Table("Online accuracy on each benchmark (%)", ["arm", *parts], rows, note)
 
 
 def shock_table(scores: ClassifierScores) -> Table | None:
@@ -140,8 +113,3 @@ def _intervention_columns(arms: Mapping[str, ClassifierArm]) -> dict[Heading, li
     for name in sorted(set().union(*(arm.replaced for arm in arms.values()))):
         columns[f"units replaced by {name}"] = [Number(arm.replaced.get(name), UNITS) for arm in arms.values()]
     return columns
-
-
-def _task_range(scores: ClassifierScores) -> str:
-    counts = {arm.tasks for arm in scores.arms.values()}
-    return str(*counts) if len(counts) == 1 else f"{min(counts)} to {max(counts)}"

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from safetensors.torch import load_file, save_file
 
-from supple.reports.studies.study import read_study
+from supple.reports import load
 from supple.tracks.language.adapters import adapters, load_adapters
 from supple.tracks.language.models import load_model
 from supple.tracks.language.presets import METHODS
@@ -86,14 +86,14 @@ def test_maps_say_how_much_each_task_uses_each_atom(finished: dict[str, Path]) -
 
 
 def test_the_report_draws_which_atoms_the_tasks_use(finished: dict[str, Path], tmp_path: Path) -> None:
-    plot = draw_stored_maps(read_study([finished["moram pruned"]]))
+    plot = draw_stored_maps(load(finished["moram pruned"]))
     assert plot is not None
     panels = [axes for axes in plot.figure.axes if axes.get_title(loc="left")]
     assert 1 <= len(panels) <= 3
     maps = load_file(finished["moram pruned"] / "model" / "activation_maps.safetensors")
     for axes in panels:
         assert axes.images[0].get_array().shape == maps[axes.get_title(loc="left")].shape
-    assert draw_stored_maps(read_study([finished["seqlora"]])) is None
+    assert draw_stored_maps(load(finished["seqlora"])) is None
 
 
 @pytest.mark.parametrize("metadata", [None, {}, {"maps": "["}, {"maps": '{"tasks": [], "atoms": {}}'}])
@@ -105,4 +105,4 @@ def test_damaged_maps_are_named(finished: dict[str, Path], tmp_path: Path, metad
     else:
         save_file(load_file(file), file, metadata)
     with pytest.raises(ValueError, match=r"activation_maps\.safetensors: damaged"):
-        draw_stored_maps(read_study([run]))
+        draw_stored_maps(load(run))

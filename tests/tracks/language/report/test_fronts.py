@@ -4,6 +4,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from supple.experiments.comparisons.grid import Point
 from supple.reports.tables.cells import MISSING
 from supple.reports.tables.statistics import Spread
 from supple.tracks.language.report.fronts import FrontPoint, TradeOff, draw_fronts, find_trade_off, fronts_table
@@ -21,7 +22,7 @@ def cell(arm: str, words: str, **numbers: tuple[list[float], list[float]]) -> An
         )
         for name, (base, final) in numbers.items()
     }
-    return SimpleNamespace(arm=arm, group=SimpleNamespace(words=words), numbers=numbers_of)
+    return SimpleNamespace(point=Point(arm, {}), words=words, numbers=numbers_of)
 
 
 def study(**learn: tuple[list[float], list[float]]) -> list[Any]:

@@ -11,8 +11,7 @@ from supple.engine.storage.run_directory import RunDirectory
 from supple.experiments.comparisons.grid import Point
 from supple.reports import build_report, compose, summary_table
 from supple.reports.studies.evaluation_figures import plot_first_phase, plot_views
-from supple.reports.studies.evaluations import read_cells, short_names, to_json
-from supple.reports.studies.study import read_study
+from supple.reports.studies.evaluations import read_cells, short_names
 from supple.tracks.language.report.continual import collect_scores
 from supple.tracks.language.report.losses import draw_validation_loss
 from tests import records
@@ -85,9 +84,7 @@ def warm_start(path, seeds=(0, 1), skip=(), short=()):
 
 
 def body_of(*paths):
-    study = read_study(paths)
-    cells = read_cells(study)
-    return json.loads(json.dumps(to_json(study, cells), allow_nan=False))
+    return json.loads(json.dumps(compose(*paths).scores, allow_nan=False))
 
 
 def printed_report(*paths):
@@ -180,8 +177,7 @@ def test_until_an_arm_starts_the_report_is_of_the_trunks(tmp_path):
 
 
 def test_losses_are_drawn_by_start_over_the_updates_since(tmp_path):
-    study = read_study([warm_start(tmp_path / "c")])
-    figure = draw_validation_loss(study).figure
+    figure = draw_validation_loss(compose(warm_start(tmp_path / "c")).data).figure
     assert [axes.get_title("left") for axes in figure.axes] == ["start best", "start 100"]
     for axes in figure.axes:
         assert [line.get_xdata().tolist() for line in axes.lines] == [[0, 10, 20]] * 3
@@ -190,7 +186,7 @@ def test_losses_are_drawn_by_start_over_the_updates_since(tmp_path):
 
 
 def test_the_first_phase_shows_where_second_phases_start(tmp_path):
-    axes = plot_first_phase(read_study([warm_start(tmp_path / "c")])).figure.axes[0]
+    axes = plot_first_phase(compose(warm_start(tmp_path / "c")).data).figure.axes[0]
     starts = {float(line.get_xdata()[0]) for line in axes.lines if len(set(line.get_xdata())) == 1}
     assert starts == {40.0, 50.0, 100.0}
     assert axes.lines[0].get_xdata().max() == 100
@@ -202,7 +198,7 @@ def test_a_report_of_a_comparison_has_page_figures_and_strict_scores(tmp_path):
     assert {"validation_loss", "first_phase", "evaluations_start_best", "evaluations_start_100"} <= names
     assert all(figure.stat().st_size > 1000 for figure in paths.figures)
     page = paths.html.read_text()
-    assert all(words in page for words in ("Pretraining: a → b", "Gap of none", "made orthogonal"))
+    assert all(words in page for words in ("of pretraining on a → b", "Gap of none", "made orthogonal"))
     assert json.loads(paths.scores.read_text())["algorithm"] == "pretrain"
 
 
@@ -275,7 +271,7 @@ def test_a_single_run_has_curves_of_all_it_evaluated_and_measured(tmp_path):
         step: {"val_loss": 2.0 - step / 10, "zero_shot_accuracy": step / 10, "model/srank": 3.0} for step in (0, 2, 5)
     }
     run = write_run(tmp_path / "clip", "clip", [("mnist", 5)], lines)
-    plots = {plot.name: plot for plot in plot_views(read_study([run]))}
+    plots = {plot.name: plot for plot in plot_views(compose(run).data)}
     assert [axes.get_title("left") for axes in plots["evaluations"].figure.axes] == [
         "val loss",
         "zero shot accuracy (%)",
@@ -300,7 +296,7 @@ def continual(path, matrix, rows=3, before=(0.1, 0.2, 0.3), method="moram", task
 
 
 def measures_of(path):
-    (learned,) = collect_scores(read_cells(read_study([path])))
+    (learned,) = collect_scores(read_cells(compose(path).data))
     return {name: spread.mean for name, spread in learned.measures().items()}
 
 

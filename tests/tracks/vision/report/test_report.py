@@ -14,10 +14,7 @@ from supple.engine.runs import prepare
 from supple.engine.spec import RunSpec
 from supple.metrics import accuracy_recovery_time, peak_saturation, saturation_area
 from supple.reports import build_report, compose, summary_table
-from supple.reports.studies.side_by_side import gather
 from supple.scripts.report import main as report_command
-from supple.tracks.vision.report.scores import score, to_json
-from supple.tracks.vision.report.tables import summary_table as table_of_arms
 from supple.tracks.vision.settings import VisionSettings
 from tests import records
 
@@ -65,8 +62,7 @@ def strict_json(file):
 
 def arms_of(*folders, benchmark="permuted mnist"):
     """What scores.json says of each arm, without the figures that a report takes its time for."""
-    studies = gather(folders)
-    body = to_json(studies, {name: score(data) for name, data in studies.items()})
+    body = compose(*folders).scores
     return json.loads(json.dumps(body, allow_nan=False))["benchmarks"][benchmark]["arms"]
 
 
@@ -113,17 +109,12 @@ def test_interval_is_students(tmp_path):
 
 def test_the_declared_accuracy_is_the_first_measure_and_the_first_column(tmp_path):
     run = write_run(tmp_path / "r", [[0.5, 0.9]], tests=[[0.8, 0.7]])
-    assert next(measure.name for measure in score(gather([run])["permuted mnist"]).measures) == "online accuracy"
+    assert compose(run).measures[0].name == "online accuracy"
     records.relabel(run, leads="final test accuracy")
-    data = gather([run])["permuted mnist"]
-    first = score(data).measures[0]
+    content = compose(run)
+    first = content.measures[0]
     assert (first.name, list(first.arms.values())) == ("final test accuracy", [{0: 0.7}])
-    assert [str(name) for name in table_of_arms(data, score(data)).header[:4]] == [
-        "arm",
-        "seeds",
-        "tasks",
-        "last task (%)",
-    ]
+    assert list(map(str, content.tables[0].header[:4])) == ["arm", "seeds", "tasks", "last task (%)"]
 
 
 def test_split_stream_has_acc_bwt_and_fwt(tmp_path):
@@ -257,7 +248,7 @@ def test_old_tasks_of_a_split_stream_are_compared_with_a_fresh_network(tmp_path)
     assert "worse than none (+20.0 percentage points), does not forget" in body["verdict"][-1]  # both seeds are equal
     assert content.tables[-1].title == "Old tasks"
     assert "final performance (%)" in map(str, content.tables[-1].header)
-    plots = {plot.name: plot for plot in content.plots()}
+    plots = {plot.name: plot for plot in content.parts["split mnist"].plots() if plot}
     assert [text.get_text() for text in plots["old_tasks"].figure.axes[1].texts] == ["80", "", "20", "80"]
 
 
@@ -278,10 +269,13 @@ def test_differences_are_between_arms_that_have_finished_as_many_tasks(tmp_path)
     runs = [
         write_run(tmp_path / name, [values, values], seeds=(0, 1), activation=name) for name, values in finished.items()
     ]
-    (data,) = gather(runs).values()
-    scores = score(data)
-    assert {arm for each in scores.differences for arm in (each.arm, each.baseline)} == {"relu", "tanh"}
-    assert all(set(measure.arms) == {"relu", "tanh"} for measure in scores.measures)
+    content = compose(*runs)
+    assert {
+        each[side]
+        for each in content.scores["benchmarks"]["permuted mnist"]["differences"]
+        for side in ("arm", "baseline")
+    } == {"relu", "tanh"}
+    assert all(set(measure.arms) == {"relu", "tanh"} for measure in content.measures)
 
 
 def test_run_that_has_only_begun_gives_nulls(tmp_path):
@@ -333,7 +327,7 @@ def test_comparison_scores_what_came_after_the_fork(comparison):
     assert {"test_accuracy.png", "before_and_after.png", "metrics.png"} <= {f.name for f in paths.figures}
     page = paths.html.read_text()
     assert "unfinished" not in page
-    assert "update of the fork" in page
+    assert "fork point: arms" in page
     assert "<td>0, 1</td>" in page  # whose the intervention was
 
 
@@ -374,7 +368,7 @@ def test_second_report_replaces_the_first(tmp_path):
 @pytest.mark.parametrize(
     ("prepare", "words"),
     [
-        (lambda p: records.write_run(p, "ppo", [{"index": 0, "start": 0, "end": 9, "name": "a"}]), "run of ppo"),
+        (lambda p: records.write_run(p, "ppo", [{"index": 0, "start": 0, "end": 9, "name": "a"}]), "vision and ppo"),
         (lambda p: (p / "comparison.json").write_text("{}"), "is a comparison"),
         (lambda p: (p / "config.json").unlink(), "has no config.json"),
         (lambda p: (p / "tasks.jsonl").write_text('{"step": 10, "task": 0}\n'), "tasks.jsonl: a finished task without"),
