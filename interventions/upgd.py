@@ -38,6 +38,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from supple.networks.adam import Adam
 from supple.networks.learner import Learner
 from supple.networks.members import normal_like
 from supple.networks.stacked import fit
@@ -132,8 +133,7 @@ def released_steps(optimizer: torch.optim.Optimizer, group: Mapping[str, Any]) -
     Raises:
         ValueError: There is no released code for this optimizer, or none for its momentum or weight decay.
     """
-    stacked = getattr(optimizer, "counts_by_member", False)  # Adam for a stack of networks
-    adam = (isinstance(optimizer, torch.optim.Adam | torch.optim.AdamW) or stacked) and "momentum" not in group
+    adam = isinstance(optimizer, torch.optim.Adam | torch.optim.AdamW | Adam) and "momentum" not in group
     if not adam and (not isinstance(optimizer, torch.optim.SGD) or group["momentum"]):
         name = "SGD with momentum" if isinstance(optimizer, torch.optim.SGD) else type(optimizer).__name__
         raise ValueError(f"upgd: variant=as_released is the authors' code for plain SGD and for Adam, got {name}")

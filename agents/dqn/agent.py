@@ -34,7 +34,7 @@ from supple.engine.storage.learner_state import learner_state, load_learner_stat
 from supple.engine.work import Numbers
 from supple.envs import StepResult
 from supple.interventions import EndlessData, Injectable, LastLoss, Learner, OtherMinibatch, ReleasedCode
-from supple.networks import CentredRMSprop, StackedAdam, copy_module_, evaluating
+from supple.networks import Adam, CentredRMSprop, copy_module_, evaluating
 from supple.networks.activations import is_random
 from supple.networks.unchanged import keep_states
 
@@ -95,15 +95,13 @@ class DQN(ReplayAgent):
         parameters = list(self.network.parameters())
         rate = initial_rate(s, s.learning_rate, captured=on_gpu and s.capture)
         constants = rate, s.adam_betas, s.adam_epsilon, s.weight_decay
-        optimizer: torch.optim.Optimizer
+        optimizer: CentredRMSprop | Adam
         if s.optimizer == "rmsprop":
             options = s.rmsprop_decay, s.rmsprop_epsilon, s.weight_decay, s.rmsprop_momentum
             compiler = compile_step if s.compile == "on" else None
             optimizer = CentredRMSprop(parameters, rate, *options, stacked=stacked, compiler=compiler)
-        elif stacked:
-            optimizer = StackedAdam(parameters, *constants)
         else:
-            optimizer = torch.optim.Adam(parameters, *constants, fused=True, capturable=on_gpu)
+            optimizer = Adam(parameters, *constants, networks=int(stacked))
 
         return Learner(
             "q",

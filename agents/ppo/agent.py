@@ -29,7 +29,7 @@ from supple.engine.storage.restoring import require_like
 from supple.engine.work import Numbers
 from supple.envs import StepResult
 from supple.interventions import LastLoss, Learner, OtherMinibatch
-from supple.networks import StackedAdam, evaluating
+from supple.networks import Adam, evaluating
 from supple.networks.activations import is_random
 from supple.networks.unchanged import keep_states
 from supple.registry.errors import Diverged
@@ -109,13 +109,12 @@ class PPO(StackedAgent):
     def _learner(self) -> Learner:
         s, recent, units = self.settings, self.recent, self.network.units()
         wiring, unwired = self.network.wiring(units)
-        adam = StackedAdam if self.stack else torch.optim.Adam
         return Learner(
             "agent",
             self.network,
-            adam(
-                self.network.parameters(), lr=s.learning_rate, betas=s.adam_betas, eps=s.adam_epsilon,
-                weight_decay=s.weight_decay,
+            Adam(
+                self.network.parameters(), s.learning_rate, s.adam_betas, s.adam_epsilon, s.weight_decay,
+                networks=int(bool(self.stack)),
             ),
             self.network.layers(),
             units,

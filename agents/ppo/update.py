@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.optim.adam import adam
 
 from supple.engine.compile import compile_step as compile_step
-from supple.networks import StackedAdam
+from supple.networks import Adam
 from supple.networks.optimizers import clip_scales, match_layout, step
 from supple.networks.stacked import fit
 
@@ -123,8 +123,8 @@ def most_in_a_stack(most: int, parameters: int, rows: int) -> int:
     return min(most, -(-PAYS_FOR_A_CALL // (6 * parameters * rows)))
 
 
-class Adam(NamedTuple):
-    """The constant hyperparameters of torch.optim.Adam. They are compiled into the code."""
+class AdamConstants(NamedTuple):
+    """The constant hyperparameters of Adam. They are compiled into the code."""
 
     beta1: float
     beta2: float
@@ -170,25 +170,20 @@ class GradientStep:
         """
         self.compiled = self.compile and traceable
         self.optimizer, self.parameters, self.unroll = optimizer, parameters, unroll
-        self.flat = isinstance(optimizer, torch.optim.Adam)
-        self.whole = self.compiled and isinstance(optimizer, torch.optim.Adam | StackedAdam)
-        if not isinstance(optimizer, torch.optim.Adam | StackedAdam):
+        self.flat = isinstance(optimizer, Adam) and not self.stacked
+        self.whole = self.compiled and isinstance(optimizer, Adam)
+        if not isinstance(optimizer, Adam):
             return
         (group,) = optimizer.param_groups
         beta1, beta2 = group["betas"]
-        self.adam = Adam(beta1, beta2, group["eps"], group["weight_decay"])
+        self.adam = AdamConstants(beta1, beta2, group["eps"], group["weight_decay"])
         self.learning_rate = group["lr"]
-        slots = [self.optimizer.state[parameter] for parameter in parameters]
-        if isinstance(optimizer, StackedAdam):
-            slots = [optimizer.slots(parameter) for parameter in parameters]
+        slots = [optimizer.slots(parameter) for parameter in parameters]
+        if self.stacked:
             self.counters, self.averages, self.squares = (
                 [slot[name] for slot in slots] for name in ("step", "exp_avg", "exp_avg_sq")
             )
             return
-        for slot, parameter in zip(slots, parameters, strict=True):
-            if not slot:
-                slot["step"] = torch.zeros((), device=parameter.device)
-                slot["exp_avg"], slot["exp_avg_sq"] = torch.zeros_like(parameter), torch.zeros_like(parameter)
         self.steps = torch.stack([slot["step"] for slot in slots])
         self.average, self.square = (
             torch.cat([in_memory_of(p, slot[name]) for p, slot in zip(parameters, slots, strict=True)])
@@ -319,7 +314,7 @@ def _gradients(
 
 
 def _make_steps(
-    loss: Loss, size: int, adam: Adam, max_norm: float, stacked: bool, parameters: list[Tensor],
+    loss: Loss, size: int, adam: AdamConstants, max_norm: float, stacked: bool, parameters: list[Tensor],
     averages: list[Tensor], squares: list[Tensor], rates: Tensor, roots: Tensor, *rows: Tensor,
 ) -> Tensor:  # fmt: skip
     """Make a step for each minibatch. The averages and squares are as many and of such shapes as the gradients."""

@@ -43,7 +43,7 @@ from supple.interventions import (
     Units,
     snapshot,
 )
-from supple.networks import StackedAdam, copy_module_, evaluating, unit_names
+from supple.networks import Adam, copy_module_, evaluating, unit_names
 from supple.networks.distributions import independent_normals
 
 from .inputs import Control, Inputs
@@ -142,14 +142,12 @@ class SAC(ReplayAgent):
 
         return self.draw_network(make)
 
-    def _new_adam(self, module: nn.Module, weight_decay: float, networks: int = 1) -> torch.optim.Optimizer:
+    def _new_adam(self, module: nn.Module, weight_decay: float, networks: int = 1) -> Adam:
         """Return AdamW. networks: those of one seed among the module's."""
         s, on_gpu = self.settings, self.device.type == "cuda"
         rate = initial_rate(s, s.learning_rate, captured=on_gpu and s.capture)
         constants = rate, s.adam_betas, s.adam_epsilon, weight_decay
-        if self.stack:
-            return StackedAdam(module.parameters(), *constants, decoupled=True, networks=networks)
-        return torch.optim.AdamW(module.parameters(), *constants, fused=True, capturable=on_gpu)
+        return Adam(module.parameters(), *constants, decoupled=True, networks=networks if self.stack else 0)
 
     def _learners(self) -> dict[str, Learner]:
         s, experience = self.settings, self.experience

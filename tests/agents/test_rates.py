@@ -15,7 +15,7 @@ from supple.agents.rates import rate_at, scale_rates
 from supple.agents.work import AgentWork
 from supple.interventions import Learner
 from supple.interventions.muon import MuonWithAdam
-from supple.networks import StackedAdam
+from supple.networks import Adam
 from supple.scripts import train
 
 STREAM = "--cycles 2 --steps-per-task 160 --eval-episodes 0 --measure-every 80 --checkpoint-every 80"
@@ -111,8 +111,7 @@ def test_optimizers_of_cuda_graphs_read_their_rate_from_one_tensor(stacked: bool
     ends = []
     for rate in (0.01, torch.tensor(0.01, dtype=torch.float64)):
         network = copy.deepcopy(plain)
-        kind: Any = StackedAdam if stacked else torch.optim.Adam
-        optimizer = MuonWithAdam(kind(network.parameters(), lr=rate), {network.weight: stacked})
+        optimizer = MuonWithAdam(Adam(network.parameters(), lr=rate, networks=int(stacked)), {network.weight: stacked})
         learner = Learner(
             "net", network, optimizer, (), (), probe=lambda: None, loss=lambda: torch.zeros(()),
             generator=torch.Generator(), redraw=dict,

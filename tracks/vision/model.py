@@ -8,7 +8,7 @@ from torch import Tensor
 
 from supple.engine.seeding import derive, generator
 from supple.interventions import FireScope, Injectable, Learner
-from supple.networks import StackedAdam, evaluating, stack_networks
+from supple.networks import Adam, evaluating, stack_networks
 from supple.networks.activations import set_generators
 
 from .data import DataSet
@@ -51,11 +51,7 @@ class Model:
         self.generators = [torch.Generator(device).manual_seed(derive(seed, "activations")) for seed in s.members]
         set_generators(self.network, self.generators)
         self.statistics = _pixel_statistics(data, device) if s.standardize else None
-        optimizer: torch.optim.Optimizer
-        if self.stacked:
-            optimizer = StackedAdam(self.network.parameters(), lr=s.learning_rate)
-        else:
-            optimizer = torch.optim.Adam(self.network.parameters(), lr=s.learning_rate, fused=True)
+        optimizer = Adam(self.network.parameters(), lr=s.learning_rate, networks=int(self.stacked))
         self.learner = Learner(
             "model",
             self.network,

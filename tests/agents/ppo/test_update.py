@@ -18,7 +18,7 @@ from supple.engine.hooks.driver import HookDriver
 from supple.envs import Picture, StepResult
 from supple.interventions import parse_hook
 from supple.interventions.contract import zero_slots_
-from supple.networks import StackedAdam
+from supple.networks import Adam
 from supple.registry.errors import RunError
 
 OBSERVATION, ACTION, N = 5, 3, 48
@@ -146,7 +146,7 @@ def test_one_update_with_clipping_and_adam_equals_that_of_stable_baselines3(pict
     policy, _ = sb3_update(0.1, picture)
     net = network(picture)
     step = GradientStep(0.1, compiled=False)
-    step.begin(torch.optim.Adam(net.parameters(), lr=3e-4, eps=1e-5), list(net.parameters()), 1)
+    step.begin(Adam(net.parameters(), lr=3e-4, eps=1e-5), list(net.parameters()), 1)
     step(lambda *b: ppo_loss(net, "env", b, SB3_LOSS), N, *batch(N, picture))
     start = network(picture).state_dict()
     assert all(not torch.equal(p, start[name]) for name, p in net.named_parameters())
@@ -170,7 +170,7 @@ def test_steps_equal_clipping_by_norm_and_the_optimizers_own_steps(
 ) -> None:
     monkeypatch.setattr("supple.agents.ppo.update._compile", lambda function: function)  # eager: that is quick
     ours, reference = network(picture), network(picture)
-    optimizer = torch.optim.Adam(ours.parameters(), lr=1e-2, eps=1e-5, **adam)
+    optimizer = Adam(ours.parameters(), lr=1e-2, eps=1e-5, **adam)
     step = GradientStep(max_norm, compiled)
     step.begin(optimizer, list(ours.parameters()), 2)
     plain = torch.optim.Adam(reference.parameters(), lr=1e-2, eps=1e-5, **adam)
@@ -202,7 +202,7 @@ def test_adam_starts_anew_where_its_state_is_zeroed_between_two_steps() -> None:
         net, fresh = nn.Linear(2, 1), nn.Linear(2, 1)
         with torch.no_grad():
             net.weight.copy_(torch.tensor([[1.0, 2.0]]))
-        optimizer = torch.optim.Adam(net.parameters(), lr=0.1, eps=1e-5)
+        optimizer = Adam(net.parameters(), lr=0.1, eps=1e-5)
         step = GradientStep(1e9, compiled)
         step.begin(optimizer, [net.weight], 1)
         for _ in range(3):
@@ -296,7 +296,7 @@ def trained(compile_mode: str, penalties: Sequence[str]) -> MultiHead:
 def test_a_penalty_that_cannot_be_compiled_is_named_in_one_line() -> None:
     weight, draws = nn.Parameter(torch.ones(2)), torch.Generator()
     step = GradientStep(0.0, compiled=True)
-    step.begin(torch.optim.Adam([weight]), [weight], 1)
+    step.begin(Adam([weight]), [weight], 1)
     with pytest.raises(RunError, match=r"^torch.compile cannot trace the loss \(.*\): use --compile off, or set .*$"):
         step(lambda rows: ((weight * torch.rand(2, generator=draws)).sum(), rows), 1, torch.ones(1))
 
@@ -315,9 +315,12 @@ def test_compiled_steps_on_images_equal_eager_ones(members: int) -> None:
         torch.manual_seed(0)  # from which a stack draws
         draws = None if members else torch.Generator().manual_seed(0)
         net = MultiHead({"a": space}, (8,), 0, "relu", True, draws, encoder="minatar(channels=[4])", members=members)
-        kind = StackedAdam if members else torch.optim.Adam
         step = GradientStep(0.5, compiled, bool(members))
-        step.begin(kind(net.parameters(), lr=1e-2, eps=1e-5, weight_decay=0.01), list(net.parameters()), 1)
+        step.begin(
+            Adam(net.parameters(), 1e-2, eps=1e-5, weight_decay=0.01, networks=int(members > 0)),
+            list(net.parameters()),
+            1,
+        )
         for _ in range(3):
             step(lambda *b, net=net: ppo_loss(net, "a", b, SB3_LOSS), 16, *rows)
         networks.append(net)
