@@ -3,10 +3,10 @@
 import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from multiprocessing import get_context
-from multiprocessing.connection import Connection, wait
-from multiprocessing.process import BaseProcess
-from typing import Any, TypeVar
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from multiprocessing import active_children, get_context
+from typing import TypeVar
 
 from supple.engine.machine.resources import cpus
 from supple.registry import signals
@@ -24,58 +24,27 @@ def map_in_processes(work: Callable[[Item], Result], items: Sequence[Item]) -> I
     plug-ins.
 
     Raises:
-        ValueError: As raised by `work`.
         RunError: A process died.
     """
     cores = min(cpus(), len(items)) if sys.platform == "linux" else 1
     if cores < 2:
         yield from map(work, items)
         return
-    context, waiting = get_context("fork"), list(enumerate(items))
-    busy: dict[Any, tuple[int, BaseProcess]] = {}
-    results: dict[int, Result | ValueError] = {}
-
-    def start_next() -> None:
-        number, item = waiting.pop(0)
-        ours, theirs = context.Pipe(duplex=False)
-        process = context.Process(target=_work, args=(work, item, theirs), daemon=True)
-        process.start()
-        theirs.close()
-        busy[ours] = number, process
+    others = set(active_children())
 
     def stop() -> None:
-        for _, process in busy.values():
+        for process in set(active_children()) - others:
             process.terminate()
 
-    with at_interruption(stop):
+    with ProcessPoolExecutor(cores, get_context("fork"), _leave_signals) as pool, at_interruption(stop):
         try:
-            for i in range(len(items)):
-                while i not in results:
-                    while waiting and len(busy) < cores:
-                        start_next()
-                    for ready in wait(list(busy)):
-                        number, process = busy.pop(ready)
-                        results[number] = _receive(ready)
-                        process.join()
-                result = results.pop(i)
-                if isinstance(result, ValueError):
-                    raise result
-                yield result
+            yield from pool.map(work, items)
+        except BrokenProcessPool:
+            raise RunError("a process that was writing a part of the report died") from None
         finally:
             stop()
 
 
-def _receive(connection: Any) -> Any:
-    try:
-        return connection.recv()
-    except EOFError:
-        raise RunError("a process that was writing a part of the report died") from None
-
-
-def _work(work: Callable[[Item], Result], item: Item, connection: Connection) -> None:
+def _leave_signals() -> None:
     for number in signals.interrupting_signals():
         signal.signal(number, signal.SIG_DFL)  # only the first process prints a message
-    try:
-        connection.send(work(item))
-    except ValueError as error:
-        connection.send(ValueError(str(error)))

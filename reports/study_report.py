@@ -102,7 +102,7 @@ def final_values(cells: Sequence[Cell], names: Sequence[str]) -> dict[tuple[str,
 def final_spreads(cells: Sequence[Cell], name: str) -> list[Spread]:
     """Return the final values of a number, by seed, for each cell. NaN where it was not evaluated."""
     return [
-        cell.numbers[name].final if name in cell.numbers else Spread(np.full(len(cell.runs), NAN), cell.seeds)
+        cell.numbers[name]["final"] if name in cell.numbers else Spread(np.full(len(cell.runs), NAN), cell.seeds)
         for cell in cells
     ]
 

@@ -14,13 +14,11 @@ from supple.experiments.sweeps.study import Published
 from supple.experiments.sweeps.tuning import TUNING
 
 from . import FOLDER, SCORES, ReportPaths, compose, replacing, summary, write
-from .figures.style import Plot
 from .pages import exports
 from .pages.exports import with_file_names
 from .pages.page import template
 from .pages.run_list import RunLine, outcomes, run_lines
 from .processes import map_in_processes
-from .studies.content import Content
 from .tables.arms import arms_table, group_by_family, group_by_name, overall_table, pairs_table
 from .tables.cells import Value
 from .tables.published import tuning_tables
@@ -48,13 +46,15 @@ class OverviewFigure:
 
 @dataclass(frozen=True)
 class Section:
-    """The part of the page about one study.
+    """The part of the page about one study, whose own report has been written.
 
-    `sentences` are its verdict and notes, and `failed` has one line per failed run. `first` are the tables that are
-    visible when the page opens, and `others` those of its other numbers.
+    `summary` and `paths` are for the terminal. `sentences` are its verdict and notes, and `failed` has one line per
+    failed run. `first` are the tables that are visible when the page opens, and `others` those of its other numbers.
     """
 
     name: str
+    summary: "Group"
+    paths: tuple[str, ...]
     sentences: list[str]
     failed: list[str]
     first: list[Table]
@@ -69,21 +69,10 @@ class Section:
         return [*self.first, *self.others, *self.tuned]
 
 
-@dataclass(frozen=True)
-class WrittenReport:
-    """The result of writing a study's own report.
+def write_study_reports(folders: Mapping[str, Path], published: Mapping[str, Published]) -> Iterator[Section | str]:
+    """Write the reports of a sweep's studies, several at a time in separate processes.
 
-    `summary` and `paths` are for the terminal. If nothing could be written, only `problem` is set.
-    """
-
-    summary: "Group | None" = None
-    paths: tuple[str, ...] = ()
-    section: Section | None = None
-    problem: str = ""
-
-
-def write_study_reports(folders: Mapping[str, Path], published: Mapping[str, Published]) -> Iterator[WrittenReport]:
-    """Write the reports of a sweep's studies, several at a time in separate processes, and yield the results in order.
+    Yield the part of the page about each in order, or why there is none.
 
     Args:
         folders: Study → its folder.
@@ -100,32 +89,13 @@ def write_study_reports(folders: Mapping[str, Path], published: Mapping[str, Pub
     return map_in_processes(_write_study_report, studies)
 
 
-def _write_study_report(study: tuple[str, Path, Published | None]) -> WrittenReport:
+def _write_study_report(study: tuple[str, Path, Published | None]) -> Section | str:
     name, folder, published = study
     try:
         content = compose(folder)
     except ValueError as error:  # none of its runs has started
-        return WrittenReport(problem=str(error))
+        return str(error)
     paths = write(content, folder)
-    section = make_section(name, folder, content, paths.plots, published)
-    return WrittenReport(summary(content.tables, content.lines, str(folder)), paths.lines, section)
-
-
-def make_section(
-    name: str, folder: Path, content: Content, plots: Sequence[Plot], published: Published | None
-) -> Section:
-    """Return the part of a sweep's page about a study whose own report has been written.
-
-    Args:
-        name: The name of the study.
-        folder: Its folder, which contains its report.
-        content: The contents of that report.
-        plots: The figures of that report.
-        published: Published numbers to show beside the results, or None.
-
-    Raises:
-        ValueError: tuned.json is damaged.
-    """
     by_name, by_family = group_by_name(content.measures), group_by_family(content.measures)
     together = overall_table(*next(iter(by_family.items())), published) if by_family else None
     beside = None if together else published  # of several environments, there is one number for all of them
@@ -137,16 +107,17 @@ def make_section(
         first = content.tables[:1]
     figures = [
         OverviewFigure(plot.name, plot.title, plot.caption, plot.width, folder / "report" / f"{plot.name}.svg")
-        for plot in plots
-        if plot.title.split(":")[0] == plots[0].title.split(":")[0] or plot.name.startswith(OF_OVERVIEW)
+        for plot in paths.plots
+        if plot.title.split(":")[0] == paths.plots[0].title.split(":")[0] or plot.name.startswith(OF_OVERVIEW)
     ]
 
     def with_name(tables: Sequence[Table]) -> list[Table]:
         return [replace(table, title=f"{name}: {table.title}") for table in tables]
 
     return Section(
-        name, content.lines, failures(folder), with_name(first), with_name(others), with_name(tuning_tables(folder)),
-        figures, run_lines(folder, content.runs), content.scores,
+        name, summary(content.tables, content.lines, str(folder)), paths.lines, content.lines, failures(folder),
+        with_name(first), with_name(others), with_name(tuning_tables(folder)), figures,
+        run_lines(folder, content.runs), content.scores,
     )  # fmt: skip
 
 

@@ -1,5 +1,6 @@
 """Records of runs and comparisons, written by hand for the tests of what reads them."""
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -30,6 +31,12 @@ def write_run(
     spec = RunSpec(kind, made, Labels(**(labels or {})), Start(start), stop, command, found)
     write_spec(folder, spec)
     return spec
+
+
+def write_logs(folder: Path, **logs: Iterable[Mapping[str, Any]]) -> None:
+    """Write the rows of each log of a run, by name."""
+    for name, rows in logs.items():
+        (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
 
 
 def relabel(folder: Path, **labels: Any) -> None:

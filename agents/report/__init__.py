@@ -52,8 +52,8 @@ def _plots(data: ComparisonData, scores: AgentScores) -> "list[Plot | None]":
         drawn = plot_learning_curves(part, scores), plot_evaluation_curves(part, scores)
         plots += [plot and plot.of(variant) for plot in drawn]
     plots += map(plot_old_tasks, scores.old_tasks)
-    plots += [plot_by_task(data, scores), plot_human(data, scores), *metrics_over_time(data), before_and_after(data)]
-    return [*plots, plot_gaps(data, scores), plot_plasticity(data, scores)]
+    plots += [plot_by_task(data, scores), plot_human(scores), *metrics_over_time(data), before_and_after(data)]
+    return [*plots, plot_gaps(data, scores), plot_plasticity(scores)]
 
 
 def _parts(data: ComparisonData) -> list[tuple[str, ComparisonData]]:

@@ -34,14 +34,19 @@ def summary_table(scores: AgentScores) -> Table:
         for i in scores.places:
             heading = short_name(scores.environments[i]) if len(scores.environments) > 1 else name
             columns[heading] = [Interval.of(arm.spread(name, i)) for arm in arms]
-    columns[HUMAN] = [score_cell(arm.human, 3) for arm in arms]
+    columns[HUMAN] = _score_cells((arm.human for arm in arms), 3)
     columns[GAP] = [arm.gap_change for arm in arms]
     if any(arm.explosions for arm in arms):
         columns[EXPLOSIONS] = [arm.explosions for arm in arms]
     columns |= intervention_columns([arm.at_events for arm in arms], digits=2)
-    columns[PLASTICITY] = [score_cell(arm.plasticity, 2) for arm in arms]
+    columns[PLASTICITY] = _score_cells((arm.plasticity for arm in arms), 2)
     table = Table.from_columns("Summary", columns)
     return replace(table, words=_summary_words(scores, table))
+
+
+def _score_cells(scores: Iterable[Score | None], digits: int) -> list[Value]:
+    form = Form(decimals=digits)
+    return [None if score is None else Interval.of_score(score, form) for score in scores]
 
 
 def _in_summary(scores: AgentScores) -> list[str]:
@@ -100,8 +105,3 @@ def human_source(scores: AgentScores) -> str:
 def _bracket(scores: Iterable[Score | None]) -> str:
     bootstrap = bootstrap_words(list(scores))
     return f" [{bootstrap}]" if bootstrap else ""
-
-
-def score_cell(score: Score | None, digits: int) -> Interval | None:
-    """Return a score with its interval, shown as `0.61 [0.52, 0.70]` with `digits` decimal places."""
-    return None if score is None else Interval.of_score(score, Form(decimals=digits))

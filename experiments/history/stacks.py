@@ -1,15 +1,11 @@
 """A stack of seeds, read back as separate runs: one history per seed."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
-
-from supple.metrics import METRICS
 
 from .logs import Row
 
 Logs = dict[str, list[Row]]
 SIDES = ("before", "after", "change")  # the measurements of an intervention
-POWERS = {"sum": 1.0, "norm": 0.5}  # of the number of members, by the way in which a metric of a stack is pooled
 
 
 def logs_of_seed(logs: Mapping[str, Sequence[Row]], seed: int, seeds: Sequence[int]) -> Logs:
@@ -40,25 +36,13 @@ def _events_of(events: Sequence[Row], seed: int, seeds: Sequence[int]) -> Iterat
 def _event_of(event: Row, seed: int, seeds: Sequence[int]) -> Row:
     """Return an intervention on members of a stack as one on the network of a single seed.
 
-    Its numbers are lists with one for each of the event's `seeds`. In older logs there are no seeds, and the numbers
-    were measured on the whole stack: sums over members, such as SFE and DfI, are divided by their number, and norms are
-    root mean squares. A metric that is not registered here, such as one of a plug-in that was not named, stays as it
-    is.
+    Its numbers are lists with one for each of the event's `seeds`, or single ones for all of them.
     """
     if event.get("event") != "intervention":
         return event
-    fired = list(event.get("seeds", seeds))
-    place = fired.index(seed)
-
-    def own(name: str, value: Any) -> Any:
-        if isinstance(value, list):
-            return value[place]
-        if "seeds" in event:  # a mean over them
-            return value
-        pool = "sum" if name == "sfe" else METRICS[name].pool if name in METRICS else ""
-        return value / len(seeds) ** POWERS.get(pool, 0.0)
-
+    place = list(event.get("seeds", seeds)).index(seed)
     of_seed = {name: value for name, value in event.items() if name != "seeds"} | {"seed": seed}
     for side in (side for side in SIDES if side in event):
-        of_seed[side] = {name: own(name, value) for name, value in event[side].items() if value is not None}
+        known = {name: value for name, value in event[side].items() if value is not None}
+        of_seed[side] = {name: value[place] if isinstance(value, list) else value for name, value in known.items()}
     return of_seed

@@ -41,15 +41,14 @@ MOST_BANDS = 8  # with more arms, intervals would cover each other
 MOST_ROWS = 24  # of the before/after figure; with more, they are averaged per arm
 
 
-def metrics_over_time(data: ComparisonData, only: Sequence[str] = ()) -> list[Plot]:
-    """Plot small multiples of every learner's metrics in a fixed order: all metrics, or those in `only`.
+def metrics_over_time(data: ComparisonData) -> list[Plot]:
+    """Plot small multiples of every learner's metrics in a fixed order.
 
     Metrics that never change, and those that another one stands for, are a second, folded figure.
     """
     series = {name: _series_by_style(data, name) for name in _metric_names(data.runs)}
-    series = {name: pieces for name, pieces in series.items() if not only or _metric(name) in only}
-    flat = [] if only else [name for name, pieces in series.items() if _is_flat(pieces)]
-    folded = {name: series[name] for name in series if name in flat or (not only and _metric(name) in STOOD_FOR)}
+    flat = [name for name, pieces in series.items() if _is_flat(pieces)]
+    folded = {name: series[name] for name in series if name in flat or _metric(name) in STOOD_FOR}
     shown = {name: pieces for name, pieces in series.items() if name not in folded}
     if not shown:
         shown, folded = folded, {}

@@ -62,7 +62,7 @@ def render(content: Content, plots: "Sequence[Plot]", place: Path) -> str:
         tables=[replace(first, words=" ".join(filter(None, lines))), *others],
         plots=plots,
         resets=resets,
-        terms=list(dict.fromkeys(name for contract in resets for name in contract.terms)),
+        terms=list(dict.fromkeys(chain.from_iterable(resets.values()))),
         idle=idle,
         videos=content.videos,
         hooks={arm: ", ".join(of_arm[0].spec.resolved.hooks) for arm, of_arm in arms.items()},

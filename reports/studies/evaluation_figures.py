@@ -45,9 +45,9 @@ def views(data: ComparisonData, apart: bool = False) -> list[tuple[str, Comparis
     With `apart`, or if there are too many lines to distinguish, each variant has its own panel.
     """
     variants = by_variant(data)
-    if len(variants) == 1:
-        return [("", next(iter(variants.values())))]
-    return list(variants.items()) if apart or len(data.arms) > MOST_LINES else [("", replace(data, palette=()))]
+    if len(variants) == 1 or apart or len(data.arms) > MOST_LINES:
+        return list(variants.items())
+    return [("", replace(data, palette=()))]
 
 
 def by_variant(data: ComparisonData) -> dict[str, ComparisonData]:

@@ -67,7 +67,7 @@ def have_interventions(cells: Sequence[Cell]) -> bool:
 def number_cells(cells: Sequence[Cell], name: str, which: str) -> list[Value]:
     """Return one of the values of a number, such as its `final` one, for each cell."""
     form = PERCENT if is_share(name) else LOSS
-    return [Interval.of(getattr(cell.numbers[name], which), form) if name in cell.numbers else None for cell in cells]
+    return [Interval.of(cell.numbers[name][which], form) if name in cell.numbers else None for cell in cells]
 
 
 def is_share(name: str) -> bool:

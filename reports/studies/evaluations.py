@@ -1,6 +1,6 @@
 """The evaluations of a study's runs as numbers per arm: at the start, at the end, and the best."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,28 +19,11 @@ Array = NDArray[np.float64]
 PLACE = {"step", "time", "task"}  # fields of a line in metrics.jsonl that are not metrics
 
 
-@dataclass(frozen=True, eq=False)
-class Evaluated:
-    """One evaluated number of the runs of a cell, per seed; NaN for unfinished runs.
-
-    Attributes:
-        base: Its value for the model before any change.
-        first: Its value at the beginning of the run, after interventions at that step.
-        final: Its value after the last update.
-        best: The smallest of all values for a loss, otherwise the largest.
-        minus_none: The final value minus that of the arm `none` with the same seed and variant.
-    """
-
-    base: Spread
-    first: Spread
-    final: Spread
-    best: Spread
-    minus_none: Spread
-
-    @property
-    def gain(self) -> Spread:
-        """The final value minus the base value."""
-        return Spread(self.final.values - self.base.values, self.final.seeds)
+# One evaluated number of the runs of a cell, by seed; NaN for unfinished runs. `base`: of the model before any change;
+# `first`: at the beginning of the run, after interventions at that step; `final`: after the last update; `best`: the
+# smallest of all values for a loss, otherwise the largest; `gain`: final − base; `minus_none`: the final value minus
+# that of the arm `none` with the same seed and variant.
+Evaluated = Mapping[str, Spread]
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,7 +89,7 @@ def gaps(cells: Sequence[Cell], name: str = "val_loss") -> list[tuple[Cell, Spre
     found = []
     for own in group_by(cells, lambda cell: cell.words).values():
         others = [cell for cell in own if cell.point.arm != NONE and name in cell.numbers]
-        known = [(cell, spread) for cell in others if (spread := cell.numbers[name].minus_none).known.size]
+        known = [(cell, spread) for cell in others if (spread := cell.numbers[name]["minus_none"]).known.size]
         if known:
             best, spread = min(known, key=lambda each: each[1].mean)
             found.append((best, Spread(-spread.values, spread.seeds)))
@@ -159,23 +142,17 @@ def _cell_json(cell: Cell) -> dict[str, Any]:
 
 
 def _number_json(number: Evaluated) -> dict[str, Any]:
-    values = ("base", "first", "final", "best", "gain", "minus_none")
-    return {value: spread_json(getattr(number, value)) for value in values}
+    return {which: spread_json(spread) for which, spread in number.items()}
 
 
 def _number(name: str, runs: Sequence[RunData], plain: dict[int, RunData], arm: str) -> Evaluated:
-    def spread(values: Iterable[float]) -> Spread:
-        return Spread(np.array(list(values), dtype=np.float64), [run.seed for run in runs])
-
-    final = spread(_final(run, name) for run in runs)
-    others = spread(_final(plain[run.seed], name) if arm != NONE and run.seed in plain else NAN for run in runs)
-    return Evaluated(
-        base=spread(_first(plain.get(run.seed, run), name) for run in runs),
-        first=spread(_first(run, name) for run in runs),
-        final=final,
-        best=spread(_best(run, name) for run in runs),
-        minus_none=Spread(final.values - others.values, final.seeds),
-    )
+    final, best = [_final(run, name) for run in runs], [_best(run, name) for run in runs]
+    base, first = [_first(plain.get(run.seed, run), name) for run in runs], [_first(run, name) for run in runs]
+    others = [_final(plain[run.seed], name) if arm != NONE and run.seed in plain else NAN for run in runs]
+    values = {"base": base, "first": first, "final": final, "best": best}
+    values["gain"], values["minus_none"] = np.subtract(final, base).tolist(), np.subtract(final, others).tolist()
+    seeds = [run.seed for run in runs]
+    return {which: Spread(np.array(of_seeds, dtype=np.float64), seeds) for which, of_seeds in values.items()}
 
 
 def _best(run: RunData, name: str) -> float:

@@ -1,7 +1,7 @@
 """Additional data for the report of a sweep: published numbers, and how the arms were tuned."""
 
 from pathlib import Path
-from typing import TypedDict, cast
+from typing import Any
 
 from supple.engine.storage.signed_json import read_json
 from supple.experiments.sweeps.study import Published
@@ -11,30 +11,6 @@ from .cells import Pair, Value, number
 from .table import Table
 
 TUNED = "tuned.json"
-
-
-class TriedPoint(TypedDict):
-    """One point of a search. `score` is None if one of its runs failed. `seconds` are of training."""
-
-    arm: str
-    score: float | None
-    seconds: float
-
-
-class TuningRecord(TypedDict):
-    """The contents of tuned.json: the rule of the search, and the points and chosen point of each arm.
-
-    Arms are named by their text, with the names of searched values in braces.
-    """
-
-    method: str
-    points: int
-    seeds: list[int]
-    share: float
-    measure: str
-    arms: dict[str, list[TriedPoint]]
-    chosen: dict[str, str]
-    hours: float
 
 
 def read_published(sweep: Path) -> dict[str, Published]:
@@ -52,7 +28,7 @@ def tuning_tables(study: Path) -> list[Table]:
     file = study / TUNED
     if not file.is_file():
         return []
-    record = cast(TuningRecord, read_json(file, str(file)))
+    record: dict[str, Any] = read_json(file, str(file))
     chosen = [_row(arm, points, record["chosen"].get(arm)) for arm, points in record["arms"].items()]
     seeds = ", ".join(map(str, record["seeds"]))
     words = (
@@ -67,7 +43,7 @@ def tuning_tables(study: Path) -> list[Table]:
     ]
 
 
-def _row(arm: str, points: list[TriedPoint], chosen: str | None) -> list[Value]:
+def _row(arm: str, points: list[dict[str, Any]], chosen: str | None) -> list[Value]:
     scores = [point["score"] for point in points if point["score"] is not None]
     best = next((point["score"] for point in points if point["arm"] == chosen), None)
     span = Pair(min(scores), max(scores), (", lowest", ", highest"), "{} to {}") if scores else None

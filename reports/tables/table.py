@@ -134,32 +134,24 @@ def over_seeds(seeds: int) -> str:
     return "[ ]: 95 % Student-t interval of the mean over seeds."
 
 
-@dataclass(frozen=True)
-class Contract:
-    """The reset contract of one arm's intervention for one learner, as recorded in events."""
-
-    arm: str
-    intervention: str
-    learner: str
-    terms: dict[str, str]
+Contracts = dict[tuple[str, str, str], dict[str, str]]  # arm, intervention and learner → what it resets
 
 
-def contracts(arms: Mapping[str, Sequence[RunData]]) -> tuple[list[Contract], list[str]]:
-    """Return all distinct contracts, and the arms without an intervention event.
+def contracts(arms: Mapping[str, Sequence[RunData]]) -> tuple[Contracts, list[str]]:
+    """Return all distinct reset contracts as recorded in events, and the arms without an intervention event.
 
     Continuous hooks, such as a penalty, log no events and therefore have no contract here. The page lists all hooks.
     """
-    distinct: dict[tuple[str, str, str], Contract] = {}
+    distinct: Contracts = {}
     idle = []
     for arm, runs in arms.items():
         events = [event for run in runs for event in run.of_kind("intervention")]
         for event in events:
             who = arm, str(event.get("intervention", "?")), str(event.get("learner", "?"))
-            terms = {str(name): str(text) for name, text in event.get("contract", {}).items()}
-            distinct.setdefault(who, Contract(*who, terms))
+            distinct.setdefault(who, event.get("contract", {}))
         if not events:
             idle.append(arm)
-    return list(distinct.values()), idle
+    return distinct, idle
 
 
 def event_rows(datas: Iterable[ComparisonData]) -> list[list[Value]]:

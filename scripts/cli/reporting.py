@@ -44,13 +44,13 @@ def show_sweep_report(path: Path) -> None:
     try:
         for folder in (path, *studies.values()):
             reports.place_of([folder], None)
-        for study in write_study_reports(studies, read_published(path)):
-            if study.section is None:
-                warn(study.problem)
+        for section in write_study_reports(studies, read_published(path)):
+            if isinstance(section, str):
+                warn(section)
                 continue
-            screen.print(study.summary)
-            say(*study.paths)
-            sections.append(study.section)
+            screen.print(section.summary)
+            say(*section.paths)
+            sections.append(section)
     except ValueError as error:
         raise UsageError(str(error)) from error
     planned = {str(folder.relative_to(path)): count for folder, count in jobs.items()}

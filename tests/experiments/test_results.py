@@ -146,8 +146,3 @@ def test_many_arms_and_studies_are_cut(compared: Path) -> None:
     assert max(map(len, repr(results).splitlines())) < 300
     assert results._repr_html_().count("<tr>") == 41
     assert "and 851 more arms" in results._repr_html_()
-
-
-def test_a_folder_that_is_no_run_is_told_so(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="neither a run directory"):
-        load(tmp_path)

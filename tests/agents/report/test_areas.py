@@ -35,8 +35,7 @@ def write_run(folder, arm, seed, envs, tasks, start=0, stop=None, untrained=True
         {"step": s, "task": (s - 1) // LENGTH, "return": level(arm or "none", (s - 1) // LENGTH, seed)} for s in steps
     ]
     events = [{"event": "untrained", "step": t["start"], "task": t["index"], "return": UNTRAINED} for t in spans]
-    for name, rows in (("episodes", episodes), ("events", events if arm == "fresh" and untrained else [])):
-        (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    records.write_logs(folder, episodes=episodes, events=events if arm == "fresh" and untrained else [])
     return folder
 
 
@@ -65,7 +64,7 @@ def test_the_overall_share_sums_within_an_environment_and_averages_over_environm
     rows = [json.loads(line) for line in file.read_text().splitlines()]
     for row in rows:  # none: nothing in the third task, and all of the fourth
         row["return"] = {2: UNTRAINED, 3: level("fresh", 3, 0)}.get(row["task"], row["return"])
-    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    records.write_logs(file.parent, episodes=rows)
     share = score(load(path)).arms["none"].shares
     assert [each.mean for each in share.by_task] == pytest.approx([0.5, 0.0, 1.0])
     only_b = (0.5 * 110 + 130) / (110 + 130)  # tasks 2 and 4

@@ -1,18 +1,16 @@
 """The report on artificial runs of DQN on Atari: human-normalised scores and evaluations."""
 
-import io
 import json
 import math
 import re
 
 import numpy as np
 import pytest
-from rich.console import Console
 
 from supple.agents.presets import FINAL
 from supple.agents.report import score
 from supple.metrics import human_normalized, iqm
-from supple.reports import build_report, compose, load, summary_table
+from supple.reports import build_report, compose, load
 from supple.reports.figures.diagnostics import before_and_after
 from tests import records
 
@@ -22,10 +20,6 @@ GAME = "ALE/Asterix-v5"
 TOTAL, FORK = 400_000, 200_000
 ARMS = {"none": 900.0, "fire": 2400.0}  # label → return at the end
 CONTRACT = {"weights": "conv and linear", "optimizer state": "fresh", "target network": "same operation"}
-
-
-def write_lines(file, rows):
-    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
 
 
 def write_run(folder, *, arm=None, seed=0, game=GAME, start=0, stop=TOTAL, evaluations=True):
@@ -55,9 +49,12 @@ def write_run(folder, *, arm=None, seed=0, game=GAME, start=0, stop=TOTAL, evalu
         value = 1.2 * level(at)
         normalized = {} if (n := human_normalized(game, value)) is None else {"eval/human_normalized": n}
         metrics.append({"step": at, "task": 0, "cycle": 0, "eval/return": value, **normalized})
-    write_lines(folder / "episodes.jsonl", episodes)
-    write_lines(folder / "metrics.jsonl", sorted(metrics, key=lambda row: row["step"]))
-    write_lines(folder / "events.jsonl", [intervention(hooks[0], arm, rng)] if hooks else [])
+    records.write_logs(
+        folder,
+        episodes=episodes,
+        metrics=sorted(metrics, key=lambda row: row["step"]),
+        events=[intervention(hooks[0], arm, rng)] if hooks else [],
+    )
     return folder
 
 
@@ -137,15 +134,6 @@ def test_page_shows_scores_and_evaluations_and_says_where_they_are_from(asterix)
         assert physics not in page
 
 
-def test_terminal_table_has_the_human_normalized_score_and_no_physics(asterix):
-    console = Console(width=200, record=True, file=io.StringIO())
-    console.print(summary_table(asterix[0]))
-    text = console.export_text()
-    assert "human-normalised" in text
-    assert "explosions" not in text
-    assert "ΔGAP" not in text
-
-
 def test_without_an_evaluation_the_training_returns_are_normalized(tmp_path):
     scores = score(load(write_comparison(tmp_path / "c", evaluations=False)))
     assert scores.human_from == "training"
@@ -158,7 +146,9 @@ def test_one_run_without_its_last_evaluation_turns_all_arms_to_training_returns(
     folder = write_comparison(tmp_path / "c", seeds=(0, 1))
     file = folder / "seed-1" / "fire" / "metrics.jsonl"
     rows = [json.loads(line) for line in file.read_text().splitlines()]
-    write_lines(file, [row for row in rows if "eval/return" not in row or row["step"] < 0.85 * TOTAL])
+    records.write_logs(
+        file.parent, **{file.stem: [row for row in rows if "eval/return" not in row or row["step"] < 0.85 * TOTAL]}
+    )
     scores = score(load(folder))
     assert scores.human_from == "training"
     np.testing.assert_allclose(
@@ -179,7 +169,7 @@ def test_a_run_with_longer_episodes_than_the_final_window_has_its_last_one_or_is
     folder = write_comparison(tmp_path / "c", evaluations=False)
     file = folder / "seed-1" / "fire" / "episodes.jsonl"
     rows = [json.loads(line) for line in file.read_text().splitlines()][:kept]
-    write_lines(file, rows)
+    records.write_logs(file.parent, **{file.stem: rows})
     scores = score(load(folder))
     fire = scores.arms["fire"]
     assert fire.last[1, 0] == pytest.approx(rows[0]["return"] if kept else np.nan, nan_ok=True)
@@ -202,7 +192,7 @@ def test_returns_far_below_zero_are_no_failure_in_a_game(tmp_path):
     folder = write_comparison(tmp_path / "c", seeds=(0, 1), game="ALE/Skiing-v5")
     for file in folder.glob("*/*/episodes.jsonl"):
         rows = [json.loads(line) for line in file.read_text().splitlines()]
-        write_lines(file, [{**row, "return": row["return"] - 17_000} for row in rows])
+        records.write_logs(file.parent, **{file.stem: [{**row, "return": row["return"] - 17_000} for row in rows]})
     scores = score(load(folder))
     assert scores.arms["fire"].plasticity.iqm > scores.arms["none"].plasticity.iqm
     assert not np.isfinite(scores.arms["fire"].gaps).any()
@@ -212,7 +202,9 @@ def test_an_evaluation_only_at_the_end_makes_no_curve(tmp_path):
     run = write_run(tmp_path / "run")
     file = run / "metrics.jsonl"
     rows = [json.loads(line) for line in file.read_text().splitlines()]
-    write_lines(file, [row for row in rows if "eval/return" not in row or row["step"] == TOTAL])
+    records.write_logs(
+        file.parent, **{file.stem: [row for row in rows if "eval/return" not in row or row["step"] == TOTAL]}
+    )
     names = {figure.stem for figure in build_report(run).figures}
     assert "learning_curves" in names
     assert not names & {"evaluation", "human_normalized"}
@@ -222,7 +214,7 @@ def test_an_evaluation_only_at_the_end_makes_no_curve(tmp_path):
 @pytest.mark.parametrize(("name", "warned"), [("injection", True), ("injection(toward=fresh)", True), ("fire", False)])
 def test_caption_says_that_injection_changes_what_is_measured(tmp_path, name, warned):
     run = write_run(tmp_path / "run")
-    write_lines(run / "events.jsonl", [intervention(f"{name}@{FORK}", name, np.random.default_rng(0))])
+    records.write_logs(run, events=[intervention(f"{name}@{FORK}", name, np.random.default_rng(0))])
     data = load(run)
     plot = before_and_after(data)
     assert ("frozen heads" in plot.caption) == warned

@@ -1,13 +1,11 @@
 """Reading run and comparison directories, whole, torn and damaged."""
 
-import json
-
 import pytest
 
 from supple.agents.report import score
 from supple.engine.kinds import all_kinds
 from supple.engine.storage.signed_json import read_json, write_json
-from supple.registry.errors import RunError, UsageError
+from supple.registry.errors import RunError
 from supple.reports import build_report, load, read_jsonl
 from tests import records
 
@@ -24,8 +22,7 @@ def episode(step, value, task=0):
 def write_run(folder, episodes, arm=None, seed=0, events=(), metrics=(), variant=None, hooks=()):
     labels = {"arm": arm, "variant": variant or {}}
     records.write_run(folder, "ppo", TASKS, {"seed": seed}, labels=labels, hooks=hooks)
-    for name, rows in (("episodes", episodes), ("metrics", metrics), ("events", events)):
-        (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    records.write_logs(folder, episodes=episodes, metrics=metrics, events=events)
     return folder
 
 
@@ -34,17 +31,12 @@ def write_comparison(folder, arms, seeds, fork=100, variants=({},)):
     return folder
 
 
-@pytest.mark.parametrize("torn", ['{"step": 3, "re', '{"step": 3}garbage\n', "\x00\x00\x00", '{"step"'])
-def test_torn_last_line_is_dropped(tmp_path, torn):
+@pytest.mark.parametrize("torn", ["", '{"step": 3, "re', '{"step": 3}garbage\n', "\x00\x00\x00", '{"step"'])
+@pytest.mark.parametrize("whole", ["", '{"step": 1}\n', '{"step": 1}\n{"step": 2}\n'])
+def test_torn_last_line_is_dropped(tmp_path, whole, torn):
     file = tmp_path / "log.jsonl"
-    file.write_text('{"step": 1}\n{"step": 2}\n' + torn)
-    assert read_jsonl(file) == [{"step": 1}, {"step": 2}]
-
-
-def test_whole_last_line_without_newline_is_kept(tmp_path):
-    file = tmp_path / "log.jsonl"
-    file.write_text('{"step": 1}\n{"step": 2}')
-    assert [row["step"] for row in read_jsonl(file)] == [1, 2]
+    file.write_text(whole + torn)
+    assert [row["step"] for row in read_jsonl(file)] == list(range(1, 1 + whole.count("step")))
 
 
 @pytest.mark.parametrize("broken", ['{"step": 2, "re', '{"step": 2}{"step": 3}'])
@@ -54,11 +46,6 @@ def test_broken_line_in_the_middle_names_file_and_line(tmp_path, broken):
     with pytest.raises(ValueError, match=r"log\.jsonl, line 2: ") as caught:
         read_jsonl(file)
     assert "\n" not in str(caught.value)
-
-
-def test_empty_log_is_empty(tmp_path):
-    (tmp_path / "log.jsonl").touch()
-    assert read_jsonl(tmp_path / "log.jsonl") == []
 
 
 def test_arm_continues_the_trunk_of_its_own_seed(tmp_path):
@@ -73,6 +60,13 @@ def test_arm_continues_the_trunk_of_its_own_seed(tmp_path):
     assert [run.seed for run in data.arms["fire"]] == [0, 1]
     assert [run.episodes.returns.tolist() for run in data.arms["fire"]] == [[0, 10], [1, 11]]
     assert [run.episodes.returns.tolist() for run in data.arms["none"]] == [[0, 20], [1, 21]]
+
+
+def test_the_finished_model_of_a_run_is_no_run(tmp_path):
+    model = write_run(write_comparison(tmp_path / "c", ["none"], [0]) / "seed-0" / "none", [], "none") / "model"
+    model.mkdir()
+    (model / "config.json").write_text("{}")  # as transformers writes it
+    assert len(load(tmp_path / "c").runs) == 1
 
 
 def test_trunk_beyond_the_fork_does_not_enter_an_arm(tmp_path):
@@ -166,19 +160,3 @@ def test_until_an_arm_starts_the_report_is_of_the_trunks_with_the_reason(tmp_pat
     assert "seed-1/trunk failed: the spring broke" in page
     assert "fire: no run yet for seed 0, 1" in page
     assert "–, –" not in page
-
-
-@pytest.mark.parametrize("text", ["{", "[]", '{"seed": 0}'])
-def test_damaged_config_names_the_file(tmp_path, text):
-    run = write_run(tmp_path / "run", [])
-    (run / "config.json").write_text(text)
-    with pytest.raises((UsageError, RunError), match=r"config\.json") as caught:
-        load(run)
-    assert "\n" not in str(caught.value)
-
-
-def test_file_without_checksums_is_refused(tmp_path):
-    run = write_run(tmp_path / "run", [])
-    (run / "config.json").write_text(json.dumps(read_json(run / "config.json", "")))
-    with pytest.raises(ValueError, match=r"config\.json was written by another version of supple"):
-        load(run)

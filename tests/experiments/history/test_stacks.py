@@ -1,17 +1,13 @@
 """A stack of seeds is read as one run per seed, with the numbers of runs alone."""
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
-import torch
 
 from supple.experiments.history.collect import load, load_runs
 from supple.experiments.history.stacks import logs_of_seed
-from supple.metrics import Metric, metrics
 from supple.reports import compose
 from supple.reports.pages.run_list import run_lines
 from supple.reports.pages.run_pages import render_run
@@ -28,8 +24,7 @@ LOGS = ("metrics", "episodes", "events")
 
 def write_run(folder: Path, logs: dict[str, list[Row]], arm: str | None = None, **more: Any) -> Path:
     records.write_run(folder, "ppo", TASKS, labels={"arm": arm}, **more)
-    for name, rows in logs.items():
-        (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    records.write_logs(folder, **logs)
     return folder
 
 
@@ -129,17 +124,6 @@ def test_an_event_is_of_the_seeds_it_names() -> None:
     assert [found[seed][1]["change"]["sfe"] for seed in (5, 7)] == [1, 2]
     assert found[7][1]["seed"] == 7
     assert "seeds" not in found[7][1]
-
-
-def test_numbers_of_a_whole_stack_are_divided_by_how_each_metric_is_pooled(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(metrics.loaded(), "mine", Metric("units", "weights", lambda v: torch.ones(v.networks), "sum"))
-    before = {"mine": 8.0, "dfi": 8.0, "weight_norm": 8.0, "dfi_unscaled": 8.0, "trainability": 8.0, "srank": None}
-    event = {"event": "intervention", "step": 1, "before": before, "after": {}, "change": {"sfe": 8.0}}
-    logs: dict[str, list[Row]] = {name: [] for name in (*LOGS, "tasks")} | {"events": [event]}
-    for seed in range(4):
-        (scaled,) = logs_of_seed(logs, seed, range(4))["events"]
-        assert scaled["before"] == {"mine": 2, "dfi": 2, "weight_norm": 4, "dfi_unscaled": 8, "trainability": 8}
-        assert scaled["change"] == {"sfe": 2}
 
 
 def test_the_page_of_a_stack_shows_its_seeds_together(tmp_path: Path) -> None:

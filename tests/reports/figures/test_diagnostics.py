@@ -1,6 +1,5 @@
 """The figure of metrics: which of them it shows, and which are folded away."""
 
-import json
 from pathlib import Path
 
 from supple.experiments.history.collect import load
@@ -21,9 +20,7 @@ def history(folder: Path, **values: tuple[float, float, float]) -> ComparisonDat
             row[f"agent/{name}"] = value
     sides = {side: {name: series[i] for name, series in values.items()} for i, side in enumerate(("before", "after"))}
     event = {"event": "intervention", "step": 50, "learner": "agent", "intervention": "fire", "contract": {}, **sides}
-    (folder / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    (folder / "events.jsonl").write_text(json.dumps(event) + "\n")
-    (folder / "episodes.jsonl").touch()
+    records.write_logs(folder, metrics=rows, events=[event])
     return load(folder)
 
 
@@ -40,11 +37,6 @@ def test_metrics_that_never_change_and_two_kinds_of_dfi_are_folded(tmp_path: Pat
     assert titles(more) == ["dormant units (share)", "DfI per dimension", "DfI (FIRE eq. 2)"]
     assert (main.folded, more.folded) == (False, True)
     assert "Dormant units (share) is 0 throughout." in main.caption
-
-
-def test_metrics_that_are_asked_for_are_all_shown(tmp_path: Path) -> None:
-    (plot,) = metrics_over_time(history(tmp_path / "r", dfi=(1, 1, 1)), ("dfi", "weight_norm"))
-    assert titles(plot) == ["DfI (FIRE eq. 2)", "weight norm"]
 
 
 def test_metrics_that_no_intervention_changes_have_no_panel(tmp_path: Path) -> None:

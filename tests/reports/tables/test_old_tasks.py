@@ -23,10 +23,6 @@ ARMS = {  # scaled by these: 0.8 0.5 0.2 / 0.6 0.4 / 0.4, and 0.8 0.1 0 / 0.9 0.
 nan = np.nan
 
 
-def write_lines(file, rows):
-    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
-
-
 def events_of(matrix, seed=None, random=RANDOM, start=0, stop=np.inf):
     """The lines of one seed. `matrix`: [j][i] is the return on task i after task j."""
     own = {} if seed is None else {"seed": seed}
@@ -52,8 +48,7 @@ def write_run(folder, arm, events, seed=0, start=0, stop=None, tasks=3, area=0.0
         low, high = RANDOM[task], FRESH[task][task]
         episodes += [{"step": step, "task": task, "return": low + area * (high - low)} | own
                      for own in ([{"seed": s} for s in seeds] or [{}])]  # fmt: skip
-    write_lines(folder / "episodes.jsonl", episodes)
-    write_lines(folder / "events.jsonl", events)
+    records.write_logs(folder, episodes=episodes, events=events)
 
 
 def compare(path, arms=ARMS, seeds=(0, 1), fork=0, areas=(0.4, 0.7, 0.5), noise=0.0, **more):
@@ -101,8 +96,8 @@ def test_measures_are_those_of_the_matrix_scaled_by_random_actions_and_the_fresh
 def test_intervals_have_the_error_of_random_actions_whose_returns_differ_between_seeds(tmp_path):
     path = compare(tmp_path / "c", {"none": ARMS["none"], "fresh": FRESH})
     for seed, random in enumerate(([10, 20, 0], [30, 20, 0])):
-        write_lines(path / f"seed-{seed}" / "none" / "events.jsonl", events_of(ARMS["none"], random=random))
-        write_lines(path / f"seed-{seed}" / "fresh" / "events.jsonl", events_of(FRESH, random=()))
+        records.write_logs(path / f"seed-{seed}" / "none", events=events_of(ARMS["none"], random=random))
+        records.write_logs(path / f"seed-{seed}" / "fresh", events=events_of(FRESH, random=()))
     old = old_tasks_of(path)
     np.testing.assert_allclose(old.arms["none"].scaled[:, 0, 0], [0.8, 0.75])
     np.testing.assert_allclose(old.arms["fresh"].scaled[:, 1, 0], [0, -0.25])
@@ -159,7 +154,9 @@ def test_seeds_of_a_stack_are_read_apart(tmp_path):
 def test_an_unfinished_run_has_no_final_performance_and_others_keep_theirs(tmp_path):
     path = compare(tmp_path / "c")
     file = path / "seed-1" / "none" / "events.jsonl"
-    write_lines(file, [row for row in map(json.loads, file.read_text().splitlines()) if row["step"] <= 2 * LENGTH])
+    records.write_logs(
+        file.parent, events=[row for row in map(json.loads, file.read_text().splitlines()) if row["step"] <= 2 * LENGTH]
+    )
     old = old_tasks_of(path)
     assert old.arms["none"].spread("final performance").values == pytest.approx([1 / 3, nan], nan_ok=True)
     assert old.arms["none"].spread("intransigence").values == pytest.approx([0.5, nan], nan_ok=True)

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TypedDict
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 
 from supple.experiments.history.data import ComparisonData
-from supple.registry import schema
 from supple.reports.figures.style import INK, Plot, new_figure, tidy
 
 Weights = NDArray[np.float32]
@@ -68,13 +67,6 @@ def mean_map(maps: Mapping[str, Weights], sizes: Sequence[int], title: str = "")
     return figure
 
 
-class MapLabels(TypedDict):
-    """The labels of stored maps: the names of the tasks, and the number of atoms that each added to each layer."""
-
-    tasks: list[str]
-    atoms: dict[str, list[int]]
-
-
 def draw_stored_maps(study: ComparisonData) -> Plot | None:
     """Draw how much each task uses each atom, for the first run with maps (Figure 5). Return None without maps.
 
@@ -99,22 +91,17 @@ def draw_stored_maps(study: ComparisonData) -> Plot | None:
     return Plot("activation_maps", "Which atoms the tasks use", caption, figure)
 
 
-def _read_maps(file: Path) -> tuple[MapLabels, dict[str, Weights]]:
-    """Return the labels of stored maps, and maps (tasks, atoms) of three layers. Raises ValueError if damaged."""
+def _read_maps(file: Path) -> tuple[dict[str, Any], dict[str, Weights]]:
+    """Return the labels of stored maps (`tasks`: their names, `atoms`: layer → the number that each task added), and
+    maps (tasks, atoms) of three layers. Raises ValueError if damaged."""
     try:
         with safe_open(file, "numpy") as tensors:
-            labels: MapLabels = schema.convert(
-                json.loads((tensors.metadata() or {}).get("maps", "")), MapLabels, "maps"
-            )
+            labels = json.loads(tensors.metadata()["maps"])
             layers = list(labels["atoms"])
             some = dict.fromkeys((layers[0], layers[len(layers) // 2], layers[-1]))
-            maps = {layer: tensors.get_tensor(layer) for layer in some}
-    except (SafetensorError, OSError, ValueError, IndexError) as error:
+            return labels, {layer: tensors.get_tensor(layer) for layer in some}
+    except (SafetensorError, OSError, ValueError, LookupError, TypeError) as error:
         raise ValueError(f"{file}: damaged ({error})") from error
-    for layer, weights in maps.items():
-        if weights.shape != (shape := (len(labels["tasks"]), sum(labels["atoms"][layer]))):
-            raise ValueError(f"{file}: damaged ('{layer}' has shape {weights.shape} instead of {shape})")
-    return labels, maps
 
 
 def _draw(figure: Figure, axes: Axes, values: Weights, sizes: Sequence[int], label: str) -> None:

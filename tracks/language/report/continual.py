@@ -57,38 +57,31 @@ class Learned:
 
         OP and BWT are equations 9 and 10 of MoRAM (positive: forgotten), the others its A.2. They are NaN for runs that
         have not learned all tasks."""
-        by_name: dict[str, list[float]] = {name: [] for name in HEADINGS}
-        for before, A in zip(self.before, self.scores, strict=True):
-            complete = bool(np.isfinite(A).all())
-            by_name["before"].append(float(before.mean()))
-            by_name["op"].append(overall_performance(A) if complete else NAN)
-            by_name["bwt"].append(forgetting(A) if complete else NAN)
-            for name, of_tasks in BY_TASK.items():
-                by_name[name].append(float(mean(of_tasks(A))) if complete else NAN)
-        return {name: Spread(np.array(values), self.cell.seeds) for name, values in by_name.items()}
+        values = {"before": self.before.mean(axis=1)}
+        values |= {"op": np.array([*map(overall_performance, self._complete)])}
+        values |= {"bwt": np.array([*map(forgetting, self._complete)])}
+        values |= {name: mean(of_tasks, axis=1) for name, of_tasks in self.by_task().items()}
+        return {name: Spread(of_seeds, self.cell.seeds) for name, of_seeds in values.items()}
 
     def by_task(self) -> dict[str, Array]:
         """Return Transfer, Average and Last of each task, (seeds, tasks). NaN as in `measures`.
 
         Transfer of the first task is NaN too.
         """
-        found = {}
-        for name, of_tasks in BY_TASK.items():
-            found[name] = np.stack([_of_complete(of_tasks, A) for A in self.scores])
-        return found
+        return {name: np.stack([*map(of_tasks, self._complete)]) for name, of_tasks in BY_TASK.items()}
 
-
-def _of_complete(of_tasks: Callable[[Array], Array], A: Array) -> Array:
-    return of_tasks(A) if np.isfinite(A).all() else np.full(len(A), NAN)
+    @property
+    def _complete(self) -> Array:
+        """The scores of the runs that have learned all tasks, with NaN for the others."""
+        return np.where(np.isfinite(self.scores).all(axis=(1, 2), keepdims=True), self.scores, NAN)
 
 
 def collect_scores(cells: Sequence[Cell]) -> list[Learned]:
-    """Return the scores of every cell. Raises ValueError if a row lacks the score of a task."""
+    """Return the scores of every cell."""
     learned = []
     for cell in cells:
-        pairs = [_read_scores(run) for run in cell.runs]
-        tasks = tuple(task.name for task in cell.runs[0].tasks)
-        learned.append(Learned(cell, tasks, np.stack([A for _, A in pairs]), np.stack([before for before, _ in pairs])))
+        before, scores = map(np.stack, zip(*map(_read_scores, cell.runs), strict=True))
+        learned.append(Learned(cell, tuple(task.name for task in cell.runs[0].tasks), scores, before))
     return learned
 
 
@@ -160,9 +153,7 @@ def _read_scores(run: RunData) -> tuple[Array, Array]:
     count = len(run.tasks)
     before, A = np.full(count, NAN), np.full((count, count), NAN)
     for row in run.outcomes:
-        if len(scores := row.get("scores", [])) != count:
-            raise ValueError(f"{run.path / 'tasks.jsonl'}: task {row.get('task')} without the scores of {count} tasks")
-        A[int(row["task"])] = [NAN if value is None else value for value in scores]
+        A[row["task"]] = np.array(row["scores"], dtype=np.float64)  # None becomes NaN
         if row.get("before"):
-            before[:] = [NAN if value is None else value for value in row["before"]]
+            before[:] = np.array(row["before"], dtype=np.float64)
     return before, A

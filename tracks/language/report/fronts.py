@@ -81,12 +81,12 @@ def find_trade_off(cells: Sequence[Cell]) -> TradeOff | None:
         if learned not in cell.numbers or retained not in cell.numbers:
             continue
         both = [cell.numbers[name] for name in (learned, retained)]
-        final = sign * np.stack([number_of.final.values for number_of in both])
+        final = sign * np.stack([number_of["final"].values for number_of in both])
         known = np.isfinite(final).all(axis=0)
         if known.any():
-            seeds = np.array(both[0].final.seeds)[known].tolist()
+            seeds = np.array(both[0]["final"].seeds)[known].tolist()
             points.append(FrontPoint(cell.point.arm, cell.words, *(Spread(row[known], seeds) for row in final)))
-            bases.append(sign * np.stack([number_of.base.values for number_of in both]))
+            bases.append(sign * np.stack([number_of["base"].values for number_of in both]))
     if not points:
         return None
     base = np.concatenate(bases, axis=1)
@@ -107,13 +107,13 @@ def draw_fronts(trade_off: TradeOff) -> Plot:
         points, color = trade_off.of(arm), styles[arm]["color"]
         means = scale * np.array([point.mean for point in points])
         best = pareto_front(means)
-        stairs = means[best][np.argsort(means[best][:, 0])]
-        axes.plot(*_corners(stairs).T, linewidth=1.6, **styles[arm])
+        front = means[best][np.argsort(means[best][:, 0])]
+        axes.plot(*front.T, drawstyle="steps-pre", linewidth=1.6, **styles[arm])
         for point, (x, y), on in zip(points, means, best, strict=True):
             axes.scatter(x, y, s=34, zorder=3, color=color if on else "white", edgecolor=color, linewidth=1.2)
             if len(point.learned.seeds) > 2:
-                spread = {"color": color, "linewidth": 0.8, "alpha": 0.6}
-                axes.errorbar(x, y, scale * _half(point.retained), scale * _half(point.learned), fmt="none", **spread)
+                half = [scale * np.diff(each.interval or (0, 0)) / 2 for each in (point.retained, point.learned)]
+                axes.errorbar(x, y, half[0], half[1], fmt="none", color=color, linewidth=0.8, alpha=0.6)
     handles = [Line2D([], [], linewidth=2.2, label=legend_text(arm), **styles[arm]) for arm in trade_off.arms]
     if trade_off.base:
         x, y = trade_off.base
@@ -158,17 +158,3 @@ def _find_measure(names: Sequence[str] | dict[str, None], prefix: str) -> str | 
     """Return the result of a test by its prefix: a score, or else the loss."""
     candidates = [name for name in names if name.startswith(prefix)]
     return next((name for name in candidates if not name.endswith("loss")), candidates[0] if candidates else None)
-
-
-def _half(spread: Spread) -> float:
-    """Return half of the width of a mean's interval."""
-    low, high = spread.interval or (0.0, 0.0)
-    return (high - low) / 2
-
-
-def _corners(front: Array) -> Array:
-    """Return a front that rises in the first number as the stairs around the area that it dominates, (points, 2)."""
-    between = np.column_stack([front[:-1, 0], front[1:, 1]])
-    stairs = np.empty((2 * len(front) - 1, 2))
-    stairs[::2], stairs[1::2] = front, between
-    return stairs

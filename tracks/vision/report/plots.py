@@ -1,6 +1,5 @@
 """Figures of classifiers: accuracy by task and within tasks, and saturation around shocks."""
 
-from collections.abc import Sequence
 from functools import partial
 
 import numpy as np
@@ -26,7 +25,7 @@ from supple.reports.figures.style import (
 )
 
 from .scores import accuracies_between, counted_outcomes
-from .shocks import Window, windows_by_factor
+from .shocks import windows_by_factor
 
 Array = NDArray[np.float64]
 FEW_TASKS = 4  # as many have a panel each, in epochs
@@ -60,8 +59,8 @@ def accuracy_within_tasks(data: ComparisonData) -> Plot | None:
         len(accuracies_between(run, t.start, t.end, t)) > 1 for run in data.runs for t in tasks
     ):
         return None
+    figure = new_figure(3.6)
     if len(tasks) <= FEW_TASKS:
-        figure = new_figure(3.6)
         for axes, task in zip(figure.subplots(1, len(tasks), squeeze=False, sharey=True)[0], tasks, strict=True):
             tidy(axes, f"task {task.index + 1}: {task.size:,} images" if task.size else f"task {task.index + 1}")
             epoch = _epoch(data.first, task)
@@ -71,7 +70,6 @@ def accuracy_within_tasks(data: ComparisonData) -> Plot | None:
             axes.set_xlabel("epochs of the task", fontsize=9.5, color=INK)
             axes.set_xlim(0, (task.end - task.start) / epoch)
     else:
-        figure = new_figure(3.6)
         axes = figure.subplots()
         tidy(axes)
         divisor, label, _ = step_unit(data.total_steps, data.unit)
@@ -107,9 +105,11 @@ def around_shocks(data: ComparisonData) -> Plot | None:
         for axes in column:
             axes.axvspan(-0.5, 0.5, color="#f1f0ec", zorder=0)
         for label, of_arm in windows.items():
-            for axes, curves in zip(column, _mean_windows(list(of_arm.get(gamma, {}).values())), strict=True):
-                epochs = np.arange(-1, curves.shape[1] - 1, dtype=np.float64)
-                draw_band(axes, epochs, 100 * curves, styles[label], True, 100.0)
+            by_seed = of_arm.get(gamma, {})
+            length = min((len(window.accuracy) for windows in by_seed.values() for window in windows), default=0)
+            for axes, name in zip(column, ("saturation", "accuracy"), strict=True) if length else ():
+                curves = [np.mean([getattr(w, name)[:length] for w in windows], axis=0) for windows in by_seed.values()]
+                draw_band(axes, np.arange(-1.0, length - 1), 100 * np.stack(curves), styles[label], True, 100.0)
     grid[0, 0].set_ylabel("saturated pairs (%)", fontsize=9.5, color=INK)
     grid[1, 0].set_ylabel("test accuracy (%)", fontsize=9.5, color=INK)
     legend(figure, list(data.arms), among=data.labels)
@@ -138,23 +138,6 @@ def _draw_tests(axes: Axes, data: ComparisonData, task: Segment, origin: float, 
         return (steps - origin) / divisor, 100 * values
 
     draw_curves(axes, data, curve, most=100.0)
-
-
-def _mean_windows(by_seed: Sequence[Sequence[Window]]) -> tuple[Array, Array]:
-    """Return saturation and accuracy, (seeds, epochs) each, as means over a seed's windows.
-
-    The epochs begin before the shock and end with the shortest window."""
-    if not by_seed:
-        return np.empty((0, 0)), np.empty((0, 0))
-    length = min(len(window.saturation) for seed in by_seed for window in seed)
-    saturation = np.stack([_mean_over(seed, "saturation", length) for seed in by_seed])
-    return saturation, np.stack([_mean_over(seed, "accuracy", length) for seed in by_seed])
-
-
-def _mean_over(windows: Sequence[Window], name: str, length: int) -> Array:
-    """Return the mean over a seed's windows of a number before and in the first epochs, (1 + length,)."""
-    curves = [[getattr(window, f"{name}_before"), *getattr(window, name)[:length]] for window in windows]
-    return np.mean(curves, axis=0)
 
 
 def _epoch(run: RunData, task: Segment) -> float:

@@ -26,7 +26,6 @@ from supple.tracks.vision.presets import ACC, FINAL, MEASURES, ONLINE, TEST
 from .shocks import ShockScores, score_shocks
 
 Array = NDArray[np.float64]
-OUTCOME = {"step", "task", "updates", "online_accuracy", "test_accuracy"}
 
 
 @dataclass(eq=False)
@@ -58,13 +57,8 @@ class ClassifierScores:
 
 
 def score(data: ComparisonData) -> ClassifierScores:
-    """Score each arm on its finished tasks. In a comparison, these are the tasks that ended after the fork.
-
-    Raises ValueError if the results of a finished task are incomplete."""
+    """Score each arm on its finished tasks. In a comparison, these are the tasks that ended after the fork."""
     fork = data.fork_step or 0
-    for run in data.runs:
-        if missing := next((OUTCOME - row.keys() for row in run.outcomes if OUTCOME - row.keys()), None):
-            raise ValueError(f"{run.path / 'tasks.jsonl'}: a finished task without {sorted(missing)[0]!r}")
     arms = {label: _score_arm(runs, fork) for label, runs in data.arms.items()}
     measures = _compared_measures(data, arms)
     old_tasks = read_old_tasks(data, _online_accuracies)

@@ -7,7 +7,6 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from operator import attrgetter
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,13 +26,11 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Window:
-    """The epochs from a shock (entry 0) to the epoch before the next shock, and the values before it: (epochs,)."""
+    """The epochs from the one before a shock (entry 0) to the one before the next shock: (1 + epochs,)."""
 
     gamma: float
     saturation: Array
     accuracy: Array
-    saturation_before: float
-    accuracy_before: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,7 +88,9 @@ def find_windows(run: RunData) -> list[Window]:
         ends = [*starts[1:], len(epochs) if task.index in finished else None]
         for start, end in zip(starts, ends, strict=False):
             if end is not None and end - start > 1:
-                windows.append(_window(epochs[start - 1], epochs[start:end]))
+                own = epochs[start - 1 : end]
+                numbers = (np.array([row[name] for row in own]) for name in ("saturated_fraction", "test_accuracy"))
+                windows.append(Window(own[1]["gamma"], *numbers))
     return windows
 
 
@@ -105,16 +104,10 @@ def _epochs(rows: Sequence[Row], task: Segment, batch_size: int) -> list[Row]:
     return list(ends.values())
 
 
-def _window(before: Row, rows: Sequence[Row]) -> Window:
-    saturation = np.array([row["saturated_fraction"] for row in rows])
-    accuracy = np.array([row["test_accuracy"] for row in rows])
-    return Window(rows[0]["gamma"], saturation, accuracy, before["saturated_fraction"], before["test_accuracy"])
-
-
 def _score(by_seed: Mapping[int, Sequence[Window]]) -> ShockScores:
     windows = list(chain.from_iterable(by_seed.values()))
-    halved = np.array([saturation_recovery_time(w.saturation) for w in windows])
-    regained = np.array([accuracy_recovery_time(w.accuracy, w.accuracy_before) for w in windows])
+    halved = np.array([saturation_recovery_time(w.saturation[1:]) for w in windows])
+    regained = np.array([accuracy_recovery_time(w.accuracy[1:], w.accuracy[0]) for w in windows])
     return ShockScores(
         windows=len(windows),
         peak=_mean_of_shocks(by_seed, peak_saturation),
@@ -127,7 +120,9 @@ def _score(by_seed: Mapping[int, Sequence[Window]]) -> ShockScores:
 
 
 def _mean_of_shocks(by_seed: Mapping[int, Sequence[Window]], measure: Callable[[Array], Array]) -> Spread:
-    means = [np.mean([*map(measure, map(attrgetter("saturation"), windows))]) for windows in by_seed.values()]
+    means = []
+    for windows in by_seed.values():
+        means.append(np.mean([measure(window.saturation[1:]) for window in windows]))
     return Spread(np.array(means, dtype=np.float64), list(by_seed))
 
 

@@ -17,9 +17,7 @@ NAN = float("nan")
 def cell(arm: str, words: str, **numbers: tuple[list[float], list[float]]) -> Any:
     """As `cells.Cell`: name=(of the base model, at the end), one number a seed."""
     numbers_of = {
-        name: SimpleNamespace(
-            base=Spread(np.array(base), range(len(base))), final=Spread(np.array(final), range(len(final)))
-        )
+        name: {"base": Spread(np.array(base), range(len(base))), "final": Spread(np.array(final), range(len(final)))}
         for name, (base, final) in numbers.items()
     }
     return SimpleNamespace(point=Point(arm, {}), words=words, numbers=numbers_of)
@@ -84,6 +82,5 @@ def test_the_figure_shows_every_point_every_front_and_the_base_model() -> None:
     plot = draw_fronts(TradeOff(points, (0.2, 0.6), "learn (%)", "retain (%)", True))
     (axes,) = plot.figure.axes
     assert len(axes.collections) >= 5  # four points and the base model
-    stairs = axes.lines[0].get_xydata()
-    assert len(stairs) == 7
+    assert axes.lines[0].get_drawstyle() == "steps-pre"
     assert "2 seeds" in plot.caption

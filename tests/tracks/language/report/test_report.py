@@ -260,12 +260,6 @@ def test_single_runs_go_side_by_side_named_after_what_differs(tmp_path):
     assert build_report(a, b, c, out=tmp_path / "out").html.exists()
 
 
-def test_runs_of_different_kinds_do_not_go_side_by_side(tmp_path):
-    clip = write_run(tmp_path / "clip", "clip", [("mnist", 5)], {0: {"val_loss": 2.0}, 5: {"val_loss": 1.0}})
-    with pytest.raises(ValueError, match="runs of sft and clip cannot be shown side by side"):
-        build_report(sft(tmp_path / "a", 1e-5), clip, out=tmp_path / "out")
-
-
 def test_a_single_run_has_curves_of_all_it_evaluated_and_measured(tmp_path):
     lines = {
         step: {"val_loss": 2.0 - step / 10, "zero_shot_accuracy": step / 10, "model/srank": 3.0} for step in (0, 2, 5)
@@ -370,9 +364,3 @@ def test_old_tasks_of_every_order_are_in_one_table(tmp_path):
     learns = "fire learns new tasks better than none (+20.0 percentage points), forgets more (+30.0 percentage points)"
     said = f"{learns} and keeps less of old tasks (−30.0 percentage points)"
     assert content.scores["verdict"][-1] == f"order 1,0: {said}; with 1 seed, this may be due to chance."
-
-
-def test_a_task_without_all_scores_is_named(tmp_path):
-    path = continual(tmp_path / "r", [[0.9, 0.2], [0.7, 0.8], [0.5, 0.6]])
-    with pytest.raises(ValueError, match=r"tasks\.jsonl: task 0 without the scores of 3 tasks"):
-        build_report(path)
