@@ -3,6 +3,7 @@
 import json
 import shlex
 from dataclasses import replace
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from supple.engine.storage.names import slug
 from supple.experiments.sweeps.study import Study
 from supple.experiments.sweeps.sweep import Sweep
+from supple.reports import compose, load
 from supple.scripts.main import dispatch
 from tests.tracks.logs import state
 
@@ -70,6 +72,17 @@ def test_interventions_at_the_fork_precede_the_first_update_of_the_task(lab: Any
     assert (task["event"], task["step"], task["task"]) == ("task", 12, 1)
     several = [event for event in lab.log(whole / slug(ARMS[-1]), "events") if event["event"] == "intervention"]
     assert [(e["intervention"].split("(")[0], e["step"]) for e in several] == [("snp", 12), ("redo", 15), ("redo", 20)]
+
+
+def test_the_report_has_every_arm(lab: Any, whole: Path) -> None:
+    data = load(whole.parent)
+    assert data.fork_step == 12
+    assert {arm: [run.seed for run in runs] for arm, runs in data.arms.items()} == {arm: [3, 5] for arm in ARMS}
+    fire = compose(whole.parent).scores["benchmarks"]["permuted mnist"]["arms"]["fire"]
+    rows = sorted(lab.log(whole / slug("fire"), "tasks"), key=itemgetter("seed"))
+    assert fire["online"]["per_seed"] == [row["online_accuracy"] for row in rows]
+    assert fire["interventions"] == 2
+    assert fire["at_interventions"]["dfi_unscaled_after"] < fire["at_interventions"]["dfi_unscaled_before"]
 
 
 def test_large_networks_are_forked_seed_by_seed_also_within_a_task(lab: Any, tmp_path: Path, here: Any) -> None:
