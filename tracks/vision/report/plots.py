@@ -108,7 +108,7 @@ def around_shocks(data: ComparisonData) -> Plot | None:
             by_seed = of_arm.get(gamma, {})
             length = min((len(window.accuracy) for windows in by_seed.values() for window in windows), default=0)
             for axes, name in zip(column, ("saturation", "accuracy"), strict=True) if length else ():
-                curves = [np.mean([getattr(w, name)[:length] for w in windows], axis=0) for windows in by_seed.values()]
+                curves = [_mean_curve(windows, name, length) for windows in by_seed.values()]
                 draw_band(axes, np.arange(-1.0, length - 1), 100 * np.stack(curves), styles[label], True, 100.0)
     grid[0, 0].set_ylabel("saturated pairs (%)", fontsize=9.5, color=INK)
     grid[1, 0].set_ylabel("test accuracy (%)", fontsize=9.5, color=INK)
@@ -148,3 +148,7 @@ def _epoch(run: RunData, task: Segment) -> float:
 def _tested_on(data: ComparisonData) -> str:
     labels = data.first.settings.stream == "random-labels"
     return ", on the task’s own images, for random labels have no others" if labels else ""
+
+
+def _mean_curve(windows: Sequence[Window], name: str, length: int) -> Array:
+    return np.mean([getattr(window, name)[:length] for window in windows], axis=0)

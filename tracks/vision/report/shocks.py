@@ -89,8 +89,8 @@ def find_windows(run: RunData) -> list[Window]:
         for start, end in zip(starts, ends, strict=False):
             if end is not None and end - start > 1:
                 own = epochs[start - 1 : end]
-                numbers = (np.array([row[name] for row in own]) for name in ("saturated_fraction", "test_accuracy"))
-                windows.append(Window(own[1]["gamma"], *numbers))
+                saturated, accuracy = np.array([(row["saturated_fraction"], row["test_accuracy"]) for row in own]).T
+                windows.append(Window(own[1]["gamma"], saturated, accuracy))
     return windows
 
 
