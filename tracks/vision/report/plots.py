@@ -1,5 +1,6 @@
 """Figures of classifiers: accuracy by task and within tasks, and saturation around shocks."""
 
+from collections.abc import Sequence
 from functools import partial
 
 import numpy as np
@@ -25,7 +26,7 @@ from supple.reports.figures.style import (
 )
 
 from .scores import accuracies_between, counted_outcomes
-from .shocks import windows_by_factor
+from .shocks import Window, windows_by_factor
 
 Array = NDArray[np.float64]
 FEW_TASKS = 4  # as many have a panel each, in epochs
@@ -151,4 +152,6 @@ def _tested_on(data: ComparisonData) -> str:
 
 
 def _mean_curve(windows: Sequence[Window], name: str, length: int) -> Array:
-    return np.mean([getattr(window, name)[:length] for window in windows], axis=0)
+    """Return the mean over a seed's windows of `saturation` or `accuracy`, (length,)."""
+    mean: Array = np.mean([getattr(window, name)[:length] for window in windows], axis=0)
+    return mean
