@@ -16,10 +16,10 @@ LONGEST = 100_000  # decisions in an evaluation episode; Atari's have at most 27
 
 
 class Member:
-    """The evaluation policy of one member of a stack of agents: exactly its part of that of the stack.
+    """The evaluation policy of one member of a stack of agents, exactly its part of that of the stack, or of one agent.
 
     Args:
-        agent: The stack.
+        agent: The stack, or the agent.
         member: The position of the member.
         members: The number of members.
     """
@@ -40,7 +40,7 @@ class Member:
             yield act
 
 
-def evaluate(agent: Agent | Member, env: str, envs: Envs, seeds: Sequence[int]) -> list[float]:
+def evaluate(agent: Member, env: str, envs: Envs, seeds: Sequence[int]) -> list[float]:
     """Return the returns of the agent's evaluation policy, as `play` does.
 
     Args:

@@ -1,6 +1,7 @@
 """Agents of several seeds as one stack: the members' axis of what environments see, and the members' networks."""
 
 from collections.abc import Callable
+from functools import partial
 from itertools import chain
 from typing import Any, TypeVar
 
@@ -8,6 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from supple.interventions import Learner
 from supple.networks import set_generators, stack_networks
 
 from .draws import Draws, activation_generators, generators, seed_activations, sources_of, standing_in
@@ -36,6 +38,8 @@ class StackedAgent:
         activations: The generators of the members' random activations (see `activation_generators`).
     """
 
+    learners: dict[str, Learner]
+
     def __init__(self, settings: AgentSettings, device: str) -> None:
         self.device = torch.device(device)
         self.seeds = len(settings.members) if settings.stacked else 0
@@ -43,20 +47,25 @@ class StackedAgent:
         self._draws = generators(settings, "initial parameters")
         self.activations = activation_generators(settings, self.device)
 
-    def draw_network(self, make: Callable[[torch.Generator], Net], make_stack: Callable[[int], Net]) -> Net:
+    @property
+    def optimizer(self) -> torch.optim.Optimizer:
+        """The optimizer of the first learner, which an intervention may replace."""
+        optimizer = next(iter(self.learners.values())).optimizer
+        assert optimizer is not None
+        return optimizer
+
+    def draw_network(self, make: Callable[[torch.Generator, int], Net]) -> Net:
         """Return a new network, or a stack of those of the members, each drawn as if alone.
 
-        Args:
-            make: Returns a network, initialised by a generator.
-            make_stack: Returns a stack of a number of networks, with any values.
+        make: Returns a network that a generator initialises, for 0; else a stack of so many networks, with any values.
         """
         if isinstance(self._draws, torch.Generator):
-            return make(self._draws)
+            return make(self._draws, 0)
         drawn = []
         for source, of_activations in zip(self._draws, self.activations, strict=True):
             with standing_in(of_activations):
-                drawn.append(make(source))
-        return stack_networks(drawn, make_stack)
+                drawn.append(make(source, 0))
+        return stack_networks(drawn, partial(make, torch.Generator()))
 
     def randomness(self, draws: Draws) -> dict[str, Any]:
         """Return what a `Learner` has of random numbers, and its seeds. draws: The generators of its interventions."""

@@ -32,15 +32,7 @@ class EnvTask(Task):
 def make_tasks(envs: Sequence[str], cycles: int, steps_per_task: int) -> tuple[EnvTask, ...]:
     """Return the tasks of `cycles` passes through `envs`, each with `steps_per_task` environment steps.
 
-    Raises:
-        ValueError: The sequence is empty, an environment is unknown, or a count is below 1.
-    """
-    if not envs:
-        raise ValueError("a task stream needs at least one environment")
-    if cycles < 1:
-        raise ValueError(f"cycles must be at least 1, got {cycles}")
-    if steps_per_task < 1:
-        raise ValueError(f"steps_per_task must be at least 1, got {steps_per_task}")
+    Raises ValueError if an environment is unknown."""
     visits = [(cycle, resolve_env(env)) for cycle in range(cycles) for env in envs]
     return tuple(
         EnvTask(index, index * steps_per_task, (index + 1) * steps_per_task, env, env, cycle)

@@ -17,7 +17,6 @@ from supple.registry.errors import RunError, UsageError
 from .evaluate import Member, evaluate
 from .games import is_game
 from .image_settings import ImageSettings
-from .tasks import EnvTask
 from .work import AgentWork
 
 
@@ -61,8 +60,7 @@ class Trained:
         self._member = seeds.index(self.seed)
         if self._member in self._work.frozen:
             raise RunError(f"{path}: seed {self.seed} had diverged by step {self.step}, so it has no policy there")
-        stacked = len(seeds) > 1
-        self._agent = Member(self._work.agent, self._member, len(seeds)) if stacked else self._work.agent
+        self._agent = Member(self._work.agent, self._member, len(seeds))
         self._flat_envs: dict[str, Any] = {}  # by environment, which makes vectors of its observations
 
     def predict(self, observation: Any, env: str | None = None) -> Any:
@@ -101,7 +99,9 @@ class Trained:
             UsageError: The agent was not trained on `env`, there is no such task, or `episodes` is below 1.
         """
         work = self._work
-        chosen = work.task if task is None else self._find_task(task)
+        if task is not None and not 0 <= task < len(work.tasks):
+            raise UsageError(f"there is no task {task}: the tasks of this run are 0 to {len(work.tasks) - 1}")
+        chosen = work.task if task is None else work.tasks[task]
         if task is not None and env not in (None, chosen.env):
             raise UsageError(f"task {task} is in {chosen.env}, not in {env}: give only one of them")
         env = self._check_env(env or chosen.env)
@@ -111,11 +111,6 @@ class Trained:
         envs = work.envs(work.settings, env, work.worlds(chosen, episodes)[first : first + episodes])
         envs.progress(chosen.steps)
         return evaluate(self._agent, env, envs, list(range(seed, seed + episodes)))
-
-    def _find_task(self, index: int) -> EnvTask:
-        if not 0 <= index < len(self._work.tasks):
-            raise UsageError(f"there is no task {index}: the tasks of this run are 0 to {len(self._work.tasks) - 1}")
-        return self._work.tasks[index]
 
     def _check_env(self, env: str | None) -> str:
         if env is not None and env not in self._work.spaces:

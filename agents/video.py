@@ -46,7 +46,9 @@ def _record_run(run: RunData, arm: str, note: Warn) -> list[Video]:
             assert isinstance(work, AgentWork)
             if run.of_kind("diverged"):
                 raise RunError(f"seed {run.seed} {run.unfinished}")
-            for task in _begun_tasks(work, step):
+            begun = [task for task in work.tasks if task.cycle == 0 and task.start < step]  # in the first cycle
+            # a fresh agent has only learned the task of the checkpoint
+            for task in [work.task] if work.settings.fresh else begun:
                 with _render_offscreen():
                     try:
                         recorded.append(_record_task(work, task, step, arm, run.seed))
@@ -55,13 +57,6 @@ def _record_run(run: RunData, arm: str, note: Warn) -> list[Video]:
     except (RunError, UsageError) as error:
         note(f"{run.path}: no video, because {error}")
     return recorded
-
-
-def _begun_tasks(work: AgentWork, step: int) -> list[EnvTask]:
-    """Return the tasks of the first cycle that have begun."""
-    if work.settings.fresh:  # this agent has only learned the task of the checkpoint
-        return [work.task]
-    return [task for task in work.tasks if task.cycle == 0 and task.start < step]
 
 
 def _record_task(work: AgentWork, task: EnvTask, step: int, arm: str, seed: int) -> Video:
@@ -87,8 +82,7 @@ def _record_episode(work: AgentWork, task: EnvTask, envs: Envs, member: int) -> 
         return picture
 
     seeds = work.settings.members
-    agent = Member(work.agent, member, len(seeds)) if len(seeds) > 1 else work.agent
-    with agent.greedy(task.env) as policy:
+    with Member(work.agent, member, len(seeds)).greedy(task.env) as policy:
         observations = envs.reset(work.evaluation_seeds(seeds[member], task, 1))
         for _ in range(LONGEST):
             pictures.offer(draw)

@@ -72,7 +72,6 @@ class AgentWork(Work[EnvTask]):
         self.now = 0  # the step of the run
         self.episodes = EpisodeLog(settings)
         self._envs: Envs | None = None  # those of the current task
-        self._acted = False  # whether the agent has acted in them, so that the shape of its actions is known
         self._workers: EnvWorkers | None = None  # the processes in which they run, for all tasks
         if not settings.eval_episodes:
             self.no_best = "there are no evaluations to choose the best state by: use --eval-episodes 5"
@@ -192,11 +191,11 @@ class AgentWork(Work[EnvTask]):
         if self.settings.schedule != "constant":
             scale_rates(self.learners.values(), rate_at(self.settings, task, self.tasks[-1].end, step))
         gradual = self.shifts is not None and self.shifts.is_gradual
+        wanted = (self._envs.num_envs, *self._envs.single_action_space.shape)
         while True:
             actions = agent.act()
-            if not self._acted:
-                self._require_shape(actions)
-                self._acted = True
+            if np.shape(actions) != wanted:
+                raise RunError(f"act of {type(agent).__name__} returned shape {np.shape(actions)}, not {wanted}")
             result = self._envs.step(actions)
             agent.remember(result)
             self.now += stride
@@ -216,13 +215,6 @@ class AgentWork(Work[EnvTask]):
                     f"update of {type(agent).__name__} returned {complete!r} at the last step of a task: it must "
                     "complete its updates there and return True"
                 )
-
-    def _require_shape(self, actions: Any) -> None:
-        """Raise RunError unless there is one action for each environment."""
-        assert self._envs is not None
-        shape, wanted = np.shape(actions), (self._envs.num_envs, *self._envs.single_action_space.shape)
-        if shape != wanted:
-            raise RunError(f"act of {type(self.agent).__name__} returned shape {shape}, not {wanted}")
 
     def after_update(self, run: RunDirectory, task: EnvTask, step: int) -> None:
         """Prepare the environments after an update. By default, do nothing."""
@@ -324,7 +316,7 @@ class AgentWork(Work[EnvTask]):
     def _close_envs(self) -> None:
         """Close the environments of the current task."""
         if self._envs is not None:
-            envs, self._envs, self._acted = self._envs, None, False
+            envs, self._envs = self._envs, None
             envs.close()
 
     def close(self) -> None:

@@ -19,7 +19,7 @@ from .settings import RunSettings
 
 if TYPE_CHECKING:
     from .forks import Forks
-    from .work import Work
+    from .work import Task, Work
 
 Fields = Mapping[str, Any]  # settings → values
 GROUPS = ("supple.kinds", "supple.agents")  # groups of entry points
@@ -67,8 +67,8 @@ class Kind:
         found: type[RunSettings] = resolve_name(self.settings)
         return found
 
-    def builder(self) -> "Callable[[Any], Work]":
-        found: Callable[[Any], Work] = resolve_name(self.build)
+    def builder(self) -> "Callable[[RunSettings], Work[Task]]":
+        found: Callable[[RunSettings], Work[Task]] = resolve_name(self.build)
         return found
 
     def forks(self) -> "Forks":

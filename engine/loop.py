@@ -52,7 +52,7 @@ class Loop:
     """
 
     run: RunDirectory
-    work: Work
+    work: Work[Task]
     hooks: HookDriver
     start: int
     end: int

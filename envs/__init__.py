@@ -1,31 +1,23 @@
 """Environments: made by name, guarded against explosions of physics, vectorised, in sequences, and with shifts."""
 
+from . import h1, lake, minatar, nine_rooms  # noqa: F401 - registers them
 from .atari import AtariVector, make_pixels
 from .batched import BatchedVector
 from .concatenate import ConcatenatedVector
-from .fault import EnvironmentFault, ExplosionInfo
+from .fault import EnvironmentFault, Episode, ExplosionInfo
 from .flat import Flat, flatten
 from .guard import REWARD_FLOOR, ClipActions, Guard
-from .h1 import register_h1
 from .hints import package_hint
-from .lake import register_lake
 from .make import environment_names, games, has_friction, make_env, resolve_env
-from .minatar import register_minatar
-from .nine_rooms import register_nine_rooms
 from .packaged import PACKAGED, packaged_names
 from .padding import Padded, United, unite
 from .pictures import Observations, Picture, find_image, picture_of
 from .repeat import Repeat
 from .sequence import SEQUENCES, parse_sequence
 from .shifts import Shift, Shifted, Shifts, parse_shifts, shifts
-from .vector import Envs, Episode, StepResult, Vector
+from .vector import Envs, StepResult, Vector
 from .vectorize import is_batched, vectorize
 from .workers import EnvWorkers, WorkerVector
-
-register_h1()
-register_lake()
-register_minatar()
-register_nine_rooms()
 
 __all__ = [
     "PACKAGED",

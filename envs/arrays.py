@@ -33,8 +33,8 @@ class ArrayVector(BatchedVector):
     def advance(self, actions: np.ndarray) -> tuple[np.ndarray, NDArray[np.float64], NDArray[np.bool_]]:
         before = self._state
         self._state, obs, reward, terminated = self._task.step(before, actions)
-        if self._frozen.rows:
-            self._state[:, self._frozen.rows] = before[:, self._frozen.rows]
+        if self._running.frozen:
+            self._state[:, self._running.frozen] = before[:, self._running.frozen]
         return obs, reward, terminated
 
     def begin(self, rows: Sequence[int]) -> None:

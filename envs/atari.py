@@ -12,10 +12,11 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 from gymnasium.wrappers import AtariPreprocessing, FrameStackObservation
 
-from .frozen import Frozen
+from .fault import Episode
 from .make import games, import_ale, resolve_env
+from .running import Running
 from .shifts import Shifted, Shifts
-from .vector import Envs, Episode, StepResult, Vector
+from .vector import Envs, StepResult, Vector
 
 STACK, SIDE = 4, 84  # frames of an observation, pixels of a side
 
@@ -86,10 +87,7 @@ class AtariVector:
         self._sticky = sticky if sticky_per == "step" else 0.0
         self._generator = np.random.default_rng()
         self._previous = np.zeros(num_envs, np.int64)
-        self._returns = np.zeros(num_envs)
-        self._lengths = np.zeros(num_envs, int)
-        self._frozen = Frozen()
-        self._shown: Any = None  # the last observations
+        self._running = Running(num_envs)
 
     def reset(self, seeds: Sequence[int]) -> np.ndarray:
         """Reset all games with one seed each, and return their observations, (n, 4, 84, 84) uint8.
@@ -103,12 +101,7 @@ class AtariVector:
             raise ValueError(f"Atari needs seeds from 0 to 2**31 - 1, got {list(seeds)}")
         self._generator = np.random.default_rng([*map(int, seeds)])
         self._previous = np.zeros(self.num_envs, np.int64)
-        self._returns[:] = 0.0
-        self._lengths[:] = 0
-        self._frozen.clear()
-        obs, _ = self._envs.reset(seed=np.array(seeds, np.int64))
-        self._shown = obs
-        return obs
+        return self._running.begin(self._envs.reset(seed=np.array(seeds, np.int64))[0])
 
     def step(self, actions: np.ndarray) -> StepResult:
         """Make one agent step (4 frames) in all games. actions: (n,), indices in the game's minimal action set.
@@ -120,26 +113,21 @@ class AtariVector:
             raise ValueError(f"{self.num_envs} environments need as many actions, got shape {actions.shape}")
         if actions.min() < 0 or actions.max() >= self._actions:  # ALE would wait forever
             raise ValueError(f"actions must be from 0 to {self._actions - 1}, got {actions.tolist()}")
-        if len(self._frozen.rows) == self.num_envs:
-            still = np.zeros(self.num_envs, bool)
-            return StepResult(self._shown.copy(), np.zeros(self.num_envs), still, still.copy(), self._shown.copy(), [])
+        if len(self._running.frozen) == self.num_envs:
+            still, shown = np.zeros(self.num_envs, bool), self._running.shown
+            return StepResult(shown.copy(), np.zeros(self.num_envs), still, still.copy(), shown.copy(), [])
         if self._sticky:
             repeat = self._generator.random(self.num_envs) < self._sticky
             self._previous = actions = np.where(repeat, self._previous, actions)
         obs, rewards, terminated, truncated, info = self._envs.step(actions)
         reward = rewards.astype(np.float64)
-        self._frozen.hold(obs, reward, terminated, truncated)
-        self._shown = obs
-        self._returns += reward
-        self._lengths += 1
-        final_obs, episodes = obs, []
+        self._running.count(obs, reward, terminated, truncated)
+        final_obs, episodes = obs, list[Episode]()
         done = terminated | truncated
         if done.any():
             final_obs = obs.copy()
             final_obs[done] = info["final_obs"][done]  # its other rows are no observations
-            for i in np.flatnonzero(done).tolist():
-                episodes.append(Episode(i, float(self._returns[i]), int(self._lengths[i])))
-            self._returns[done], self._lengths[done] = 0.0, 0
+            episodes = [self._running.end(i) for i in np.flatnonzero(done).tolist()]
             self._previous = np.where(done, 0, self._previous)  # before the first action of an episode: a no-op
         return StepResult(obs, reward, terminated, truncated, final_obs, episodes)
 
@@ -148,7 +136,7 @@ class AtariVector:
 
     def freeze(self, rows: Sequence[int]) -> None:
         """Step these games without effect until the next `reset`, with the results of `Vector.freeze`."""
-        self._frozen.add(rows, self._shown)
+        self._running.freeze(rows)
 
     def close(self) -> None:
         """Stop the threads. The vector cannot be used afterwards."""

@@ -15,14 +15,14 @@ import numpy as np
 from gymnasium.wrappers import OrderEnforcing, TimeLimit
 from numpy.typing import NDArray
 
-from .fault import fault_of
+from .fault import Episode, fault_of
 from .flat import Flat
 from .guard import ClipActions, Guard, json_reward
 from .shifts.base import Shift, name_of, wrappers_of
 from .shifts.rows import ShiftRows
 from .shifts.several import Shifts
 from .shifts.shifted import Shifted, find_shifted
-from .vector import Episode, StepResult, Vector
+from .vector import StepResult, Vector
 
 ORDER = (Flat, ClipActions, Shifted, Guard, TimeLimit, OrderEnforcing)  # of the wrappers, the outermost first
 
@@ -106,8 +106,7 @@ class BatchedVector(Vector):
             obs, reward, terminated = self.advance(actions)
         except Exception as error:
             raise fault_of(self._name, "step()", error) from error
-        self._lengths += 1
-        truncated: NDArray[np.bool_] = self._lengths >= self._limit
+        truncated: NDArray[np.bool_] = self._running.lengths + 1 >= self._limit
         exploded: list[int] = []  # copies whose physics exploded, by the criteria of `Guard`
         # If the dot products are small, all entries are, and NaN fails the comparison. Nearly all steps pass.
         real = obs.dtype.kind == "f"
@@ -130,16 +129,13 @@ class BatchedVector(Vector):
             obs = shifts.observe(obs)
         if self._flat is not None:
             obs = self._flat.observations(obs)
-        self._frozen.hold(obs, reward, terminated, truncated)
-        self._returns += reward
-        self._shown = obs
+        self._running.count(obs, reward, terminated, truncated)
         ended = np.flatnonzero(terminated | truncated).tolist()
         if not ended:
             return StepResult(obs, reward, terminated, truncated, obs, [])
         final_obs, episodes = obs.copy(), []
         for i in ended:
-            episodes.append(Episode(i, float(self._returns[i]), int(self._lengths[i]), explosions.get(i)))
-            self._returns[i], self._lengths[i] = 0.0, 0
+            episodes.append(self._running.end(i, explosions.get(i)))
             obs[i] = self.envs[i].reset()[0]
             self._seen[i] = self._guards[i].last_observation
         self.begin(ended)

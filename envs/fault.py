@@ -1,5 +1,6 @@
-"""What is said of environments that misbehave: an exception with a message of one line, the mark of an explosion."""
+"""What is said of episodes and of environments that misbehave: a message of one line, the mark of an explosion."""
 
+from dataclasses import dataclass
 from textwrap import shorten
 from typing import Any
 
@@ -38,6 +39,21 @@ class ExplosionInfo(dict[Any, Any]):
     def __init__(self, info: dict[Any, Any], reward: float | str, cause: str) -> None:
         super().__init__(info)
         self.reward, self.cause = reward, cause
+
+
+@dataclass(frozen=True, slots=True)
+class Episode:
+    """A finished episode."""
+
+    index: int  # of its environment
+    ret: float  # undiscounted
+    length: int  # steps
+    explosion: float | str | None = None  # the reward at which the physics exploded, as the guard reports it
+    broken_off: bool = False  # whether the agent interrupted it
+
+    @property
+    def exploded(self) -> bool:
+        return self.explosion is not None
 
 
 def fault_of(environment: str, call: str, error: Exception) -> EnvironmentFault:

@@ -26,13 +26,10 @@ H1_TASKS: dict[str, tuple[str, dict[str, float]]] = {
 EPISODE = 1000  # steps
 
 
-def register_h1() -> None:
-    """Register the tasks with Gymnasium, once."""
-    for task, (name, settings) in H1_TASKS.items():
-        if f"h1-{task}-v0" not in gym.registry:
-            gym.register(
-                f"h1-{task}-v0",
-                f"{__package__}.humanoid_tasks:{name}",
-                max_episode_steps=EPISODE,
-                kwargs={"scene": task, **settings},
-            )
+for task, (name, settings) in H1_TASKS.items():
+    gym.register(
+        f"h1-{task}-v0",
+        f"{__package__}.humanoid_tasks:{name}",
+        max_episode_steps=EPISODE,
+        kwargs={"scene": task, **settings},
+    )

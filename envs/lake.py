@@ -33,7 +33,4 @@ class FrozenLake2x2(FrozenLakeEnv):
         return observation, float(reward), terminated or self.left == 0, truncated, info
 
 
-def register_lake() -> None:
-    """Register the environment with Gymnasium, once."""
-    if "FrozenLake2x2-v0" not in gym.registry:
-        gym.register("FrozenLake2x2-v0", f"{__name__}:FrozenLake2x2")
+gym.register("FrozenLake2x2-v0", f"{__name__}:FrozenLake2x2")

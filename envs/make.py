@@ -175,16 +175,14 @@ def make_env(
 
     Raises:
         ValueError: The name is unknown or an old id that can no longer be made, the friction is not positive and
-            finite, the friction is not 1 but there is no MuJoCo physics, a shift does not fit, the limit is below 1, or
-            the environment lacks the render mode.
+            finite, the friction is not 1 but there is no MuJoCo physics, a shift does not fit, or the environment lacks
+            the render mode.
         ImportError: MuJoCo, Box2D or another package is needed and not installed.
         EnvironmentFault: The environment cannot be made.
     """
     env_id = resolve_env(name)
     if not 0.0 < friction < math.inf:
         raise ValueError(f"friction must be a positive finite factor, got {friction}")
-    if max_episode_steps is not None and max_episode_steps < 1:
-        raise ValueError(f"max_episode_steps must be at least 1, got {max_episode_steps}")
     simulator = str(gym.spec(env_id).entry_point)
     if "frozen_lake" in simulator and not (kwargs or {}).get("desc") and (kwargs or {}).get("map_name", "") is None:
         raise ValueError(f"{env_id} with map_name null draws another map for each copy: give one as desc")

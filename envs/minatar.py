@@ -13,14 +13,11 @@ LONGEST = 5_000  # steps of an episode, twice those after which Freeway ends
 PIXELS = 16  # of a picture, on each side of a cell
 
 
-def register_minatar() -> None:
-    """Register the games with Gymnasium, under the ids of their package that have all six actions: MinAtar/Breakout-v0.
-
-    The published results have six actions. Those that have an effect, version 1 in the package, are an argument here.
-    """
-    for game in GAMES:
-        name = f"MinAtar/{game.title().replace('_', '')}-v0"
-        gym.register(name, f"{__name__}:MinAtar", max_episode_steps=LONGEST, kwargs={"game": game})
+# The ids are those of their package that have all six actions, as the published results do. Those that have an effect,
+# version 1 in the package, are an argument here.
+for game in GAMES:
+    name = f"MinAtar/{game.title().replace('_', '')}-v0"
+    gym.register(name, f"{__name__}:MinAtar", max_episode_steps=LONGEST, kwargs={"game": game})
 
 
 def require_minatar() -> None:

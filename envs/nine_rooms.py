@@ -106,7 +106,4 @@ class NineRooms(gym.Env):
         return self.cell, self._rewards[cell], cell == self._goal, False, {}
 
 
-def register_nine_rooms() -> None:
-    """Register the environment with Gymnasium, once."""
-    if "NineRooms-v0" not in gym.registry:
-        gym.register("NineRooms-v0", f"{__name__}:NineRooms", max_episode_steps=100)
+gym.register("NineRooms-v0", f"{__name__}:NineRooms", max_episode_steps=100)

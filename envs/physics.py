@@ -157,7 +157,7 @@ class PhysicsVector(BatchedVector):
         self._helpers = []
 
     def _step_share(self, share: slice, actions: np.ndarray) -> None:
-        frozen = self._frozen.rows
+        frozen = self._running.frozen
         for i, (model, data, controls) in enumerate(self._simulations[share], share.start or 0):
             if i in frozen:
                 continue

@@ -48,19 +48,17 @@ class PhysicsTask(ABC):
 
 
 class HalfCheetah(PhysicsTask):
+    hidden, cost = 1, 0.1  # positions that are not observed, factor on the effort
+
     def observe(self, now: Array) -> Array:
-        return now[:, 1:].copy()
+        return now[:, self.hidden :].copy()
 
     def judge(self, before: Array, now: Array, actions: np.ndarray) -> tuple[Array, NDArray[np.bool_]]:
-        return self.forward(before, now) - 0.1 * _effort(actions), _never(now)
+        return self.forward(before, now) - self.cost * _effort(actions), _never(now)
 
 
-class Swimmer(PhysicsTask):
-    def observe(self, now: Array) -> Array:
-        return now[:, 2:].copy()
-
-    def judge(self, before: Array, now: Array, actions: np.ndarray) -> tuple[Array, NDArray[np.bool_]]:
-        return self.forward(before, now) - 1e-4 * _effort(actions), _never(now)
+class Swimmer(HalfCheetah):
+    hidden, cost = 2, 1e-4
 
 
 class Walker2d(PhysicsTask):

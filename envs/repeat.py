@@ -7,16 +7,13 @@ import numpy as np
 
 
 class Repeat(gym.Wrapper):
-    """A wrapper that takes each action `times` times, or until the episode ends, and sums the rewards.
+    """A wrapper that takes each action `times` times (at least 1), or until the episode ends, and sums the rewards.
 
     `info` is that of the last step. `taken` is the number of steps.
-    Raises ValueError if `times` < 1.
     """
 
     def __init__(self, env: gym.Env, times: int) -> None:
         super().__init__(env)
-        if times < 1:
-            raise ValueError(f"the action repeat must be at least 1, got {times}")
         self.times = self.taken = times
 
     def step(self, action: np.ndarray) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:

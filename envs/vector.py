@@ -7,32 +7,17 @@ built and parsed, and a subclass that returned something else would break the wr
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, NamedTuple, Protocol
 
 import gymnasium as gym
 import numpy as np
 
-from .fault import ExplosionInfo
-from .frozen import Frozen
+from .fault import Episode, ExplosionInfo
 from .repeat import Repeat
+from .running import Running
 from .shifts import find_shifted
 from .shifts.base import wrappers_of
-
-
-@dataclass(frozen=True, slots=True)
-class Episode:
-    """A finished episode."""
-
-    index: int  # of its environment
-    ret: float  # undiscounted
-    length: int  # steps
-    explosion: float | str | None = None  # the reward at which the physics exploded, as the guard reports it
-    broken_off: bool = False  # whether the agent interrupted it
-
-    @property
-    def exploded(self) -> bool:
-        return self.explosion is not None
 
 
 class StepResult(NamedTuple):
@@ -105,10 +90,7 @@ class Vector:
         self.single_action_space = self.envs[0].action_space
         self._shape = (num_envs, *(self.single_observation_space.shape or ()))
         self._dtype = self.single_observation_space.dtype
-        self._frozen = Frozen()
-        self._shown: Any = None  # the last observations
-        self._returns = np.zeros(num_envs)
-        self._lengths = np.zeros(num_envs, np.int64)
+        self._running = Running(num_envs)
         repeats = [next((w for w in wrappers_of(env) if isinstance(w, Repeat)), None) for env in self.envs]
         self._repeats = repeats if any(repeat is not None for repeat in repeats) else []
         shifted = [find_shifted(env) for env in self.envs]
@@ -122,11 +104,7 @@ class Vector:
         obs = np.empty(self._shape, self._dtype)
         for index, (env, seed) in enumerate(zip(self.envs, seeds, strict=True)):
             obs[index] = env.reset(seed=int(seed))[0]
-        self._frozen.clear()
-        self._returns[:] = 0.0
-        self._lengths[:] = 0
-        self._shown = obs
-        return obs
+        return self._running.begin(obs)
 
     def step(self, actions: np.ndarray) -> StepResult:
         """Step all environments with `actions`, (n, *action shape)."""
@@ -138,7 +116,7 @@ class Vector:
         final_info: dict[int, dict[str, Any]] = {}
         taken: Any = [1] * self.num_envs if self._repeats else 1
         for i, env in enumerate(self.envs):
-            if i in self._frozen.rows:
+            if i in self._running.frozen:
                 continue
             obs[i], reward[i], terminates, truncates, info = env.step(actions[i])
             if self._repeats and (repeat := self._repeats[i]) is not None:
@@ -146,16 +124,12 @@ class Vector:
             if terminates or truncates:
                 terminated[i], truncated[i] = terminates, truncates
                 final_info[i] = info
-        self._frozen.hold(obs, reward, terminated, truncated)
-        self._shown = obs
-        self._returns += reward
-        self._lengths += taken
+        self._running.count(obs, reward, terminated, truncated, taken)
         final_obs = obs.copy() if final_info else obs
         episodes = []
         for i, info in final_info.items():
             reward_before = info.reward if isinstance(info, ExplosionInfo) else None
-            episodes.append(Episode(i, float(self._returns[i]), int(self._lengths[i]), reward_before))
-            self._returns[i], self._lengths[i] = 0.0, 0
+            episodes.append(self._running.end(i, reward_before))
             obs[i] = self.envs[i].reset()[0]
         return StepResult(obs, reward, terminated, truncated, final_obs, episodes)
 
@@ -163,22 +137,16 @@ class Vector:
         """Interrupt all episodes and begin new ones with the environments' own generators, except in frozen ones.
 
         Returns the observations, (n, *shape), and the interrupted episodes that had at least one step."""
-        rows = [i for i in range(self.num_envs) if i not in self._frozen.rows]
-        begun = [i for i in rows if self._lengths[i]]
-        episodes = [Episode(i, float(self._returns[i]), int(self._lengths[i]), broken_off=True) for i in begun]
-        obs = self._shown.copy()
+        running = self._running
+        rows = [i for i in range(self.num_envs) if i not in running.frozen]
+        episodes = [running.end(i, broken_off=True) for i in rows if running.lengths[i]]
+        running.shown = running.shown.copy()
         for i in rows:
-            obs[i] = self.envs[i].reset()[0]
-        self._returns[:] = 0.0
-        self._lengths[:] = 0
-        self._shown = obs
-        return obs, episodes
+            running.shown[i] = self.envs[i].reset()[0]
+        return running.shown, episodes
 
     def progress(self, steps: int) -> None:
-        """Set the number of steps of the task so far, over all environments. Gradual shifts depend on it.
-
-        Raises ValueError if the number is negative and there are gradual shifts.
-        """
+        """Set the number of steps of the task so far, over all environments. Gradual shifts depend on it."""
         for env in self._gradual:
             env.progress(steps)
 
@@ -187,7 +155,7 @@ class Vector:
 
         Their rows keep the last observations, have a reward of 0, and end no episodes.
         """
-        self._frozen.add(rows, self._shown)
+        self._running.freeze(rows)
 
     def close(self) -> None:
         """Close all environments, even if one of them raises. The vector cannot be used afterwards."""

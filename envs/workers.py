@@ -21,8 +21,8 @@ import numpy as np
 
 from supple.registry import signals
 
-from .fault import EnvironmentFault
-from .vector import Envs, Episode, StepResult, join_episodes
+from .fault import EnvironmentFault, Episode
+from .vector import Envs, StepResult, join_episodes
 
 Make = Callable[[range], Envs]  # rows → their copies; it is sent to the workers, so it cannot be a lambda
 PATIENCE = 1.0  # seconds to wait for a worker to end
@@ -51,7 +51,7 @@ class EnvWorkers:
                 self._processes.append(process)
 
     def ask(self, env: str, orders: Sequence[tuple[Any, ...]]) -> list[Any]:
-        """Send each worker its command, (method of `_Share`, *arguments), and return their results.
+        """Send each worker its command, (method of `_Share` or of its copies, *arguments), and return their results.
 
         Raises the first exception that a worker raised. If a worker died, ends all and raises EnvironmentFault."""
         try:
@@ -113,13 +113,10 @@ class WorkerVector:
         copies: Number of copies, at least one for each worker.
 
     Raises:
-        ValueError: There are fewer copies than workers.
         Exception: What `make` raises.
     """
 
     def __init__(self, workers: EnvWorkers, env: str, make: Make, copies: int) -> None:
-        if copies < len(workers):
-            raise ValueError(f"{copies} copies of {env} are too few for {len(workers)} workers")
         self.num_envs = copies
         self._workers, self._env = workers, env
         ends = [copies * number // len(workers) for number in range(len(workers) + 1)]
@@ -214,12 +211,6 @@ class _Share:
         self.rows["obs"], episodes = self.envs.restart()
         return list(episodes)
 
-    def progress(self, steps: int) -> None:
-        self.envs.progress(steps)
-
-    def freeze(self, rows: Sequence[int]) -> None:
-        self.envs.freeze(rows)
-
     def close(self) -> None:
         del self.rows
         self.memory.close()
@@ -245,7 +236,8 @@ def _serve(pipe: connection.Connection, alive: connection.Connection, begin: Cal
         while True:
             try:
                 order, *arguments = pipe.recv()
-                answer = getattr(share, order)(*arguments), None
+                does = share if hasattr(share, order) else share.envs
+                answer = getattr(does, order)(*arguments), None
             except (EOFError, ConnectionError):
                 raise
             except Exception as error:

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from supple.interventions import Injectable, Learner, OtherMinibatch, learner_for, redraw
 from supple.interventions.churn import LastLoss
-from supple.networks.adam import StackedAdam
+from supple.networks.adam import Adam
 from supple.networks.stacked import StackedConv2d, StackedLinear
 from supple.networks.wiring import Wiring
 
@@ -72,7 +72,7 @@ def network(seed: int | None = 0, networks: int = 0, target: bool = False) -> Le
     stacked = seed is None or networks > 0
     learner = learner_for(
         net,
-        StackedAdam(net.parameters(), 0.02) if stacked else torch.optim.Adam(net.parameters(), 0.02),
+        Adam(net.parameters(), 0.02, networks=1) if stacked else torch.optim.Adam(net.parameters(), 0.02),
         units=tuple(WIRING),
         wiring=WIRING,
         probe=lambda: (x,),

@@ -62,9 +62,7 @@ class CalibratedPartialResets(Intervention):
             if (incoming := incoming_gradients(group, gradients)) is not None:
                 magnitudes = incoming.abs().mean(-1)
                 score = magnitudes / (magnitudes.mean(-1, keepdim=True) + 1e-8)
-                old = utility.get(key := learner.identity(name))
-                utility[key] = torch.ones_like(score) if old is None else old
-                utility[key].lerp_(score, 1 - DECAY)
+                utility.setdefault(learner.identity(name), torch.ones_like(score)).lerp_(score, 1 - DECAY)
 
     @torch.no_grad()
     def after_update(self, learner: Learner) -> None:

@@ -62,18 +62,15 @@ class EWC(Intervention):
         check_within("ewc", "[1, ∞)", samples=samples)
         check_within("ewc", "[0, 1]", decay=decay)
         self.strength, self.samples, self.decay, self.reference = strength, samples, decay, reference
-        self._fisher: dict[str, dict[str, Tensor]] = {}  # F by learner and identity of parameter
-        self._centre: dict[str, dict[str, Tensor]] = {}  # θ*
-        self._devices: dict[str, torch.device] = {}
+        self.saved = {"fisher": {}, "centre": {}}  # F and θ* by learner and identity of parameter
 
     def attach(self, learner: Learner) -> None:
         learner.check_trained("ewc")
         if learner.batches is no_batches:
             raise ValueError(f"ewc: '{learner.name}' provides no batches; set Learner.batches")
-        self._devices[learner.name] = next(learner.module.parameters()).device
 
     def penalty(self, learner: Learner) -> Tensor:
-        fisher, centre = self._fisher.get(learner.name, {}), self._centre.get(learner.name, {})
+        fisher, centre = (self.saved[part].get(learner.name, {}) for part in ("fisher", "centre"))
         now = {learner.identity(name): parameter for name, parameter in learner.module.named_parameters()}
         terms = [
             (fisher[key] * (parameter - centre[key]).square()).sum()
@@ -85,8 +82,7 @@ class EWC(Intervention):
         return self.strength * torch.stack(terms).sum()
 
     def finish_task(self, learner: Learner) -> None:
-        fisher = self._fisher.setdefault(learner.name, {})
-        centre = self._centre.setdefault(learner.name, {})
+        fisher, centre = (self.saved[part].setdefault(learner.name, {}) for part in ("fisher", "centre"))
         now = {name: p.detach() for name, p in learner.module.named_parameters()}
         with unchanged(learner.module):  # running statistics would move, and tie the samples of a batch together
             measured = empirical_fisher(learner, self.samples)
@@ -96,19 +92,6 @@ class EWC(Intervention):
             fisher[key] = old.add_(new)
             share = torch.ones_like(new) if self.reference == "last" else (new / fisher[key]).nan_to_num_(1.0)
             centre[key] = torch.lerp(centre[key], now[name], share) if key in centre else now[name].clone()
-
-    def state_dict(self) -> dict[str, dict[str, dict[str, Tensor]]]:
-        return {"fisher": self._fisher, "centre": self._centre}
-
-    def load_state_dict(self, state: dict[str, dict[str, dict[str, Tensor]]]) -> None:
-        self._fisher, self._centre = self._place(state["fisher"]), self._place(state["centre"])
-
-    def _place(self, values: dict[str, dict[str, Tensor]]) -> dict[str, dict[str, Tensor]]:
-        """Return copies on the learners' devices: a checkpoint is read to the CPU, and F is written in place."""
-        return {
-            learner: {name: v.to(self._devices.get(learner, v.device), copy=True) for name, v in by_name.items()}
-            for learner, by_name in values.items()
-        }
 
 
 def empirical_fisher(learner: Learner, samples: int) -> dict[str, Tensor]:

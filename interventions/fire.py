@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 from torch import Tensor, nn
 
-from supple.networks.layers import Layer, Scope
+from supple.networks.layers import Scope
 from supple.networks.learner import Learner
 from supple.networks.matrices import FACTOR, FROZEN, Written, describe_skipped, first_names, weight_matrices
 
@@ -100,7 +100,9 @@ class Fire(Reinitialization):
         """Return the names of the weights to rewrite → their parts, and of those in the scope that are kept → why."""
         scope = contract_for(self.name, self.preset, learner).weights or self.scope_on(learner)
         scopes = {scope} if isinstance(scope, str) else set(scope)
-        matrices, names = weight_matrices(learner.module), _weight_names(learner)
+        matrices, first = weight_matrices(learner.module), first_names(learner.module)
+        inside = {layer: f"{layer.name}.weight".lstrip(".") for layer in learner.layers}
+        names = {layer: first.get(name, name) for layer, name in inside.items()}  # as in `named_parameters`
         chosen: dict[str, int] = {}
         kept: dict[str, str] = {}
         for layer in learner.select(scope) if learner.layers or scope != "all" else ():
@@ -122,10 +124,3 @@ class Fire(Reinitialization):
             others = {name: "in none of the learner's layers" for name in matrices.weights if name not in in_layers}
             kept = {**others, **matrices.left(), **kept}
         return chosen, {name: why for name, why in kept.items() if name not in chosen}
-
-
-def _weight_names(learner: Learner) -> dict[Layer, str]:
-    """Return the names of the weights of a learner's layers, as in `named_parameters`."""
-    first = first_names(learner.module)
-    inside = {layer: f"{layer.name}.weight".lstrip(".") for layer in learner.layers}
-    return {layer: first.get(name, name) for layer, name in inside.items()}

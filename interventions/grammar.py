@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 from supple.registry import Call, CallSyntaxError, did_you_mean
 from supple.registry.calls import WORD, Parser, Token
 
-from .schedule import OPERATORS, AtFraction, AtStart, AtStep, AtTask, Every, Schedule, When
+from .schedule import OPERATORS, At, AtStart, AtTask, Every, Schedule, When
 
 S = TypeVar("S")
 _SCHEDULES = ("every", "task", "start", "when")
@@ -99,9 +99,7 @@ class _Parser(Parser):
     def schedule(self) -> Schedule:
         token = self.next
         if token.kind == "number":
-            amount = self.amount()
-            at: Callable[[Any], Schedule] = AtStep if isinstance(amount, int) else AtFraction
-            return self.build(at, amount, token)
+            return self.build(At, self.amount(), token)
         word = self.take("word", f"a step, a fraction of the run, {', '.join(_SCHEDULES)}").text
         if word == "every":
             self.require(":")

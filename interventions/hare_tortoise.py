@@ -50,7 +50,6 @@ class HareTortoise(Intervention):
             if name not in tortoise:
                 tortoise[name] = value.clone()
             elif value.is_floating_point():
-                tortoise[name] = tortoise[name].to(value.device)  # a checkpoint is read to the CPU
                 slow.append(tortoise[name])
                 fast.append(value)
             else:

@@ -139,8 +139,9 @@ class Injection(Intervention):
             return Wiring(*(tuple(c for n in group for c in copies(n)) for group in names))
 
         leaving = list(learner.module.get_submodule(live).parameters())
+        parent, _, last = path.rpartition(".")
         for module in (learner.module, *learner.followers):
-            _inject_(module, path)
+            setattr(module.get_submodule(parent), last, Injected(module.get_submodule(path)))
         if learner.activation_draws:
             set_generators(learner.module, learner.activation_draws)  # those of copies would be copies
         modules = dict(learner.module.named_modules())
@@ -227,11 +228,6 @@ def _find_head(learner: Learner) -> tuple[str, nn.Module]:
 
 def _is_within(name: str, path: str) -> bool:
     return name == path or name.startswith(f"{path}.")
-
-
-def _inject_(module: nn.Module, path: str) -> None:
-    parent, _, name = path.rpartition(".")
-    setattr(module.get_submodule(parent), name, Injected(module.get_submodule(path)))
 
 
 @contextmanager

@@ -57,7 +57,10 @@ def orthogonalize_weights_(
         unique.setdefault(key, weight)
     apart = [list(unique.values())]
     if tolerance is not None and seeds:
-        apart = [[_of_seed(weight, seed, seeds) for weight in unique.values()] for seed in range(seeds)]
+        apart = [
+            [replace(w, name=f"{w.name} of seed {i}", tensor=w.tensor.chunk(seeds)[i]) for w in unique.values()]
+            for i in range(seeds)
+        ]
     results = [
         (weight, isometries)
         for group in apart
@@ -67,11 +70,6 @@ def orthogonalize_weights_(
     for weight, isometries in results:
         weight.matrices().copy_(isometries)
     return [weight.name for weight in unique.values()]
-
-
-def _of_seed(weight: Weight, seed: int, seeds: int) -> Weight:
-    """Return the part of a stacked weight that belongs to one of its seeds."""
-    return replace(weight, name=f"{weight.name} of seed {seed}", tensor=weight.tensor.chunk(seeds)[seed])
 
 
 def _make_batches(weights: Iterable[Weight]) -> list[list[Weight]]:

@@ -60,8 +60,7 @@ class MuonWithAdam(OwnOptimizer):
         """
         self.adam, self.variant = adam, variant
         self.slot_starts = {**slot_starts(adam), "momentum_buffer": 0.0}
-        self.counts_by_member = getattr(adam, "counts_by_member", False)  # the shape of its step counters
-        self.networks = getattr(adam, "networks", 1)
+        self.networks = getattr(adam, "networks", 0)  # the shape of its step counters
         for_adam, for_muon = [], []
         for group in adam.param_groups:
             settings = {key: value for key, value in group.items() if key != "params"} | {"betas": BETAS}

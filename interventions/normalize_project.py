@@ -33,7 +33,6 @@ from supple.networks.learner import Learner
 from supple.networks.members import own_axes
 from supple.networks.modules import CONV
 from supple.networks.stacked import fit
-from supple.networks.wiring import layer_before
 
 from .base import Intervention, interventions
 from .contract import UNIFORM, check_optimizer, settle
@@ -96,10 +95,8 @@ class NormalizeProject(Intervention):
     def restructure(self, learner: Learner) -> None:
         added = 0
         for unit in learner.units if self.normalize else ():
-            wires = learner.wiring.get(unit)
-            before = learner.module.get_submodule(wires.incoming[0]) if wires else layer_before(learner.module, unit)
             # (batch, …, features) of a linear layer, (batch, channels, …) of a convolution; members before that
-            first = 1 + learner.is_stacked(unit) if isinstance(before, CONV) else -1
+            first = 1 + learner.is_stacked(unit) if isinstance(learner.layer_before(unit), CONV) else -1
             for network in (learner.module, *learner.followers):
                 module = network.get_submodule(unit)
                 if not any(isinstance(hook, Normalization) for hook in module._forward_pre_hooks.values()):

@@ -18,48 +18,31 @@ Polynomial = tuple[float, float, float]  # (a, b, c) of as + bs³ + cs⁵
 MAX_ITERATIONS = 100  # with `tolerance`; cubic steps need 41 even for a singular value of 1e-7
 
 
-def _minimax(low: float, high: float) -> tuple[Polynomial, float]:
-    """Return the odd quintic nearest to 1 on [low, high] in the maximum norm, and its error.
-
-    Remez exchange: the error of the best polynomial takes its extreme value with alternating sign at four points, the
-    two ends of the interval and the two extrema between them.
-    """
-    points = torch.tensor([low, (3 * low + high) / 4, (low + 3 * high) / 4, high], dtype=torch.float64)
-    signs = torch.tensor([1.0, -1.0, 1.0, -1.0], dtype=torch.float64)
-    for _ in range(8):  # converges quadratically; 4 or 5 exchanges reach float64 accuracy
-        system = torch.stack((points, points**3, points**5, signs), dim=1)
-        a, b, c, error = torch.linalg.solve(system, torch.ones_like(points)).tolist()
-        root = math.sqrt(9 * b * b - 20 * a * c)
-        points[1:3] = torch.tensor([(-3 * b - root) / (10 * c), (-3 * b + root) / (10 * c)]).sqrt()
-    return (a, b, c), error
-
-
-def _polar_express(low: float) -> tuple[Polynomial, ...]:
-    """Return the greedy composition of Amsel et al. (2025, arXiv:2505.16932) for singular values in [low, 1].
-
-    Each polynomial is the best one for the interval that its predecessor left. Near 1 the best one tends to
-    (15s − 10s³ + 3s⁵)/8, the last entry, which can be repeated without limit. Two guards against roundoff, both in the
-    spirit of the paper's:
-    - The lower end is at least 0.02 of the upper end. A polynomial for smaller values maps some large ones nearly to 0,
-      where their direction is lost (measured: ten times the error in float32).
-    - The upper end is increased by 1e-3 of the error, since these steep polynomials diverge beyond it.
-    """
-    polynomials, high, error = [], 1.0, 1.0
-    while low < 1 - 1e-3:
-        start = max(low, 0.02 * high)
-        (a, b, c), error = _minimax(start, high + 1e-3 * error)
-        polynomials.append((a, b, c))
-        low, high = a * low + b * low**3 + c * low**5, 1 + error
-    return (*polynomials, (1.875, -1.25, 0.375))
-
-
 # Method → the polynomials of step 1, 2, …, of which the last is repeated.
 METHODS: dict[str, tuple[Polynomial, ...]] = {
     "newton_schulz": ((1.5, -0.5, 0.0),),  # what the code released with FIRE ran everywhere
     "quintic": ((2.0, -1.5, 0.5),),  # FIRE, Appendix B.3
     "muon": ((3.4445, -4.7750, 2.0315),),  # oscillates around 1; FIRE, Figure 7
     "polar": (),  # exact, no iteration
-    "polar_express": _polar_express(7e-6),
+    # Amsel et al. (2025, arXiv:2505.16932) for singular values in [7e-6, 1]: each is the odd quintic nearest to 1 in
+    # the maximum norm (by Remez exchange) on the interval that its predecessor left, and the last is their limit,
+    # (15s − 10s³ + 3s⁵)/8. Two guards against roundoff, in the spirit of the paper's: the lower end of an interval is
+    # at least .02 of the upper, since other polynomials map some large values nearly to 0, where their direction is
+    # lost (measured: ten times the error in float32); and the upper end is increased by 1e-3 of the error, beyond
+    # which these polynomials diverge.
+    "polar_express": (
+        (7.703994023116034, -22.050406195480434, 16.170010128714107),
+        (4.175172283880827, -3.5101700051074203, 0.7561026259454571),
+        (4.1753425879676245, -3.510599571053614, 0.7562568501285022),
+        (4.175342594914549, -3.510599588576876, 0.7562568564200182),
+        (4.175342594914831, -3.510599588577593, 0.7562568564202754),
+        (4.17534259491483, -3.510599588577589, 0.7562568564202741),
+        (3.863475810073605, -3.151252663355615, 0.6726222264640427),
+        (2.757257202099066, -2.0536381133607984, 0.46053005006778325),
+        (1.9849450464338478, -1.367072152878847, 0.38665132408715136),
+        (1.8753804408725134, -1.2504064414873386, 0.3750260744360337),
+        (1.875, -1.25, 0.375),
+    ),
 }
 
 
@@ -146,15 +129,16 @@ def orthogonalize(W: Tensor, method: str = "newton_schulz", steps: int = 10, tol
     wide = W.shape[-1] > W.shape[-2]
     X = X.mT if wide else X  # (B, N, k) with N ≥ k: the Gram matrix is the small one, k×k
     try:
-        X = _polar_isometry(X) if method == "polar" else iterate(X / _bound(X, method), method, steps, tolerance)
+        if method == "polar":
+            rounding = torch.linalg.matrix_norm(X) * (max(X.shape[-2:]) * torch.finfo(X.dtype).eps)
+            X = complete_isometry(polar(X, rounding))
+        else:
+            bound = _spectral_bound(X) if method == "polar_express" else torch.linalg.matrix_norm(X, keepdim=True)
+            X = iterate(X / bound, method, steps, tolerance)
     except MatrixError as error:
         position = torch.unravel_index(torch.tensor(error.index[0]), W.shape[:-2])
         raise MatrixError(tuple(int(i) for i in position), error.reason) from None
     return (X.mT if wide else X).reshape(W.shape).to(W.dtype)
-
-
-def _polar_isometry(X: Tensor) -> Tensor:
-    return complete_isometry(polar(X, torch.linalg.matrix_norm(X) * (max(X.shape[-2:]) * torch.finfo(X.dtype).eps)))
 
 
 def polar(X: Tensor, rounding: Tensor) -> Tensor:
@@ -225,11 +209,6 @@ def _is_isometric(gram: Tensor, tolerance: float, last: bool, method: str) -> bo
         )
         raise MatrixError((int(index),), reason)
     return met
-
-
-def _bound(X: Tensor, method: str) -> Tensor:
-    """Return an upper bound on the largest singular value of every matrix in X (B, N, k), as (B, 1, 1)."""
-    return _spectral_bound(X) if method == "polar_express" else torch.linalg.matrix_norm(X, keepdim=True)
 
 
 def _spectral_bound(X: Tensor) -> Tensor:

@@ -78,47 +78,37 @@ class Schedule(ABC):
 
 
 @dataclass(frozen=True)
-class AtStep(Schedule):
-    """`@250000`: once, when this step is reached."""
+class At(Schedule):
+    """`@250000` or `@0.5`: once, when this step, or this fraction of the planned total, is reached.
 
-    step: int
+    Attributes:
+        amount: A step ≥ 0 (int), or a fraction of the total in [0, 1] (float).
+    """
 
-    def __post_init__(self) -> None:
-        if not isinstance(self.step, int) or self.step < 0:
-            raise ValueError(f"a step must be an integer ≥ 0, got {self.step}")
-
-    def due(self, moment: Moment, state: Memory) -> bool:
-        return moment.passes(self.step)
-
-    def problem(self, total: int, start: int = 0, switches: int | None = None) -> str | None:
-        return _find_problem(self.step, total, start)
-
-    def __str__(self) -> str:
-        return str(self.step)
-
-
-@dataclass(frozen=True)
-class AtFraction(Schedule):
-    """`@0.5`: once, at this fraction of the planned total, in [0, 1]."""
-
-    fraction: float
+    amount: int | float
 
     def __post_init__(self) -> None:
-        if not 0 <= self.fraction <= 1:
-            raise ValueError(f"a fraction of the run must lie in [0, 1], got {self.fraction}")
+        if isinstance(self.amount, int):
+            if self.amount < 0:
+                raise ValueError(f"a step must be an integer ≥ 0, got {self.amount}")
+        elif not 0 <= self.amount <= 1:
+            raise ValueError(f"a fraction of the run must lie in [0, 1], got {self.amount}")
 
     def resolve(self, total: int) -> int:
         """Return the step at which it fires in a run of `total` steps."""
-        return round(self.fraction * total)
+        return self.amount if isinstance(self.amount, int) else round(self.amount * total)
 
     def due(self, moment: Moment, state: Memory) -> bool:
         return moment.passes(self.resolve(moment.total))
 
     def problem(self, total: int, start: int = 0, switches: int | None = None) -> str | None:
-        return _find_problem(self.resolve(total), total, start)
+        step = self.resolve(total)
+        if step > total:
+            return f"never fires: the run has {total} steps"
+        return f"never fires: the run starts at step {start}" if step < start else None
 
     def __str__(self) -> str:
-        return _format_fraction(self.fraction)
+        return _format_number(self.amount)
 
 
 @dataclass(frozen=True)
@@ -250,19 +240,7 @@ class When(Schedule):
         return f"when:{self.metric}{self.op}{self.threshold!r}{''.join(texts)}"
 
 
-def _find_problem(step: int, total: int, start: int) -> str | None:
-    if step > total:
-        return f"never fires: the run has {total} steps"
-    if step < start:
-        return f"never fires: the run starts at step {start}"
-    return None
-
-
 def _format_number(value: int | float) -> str:
-    return str(value) if isinstance(value, int) else _format_fraction(value)
-
-
-def _format_fraction(fraction: float) -> str:
-    """Return decimal digits with a point and no exponent, by which the grammar tells a fraction from a step."""
-    digits = f"{Decimal(repr(float(fraction))):f}"
-    return digits if "." in digits else f"{digits}.0"
+    """Return a fraction as decimal digits with a point and no exponent, by which the grammar tells it from a step."""
+    digits = str(value) if isinstance(value, int) else f"{Decimal(repr(float(value))):f}"
+    return digits if isinstance(value, int) or "." in digits else f"{digits}.0"

@@ -22,7 +22,6 @@ from supple.networks.learner import Learner
 from supple.networks.modules import CONV, STACKED, is_activation
 from supple.networks.ranks import require_one
 from supple.networks.unchanged import evaluating
-from supple.networks.wiring import layer_before
 
 from .base import Intervention, interventions
 from .contract import check_optimizer
@@ -66,7 +65,7 @@ class Swap(Intervention):
                 raise ValueError(f"swap: '{unit}' is a {kind}, not an activation module, and cannot be replaced")
             if isinstance(old, Activation) and old.preactivations(WIDTH) != old.features(WIDTH):
                 raise ValueError(f"swap: {_OTHER_WIDTHS.format(kind)}, so '{unit}' cannot become {self.activation}")
-            if _find_layer_before(learner, learner.module, unit) is None:
+            if learner.layer_before(unit) is None:
                 raise ValueError(f"swap: '{unit}' has no known layer before it; name it in the wiring")
 
         parametric = [Units(self.activation)(WIDTH), *map(learner.module.get_submodule, learner.units)]
@@ -120,7 +119,7 @@ class Swap(Intervention):
         factories: dict[int, Units] = {}  # one for all layers, which may share a slope
         new: dict[nn.Module, nn.Module] = {}
         for unit in learner.units:
-            layer, old = _find_layer_before(learner, module, unit), module.get_submodule(unit)
+            layer, old = learner.layer_before(unit, module), module.get_submodule(unit)
             assert layer is not None
             with evaluating(layer):  # else a parametrization may change its buffers
                 weight: Tensor = layer.weight  # type: ignore[assignment]
@@ -133,12 +132,6 @@ class Swap(Intervention):
             for name, child in parent._modules.items():
                 if child in new:
                     parent._modules[name] = new[child]
-
-
-def _find_layer_before(learner: Learner, module: nn.Module, unit: str) -> nn.Module | None:
-    """Return the layer of the learner's module or of a follower whose outputs pass through these units."""
-    wires = learner.wiring.get(unit)
-    return module.get_submodule(wires.incoming[0]) if wires and wires.incoming else layer_before(module, unit)
 
 
 def _find_shape(layer: nn.Module, weight: Tensor) -> tuple[int, int, int]:

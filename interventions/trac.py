@@ -94,7 +94,7 @@ class TRAC(Intervention):
 
     @torch.no_grad()
     def before_update(self, learner: Learner) -> None:
-        reference, sums = (of.setdefault(learner.name, {}) for of in (self.saved["reference"], self.saved["sum"]))
+        reference, sums = (self.saved[part].setdefault(learner.name, {}) for part in ("reference", "sum"))
         moving: dict[str, Tensor] = {
             learner.identity(n): p for n, p in learner.module.named_parameters() if p.grad is not None
         }

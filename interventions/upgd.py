@@ -38,6 +38,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from supple.networks.adam import Adam
 from supple.networks.learner import Learner
 from supple.networks.members import normal_like
 from supple.networks.stacked import fit
@@ -76,14 +77,13 @@ class UPGD(Intervention):
 
     @torch.no_grad()
     def before_update(self, learner: Learner) -> None:
-        utility, steps = (of.setdefault(learner.name, {}) for of in (self.saved["utility"], self.saved["steps"]))
+        utility, steps = (self.saved[part].setdefault(learner.name, {}) for part in ("utility", "steps"))
         assert learner.optimizer is not None
         trained = {p for group in learner.optimizer.param_groups for p in group["params"]}
         moving = {n: (p, p.grad) for n, p in learner.module.named_parameters() if p.grad is not None and p in trained}
         for name, (parameter, _) in moving.items():
-            key = learner.identity(name)
-            old = utility.get(key)
-            utility[key] = torch.zeros_like(parameter) if old is None else old.to(parameter.device)
+            if (key := learner.identity(name)) not in utility:
+                utility[key] = torch.zeros_like(parameter)
             steps[key] = steps.get(key, 0) + 1
         averages = [utility[learner.identity(name)] for name in moving]
         parameters, gradients = map(list, zip(*moving.values(), strict=True))
@@ -133,8 +133,7 @@ def released_steps(optimizer: torch.optim.Optimizer, group: Mapping[str, Any]) -
     Raises:
         ValueError: There is no released code for this optimizer, or none for its momentum or weight decay.
     """
-    stacked = getattr(optimizer, "counts_by_member", False)  # Adam for a stack of networks
-    adam = (isinstance(optimizer, torch.optim.Adam | torch.optim.AdamW) or stacked) and "momentum" not in group
+    adam = isinstance(optimizer, torch.optim.Adam | torch.optim.AdamW | Adam) and "momentum" not in group
     if not adam and (not isinstance(optimizer, torch.optim.SGD) or group["momentum"]):
         name = "SGD with momentum" if isinstance(optimizer, torch.optim.SGD) else type(optimizer).__name__
         raise ValueError(f"upgd: variant=as_released is the authors' code for plain SGD and for Adam, got {name}")

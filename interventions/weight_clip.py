@@ -20,7 +20,7 @@ policy, to ±κ/√n for n actions, so that σ stays away from 0.
 
 import torch
 
-from supple.networks.layers import Layer, Scope
+from supple.networks.layers import Scope
 from supple.networks.learner import Learner
 
 from .base import Intervention, check_within, interventions
@@ -45,13 +45,7 @@ class WeightClip(Intervention):
     @torch.no_grad()
     def after_update(self, learner: Learner) -> None:
         for layer in learner.select(self.scope):
-            limit = self.kappa * _initial_bound(layer)
+            limit = self.kappa * layer.kernel.flatten(1 + int(layer.stacked)).shape[-1] ** -0.5  # κ/√fan_in
             for parameter in layer.module.parameters(recurse=False):
                 if parameter.requires_grad:  # a frozen one is kept
                     parameter.clamp_(-limit, limit)
-
-
-def _initial_bound(layer: Layer) -> float:
-    """Return 1/√fan_in."""
-    fan_in: int = layer.kernel.flatten(1 + int(layer.stacked)).shape[-1]
-    return fan_in**-0.5

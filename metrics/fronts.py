@@ -9,7 +9,7 @@ def pareto_front(points: ArrayLike) -> NDArray[np.bool_]:
 
     points: (n, 2); both columns should be large. Returns (n,) booleans; equal points have the same value.
     """
-    p = _points(points)
+    p = np.asarray(points, dtype=np.float64).reshape(-1, 2)
     at_least = np.all(p >= p[:, None], axis=-1)  # [i, j]: j is nowhere below i
     above = np.any(p > p[:, None], axis=-1)
     best: NDArray[np.bool_] = ~np.any(at_least & above, axis=1)
@@ -22,16 +22,9 @@ def hypervolume(points: ArrayLike, reference: ArrayLike = (0.0, 0.0)) -> float:
     points: (n, 2); both columns should be large. Values below the reference count as equal to it. 0 for no points.
     """
     corner = np.asarray(reference, dtype=np.float64)
-    p = np.maximum(_points(points), corner)
+    p = np.maximum(np.asarray(points, dtype=np.float64).reshape(-1, 2), corner)
     if not len(p):
         return 0.0
     p = np.unique(p[pareto_front(p)], axis=0)  # rising in the first number, so falling in the second
     widths = np.diff(p[:, 0], prepend=corner[0])
     return float((widths * (p[:, 1] - corner[1])).sum())
-
-
-def _points(points: ArrayLike) -> NDArray[np.float64]:
-    p = np.asarray(points, dtype=np.float64)
-    if p.size == 0:
-        return p.reshape(0, 2)
-    return p

@@ -139,7 +139,8 @@ def _outputs(view: View, parameters: Mapping[str, Tensor]) -> list[Tensor]:
         raise ValueError(f"'{name}' returns a {type(outputs).__name__} without a tensor of real numbers for each input")
     if not all(t.numel() for t in tensors):
         raise ValueError(f"'{name}' has nothing to be measured on: its recent inputs are empty")
-    return [_thin_out(t.reshape(*t.shape[:2], -1)) for t in tensors]
+    flat = [t.reshape(*t.shape[:2], -1) for t in tensors]
+    return [t if (n := t.shape[-1]) <= COLUMNS else t[..., torch.linspace(0, n - 1, COLUMNS).long()] for t in flat]
 
 
 def _widen(values: Tensor) -> Tensor:
@@ -168,17 +169,9 @@ def is_constant_on(view: View, parameters: Mapping[str, Tensor]) -> bool:
 
 def list_real_inputs(values: Any) -> list[Tensor]:
     """Return the tensors and arrays of real numbers, (…), in arguments of a network and in their containers."""
-    leaves = (torch.as_tensor(leaf) for leaf in tree_leaves(values) if _is_real(leaf))
-    return [leaf for leaf in leaves if _has_real_numbers(leaf)]
-
-
-def _is_real(value: Any) -> bool:
-    return isinstance(value, Tensor) or (isinstance(value, np.ndarray) and value.dtype.kind == "f")
-
-
-def _thin_out(outputs: Tensor) -> Tensor:
-    count = outputs.shape[-1]
-    return outputs[..., torch.linspace(0, count - 1, COLUMNS).long()] if count > COLUMNS else outputs
+    arrays = (leaf for leaf in tree_leaves(values) if isinstance(leaf, np.ndarray) and leaf.dtype.kind == "f")
+    tensors = (leaf for leaf in tree_leaves(values) if isinstance(leaf, Tensor) and _has_real_numbers(leaf))
+    return [*map(torch.as_tensor, arrays), *tensors]
 
 
 def _standardize(outputs: Tensor) -> Tensor:

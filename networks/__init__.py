@@ -2,7 +2,7 @@
 
 from .activations import Units, activation, derivative, initial_gain, parse_activation, properties, set_generators
 from .activations import activations as activation_registry
-from .adam import StackedAdam
+from .adam import Adam
 from .inference import direct
 from .layers import Layer, Role, Scope, chain
 from .learner import Learner, no_batches
@@ -29,6 +29,7 @@ from .unchanged import evaluating, unchanged
 from .wiring import Wiring, trace_wiring
 
 __all__ = [
+    "Adam",
     "CentredRMSprop",
     "Layer",
     "Learner",
@@ -41,7 +42,6 @@ __all__ = [
     "ScalePair",
     "Scope",
     "SpectralLinear",
-    "StackedAdam",
     "StackedConv2d",
     "StackedLayerNorm",
     "StackedLinear",

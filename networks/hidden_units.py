@@ -167,22 +167,17 @@ def observe(
     Raises:
         ValueError: No columns turned out to be those of single units.
     """
-    groups = _check_groups(learner, groups, inputs)
+    learner.check_wiring(inputs)
+    remaining = {name: group for name, group in groups.items() if name in learner.wiring}
+    if groups and not remaining:
+        hidden_units(learner, "units")  # raises, with the reasons
     seen: dict[str, Tensor] = {}
 
     def keep(group: Hidden) -> See:
         return lambda called: seen.__setitem__(group.name, statistic(group.rows(called.output)))
 
-    run_watched(learner.module, inputs, {name: keep(each) for name, each in groups.items()}, learner.run)
+    run_watched(learner.module, inputs, {name: keep(each) for name, each in remaining.items()}, learner.run)
     return dict(zip(seen, average([*seen.values()]), strict=True))
-
-
-def _check_groups(learner: Learner, groups: Mapping[str, Hidden], inputs: Sequence[Any]) -> Mapping[str, Hidden]:
-    learner.check_wiring(inputs)
-    remaining = {name: group for name, group in groups.items() if name in learner.wiring}
-    if groups and not remaining:
-        hidden_units(learner, "units")  # raises, with the reasons
-    return remaining
 
 
 def activation_module(unit: str) -> tuple[str, ...]:

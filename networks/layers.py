@@ -75,11 +75,6 @@ class Layer:
         with evaluating(self.module):  # else spectral_norm would make a step of its power iteration
             return self.module.weight  # type: ignore[return-value]
 
-    @property
-    def weights(self) -> tuple[Tensor, ...]:
-        """One weight per network: the layer's own, or that of each member of a stack."""
-        return self.weight.unbind() if self.stacked else (self.weight,)
-
     def describe(self, kernel: Tensor) -> Weight:
         """Return how a kernel forms matrices: the layer's `kernel`, or some members of it."""
         layout: Layout = "stacked" if self.stacked else "conv" if kernel.ndim > 2 else "linear"

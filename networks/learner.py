@@ -311,12 +311,17 @@ class Learner:
     def is_stacked(self, unit: str) -> bool:
         """Return whether these units are those of a stack, (members, n, …), each member's a layer of its own.
 
-        This holds if the layer before them is stacked. For units without a wiring, it is the one defined before them.
+        This holds if the layer before them is stacked (`layer_before`).
         """
-        if unit in self.wiring:
-            before = self.wiring[unit].incoming[:1]
-            return any(isinstance(self.module.get_submodule(name), STACKED) for name in before)
-        return isinstance(layer_before(self.module, unit), STACKED)
+        return isinstance(self.layer_before(unit), STACKED)
+
+    def layer_before(self, unit: str, module: nn.Module | None = None) -> nn.Module | None:
+        """Return the layer of the module, or of this follower, whose outputs pass through these units.
+
+        For units without a wiring, it is the one defined before them; None if there is none.
+        """
+        network, wires = module or self.module, self.wiring.get(unit)
+        return network.get_submodule(wires.incoming[0]) if wires and wires.incoming else layer_before(network, unit)
 
     def check_wiring(self, inputs: Sequence[Any]) -> None:
         """Check the wiring that was found by tracing against the shapes of inputs, the first that there are."""

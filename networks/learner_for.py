@@ -87,7 +87,13 @@ def learner_for(
         raise ValueError(f"{type(module).__name__} has no parameters to intervene in")
     _check_functions(module, probe, loss, forward)
     inputs = _first_inputs(module, probe)
-    known = _units(module, inputs, forward)
+    known = find_traced_units(module, forward)
+    if inputs is not None:
+        with _run_in_one_line(module):
+            called = find_called_units(module, inputs, runner(module, forward))
+        known = called if known is None else known
+    elif known is None:
+        known = unit_names(module, forward)
     units = known if units is None else units
     _check_units(module, units, known)
     generator = torch.Generator().manual_seed(seed)
@@ -153,16 +159,6 @@ def _first_inputs(module: nn.Module, probe: Callable[[], Sequence[Any] | None] |
     except Exception:  # such as an empty memory; what it has to say comes when the probe is used
         return None
     return check_inputs(inputs)
-
-
-def _units(module: nn.Module, inputs: Sequence[Any] | None, forward: Forward) -> tuple[str, ...]:
-    """Return the names of the units. If there are inputs, the network is run, and must run, on them."""
-    traced = find_traced_units(module, forward)
-    if inputs is None:
-        return unit_names(module, forward) if traced is None else traced
-    with _run_in_one_line(module):
-        called = find_called_units(module, inputs, runner(module, forward))
-    return called if traced is None else traced
 
 
 @contextmanager

@@ -130,7 +130,9 @@ def weight_matrices(module: nn.Module) -> Matrices:
         for table in part._parameters.values()
         if table is not None
     }
-    factors = _factors(module)
+    factors: set[Tensor] = set()
+    for adapter in _adapters(module):
+        factors |= set(adapter.parameters()) if isinstance(adapter, nn.Module) else {adapter}
     found = Matrices()
     others: dict[str, str] = {}
     for path, part in module.named_modules():
@@ -252,35 +254,24 @@ def _others(part: nn.Module, forms: Mapping[str, object], factors: set[Tensor]) 
 def _kind(part: nn.Module, own: str) -> str:
     """Return what a parameter is that forms no matrix."""
     kind = type(part).__name__
-    if isinstance(part, EMBEDDINGS):
-        return "an embedding"
-    if isinstance(part, TRANSPOSED):
-        return "a transposed convolution's, for which FIRE has no scale"
-    if isinstance(part, nn.Bilinear):
-        return "a bilinear form's, which is no matrix"
-    if isinstance(part, NORMS):
-        return f"part of a normalisation ({kind})"
-    if is_activation(part):
-        return f"part of an activation ({kind})"
-    return f"a parameter of {kind}, which is no layer that is known"
+    kinds: list[tuple[tuple[type, ...], str]] = [
+        (EMBEDDINGS, "an embedding"),
+        (TRANSPOSED, "a transposed convolution's, for which FIRE has no scale"),
+        ((nn.Bilinear,), "a bilinear form's, which is no matrix"),
+        (NORMS, f"part of a normalisation ({kind})"),
+    ]
+    unknown = f"a parameter of {kind}, which is no layer that is known"
+    other = f"part of an activation ({kind})" if is_activation(part) else unknown
+    return next((what for classes, what in kinds if isinstance(part, classes)), other)
 
 
 def adapter_modules(module: nn.Module) -> set[nn.Module]:
     """Return the modules that belong to adapters, those that PEFT's layers name in `adapter_layer_names`."""
-    adapters = (adapter for _, adapter in _adapters(module) if isinstance(adapter, nn.Module))
-    return {part for adapter in adapters for part in adapter.modules()}
+    return {part for adapter in _adapters(module) if isinstance(adapter, nn.Module) for part in adapter.modules()}
 
 
-def _factors(module: nn.Module) -> set[Tensor]:
-    """Return the parameters of adapters."""
-    factors: set[Tensor] = set()
-    for _, adapter in _adapters(module):
-        factors |= set(adapter.parameters()) if isinstance(adapter, nn.Module) else {adapter}
-    return factors
-
-
-def _adapters(module: nn.Module) -> Iterator[tuple[nn.Module, nn.Module | nn.Parameter]]:
-    """Yield each adapted layer with each module or parameter that its adapter adds to it.
+def _adapters(module: nn.Module) -> Iterator[nn.Module | nn.Parameter]:
+    """Yield each module or parameter that an adapter adds to a layer.
 
     PEFT's whole copies of a layer (`modules_to_save`) are layers like any other.
     """
@@ -288,7 +279,7 @@ def _adapters(module: nn.Module) -> Iterator[tuple[nn.Module, nn.Module | nn.Par
         for name in set(getattr(part, "adapter_layer_names", ())) - {"modules_to_save"}:
             adapter = getattr(part, name, None)
             if isinstance(adapter, (nn.Module, nn.Parameter)):
-                yield part, adapter
+                yield adapter
 
 
 class Written(list[str]):

@@ -113,7 +113,7 @@ def _tensors_of(learner: Learner) -> Iterator[tuple[Tensor, Axis]]:
     for name, value in learner.initial.items():
         yield value, "" if name in common else "networks"
     counters: Axis = ""
-    if getattr(learner.optimizer, "counts_by_member", False):
+    if getattr(learner.optimizer, "networks", 0):
         counters = "networks" if getattr(learner.optimizer, "networks", 1) == 1 else "seeds"
     for slots in learner.optimizer.state.values() if learner.optimizer else ():
         for name, value in slots.items():

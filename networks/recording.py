@@ -150,13 +150,9 @@ class _Functions(TorchFunctionMode):
         before = x.clone() if in_place else x
         output = func(*args, **kwargs)
         self.counts[path, name] += 1
-        again = partial(_apply, func, args[1:], kwargs)
-        self.see(ActivationCall(path, name, self.counts[path, name]), Called(again, before, output))
+        called = Called(lambda x: func(x, *args[1:], **kwargs), before, output)
+        self.see(ActivationCall(path, name, self.counts[path, name]), called)
         return output
-
-
-def _apply(function: Callable[..., Tensor], args: tuple[Any, ...], kwargs: Mapping[str, Any], x: Tensor) -> Tensor:
-    return function(x, *args, **kwargs)
 
 
 @dataclass(frozen=True)
@@ -191,33 +187,23 @@ def record(
         ValueError: The network does not make one of these calls on these inputs.
     """
     seen: dict[str, Called] = {}
-    versions: dict[str, list[int]] = {}
 
     def keep(name: str, called: Called) -> None:
         if not isinstance(called.output, Tensor):
             raise ValueError(f"'{name}' returns a {type(called.output).__name__}, not a tensor")
-        seen[name], versions[name] = called, _versions(called)
-
-    def keep_copy(name: str, called: Called) -> None:
+        # copies, since an operation after them may work in place
         tensor = None if called.input is None else called.input.clone()
         seen[name] = Called(called.made_by, tensor, called.output.clone())
 
     run_watched(module, inputs, {name: partial(keep, name) for name in names}, forward)
     if missing := [name for name in names if name not in seen]:
         raise ValueError(f"{type(module).__name__} does not call '{missing[0]}' on these inputs")
-    if any(_versions(seen[name]) != versions[name] for name in names):  # an operation after them works in place
-        run_watched(module, inputs, {name: partial(keep_copy, name) for name in names}, forward)
     entered = {name: seen[name].input for name in names}
     return Recording(
         {name: seen[name].output.detach() for name in names},
         {name: tensor.detach() for name, tensor in entered.items() if tensor is not None},
         {name: seen[name].made_by for name in names},
     )
-
-
-def _versions(called: Called) -> list[int]:
-    """Return how often the tensors of a call have been changed in place so far."""
-    return [t._version for t in (called.input, called.output) if t is not None and not t.is_inference()]
 
 
 @torch.no_grad()

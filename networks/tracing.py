@@ -1,5 +1,6 @@
 """The graph of a network's forward pass, traced with `torch.fx`, and the activations in it."""
 
+import copy
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -78,9 +79,9 @@ def trace(module: nn.Module, forward: Forward = "forward") -> tuple[fx.Graph, di
     tracer = _Tracer()
     tracer.traced_func_name = "forward" if forward == "forward" else RUN
     try:
-        # a tensor that is no parameter becomes an attribute of the module
-        with unchanged(module), _trace_lengths(inner), _no_new_attributes(inner):
-            graph = tracer.trace(with_forward(inner, forward))
+        with unchanged(module), _trace_lengths(inner):
+            # a copy, on which tensors that are no parameters become attributes
+            graph = tracer.trace(copy.copy(with_forward(inner, forward)))
         _follow_writes(graph, inner)
         kept = set(graph.nodes)  # the tracer drops what nothing reads
         for node in kept:
@@ -94,17 +95,6 @@ def trace(module: nn.Module, forward: Forward = "forward") -> tuple[fx.Graph, di
     except Exception as error:  # a forward pass may do anything with inputs that are not tensors
         why = one_line(error).partition(". ")[0].rstrip(".")[:120]
         raise Untraceable(f"cannot be traced ({why})") from error
-
-
-@contextmanager
-def _no_new_attributes(module: nn.Module) -> Iterator[None]:
-    """Remove the attributes in which tracing keeps tensors that the forward pass makes."""
-    before = dict(vars(module))
-    try:
-        yield
-    finally:
-        for name in vars(module).keys() - before:
-            del vars(module)[name]
 
 
 @contextmanager

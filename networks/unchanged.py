@@ -67,7 +67,8 @@ def unchanged(module: nn.Module, forward: Callable[..., Any] | None = None) -> I
                 stack.enter_context(keep_generators(module))
             seen: set[int] = set()
             for part in may_change:
-                stack.callback(_keep(part, seen))
+                for undo in _keep(part, seen):
+                    stack.callback(undo)
             if any("_orig_mod" in part._modules or part._compiled_call_impl is not None for part in may_change):
                 stack.enter_context(torch.compiler.set_stance("force_eager"))
             yield
@@ -138,28 +139,20 @@ def keep_states(sources: Iterable[torch.Generator]) -> Iterator[None]:
             source.set_state(state)
 
 
-def _keep(part: nn.Module, seen: set[int]) -> Callable[[], object]:
-    """Return a function that gives one module, without its submodules, its present state back.
+def _keep(part: nn.Module, seen: set[int]) -> list[Callable[[], object]]:
+    """Return functions that give one module, without its submodules, its present state back.
 
     seen: ids of the objects that are kept already."""
     attributes = part.__dict__
     groups: list[MutableMapping[str, Any]] = [attributes, part._parameters, part._buffers, part._modules]
-    kept = [(group, dict(group)) for group in groups]
+    undos: list[Callable[[], object]] = [partial(_refill, group, dict(group)) for group in groups]
     renormed = part._parameters.values() if getattr(part, "max_norm", None) is not None else ()
     tensors = [value for value in (*part._buffers.values(), *renormed) if value is not None]
-    undos = [undo for tensor in tensors for undo in _keep_tensor(tensor)]
+    undos += [undo for tensor in tensors for undo in _keep_tensor(tensor)]
     for name, value in attributes.items():
         if name not in _STANDARD:
             undos += _keep_contents(value, 0, seen)
-
-    def restore() -> None:
-        for group, values in kept:
-            group.clear()
-            group.update(values)
-        for undo in undos:
-            undo()
-
-    return restore
+    return undos
 
 
 def _keep_tensor(tensor: Tensor) -> list[Callable[[], object]]:
@@ -198,7 +191,7 @@ def _keep_contents(value: Any, depth: int, seen: set[int]) -> list[Callable[[], 
     elif isinstance(value, tuple):
         items, undos = value, []
     elif _is_record(value):
-        items, undos = vars(value).values(), [partial(_reset_attributes, value, dict(vars(value)))]
+        items, undos = vars(value).values(), [partial(_refill, vars(value), dict(vars(value)))]
         depth += 1
     else:
         return []
@@ -213,13 +206,6 @@ def _is_record(value: Any) -> bool:
     kind = type(value)
     plain = isinstance(value, (type, ModuleType)) or kind.__module__.partition(".")[0] in ("torch", "builtins")
     return not plain and isinstance(getattr(value, "__dict__", None), dict)
-
-
-def _reset_attributes(value: Any, attributes: Mapping[str, Any]) -> None:
-    present = vars(value)
-    if present.keys() != attributes.keys() or any(present[name] is not kept for name, kept in attributes.items()):
-        present.clear()
-        present.update(attributes)
 
 
 def _refill(container: Any, items: Any) -> None:

@@ -81,8 +81,7 @@ def write_study_reports(folders: Mapping[str, Path], published: Mapping[str, Pub
     Raises:
         ValueError: A file is damaged.
     """
-    import rliable.metrics  # noqa: F401  (once, not in each process)
-    import scipy.stats  # noqa: F401
+    import scipy.stats  # noqa: F401  (once, not in each process)
 
     studies = [
         (name, folder, published.get(name) or published.get(name.split("/")[0])) for name, folder in folders.items()

@@ -1,7 +1,6 @@
-"""The plan of the house, checked on the source: which room may import what, and that nothing is unpickled."""
+"""The plan of the house, checked on the source: sizes, names, and which room may import what."""
 
 import ast
-import re
 import sys
 import tomllib
 from collections import defaultdict
@@ -19,10 +18,10 @@ LIBRARIES: dict[str, set[str]] = {
     "registry": set(),
     "networks": {"torch", "numpy"},
     "interventions": {"torch"},
-    "metrics": {"torch", "numpy", "scipy", "rliable"},
+    "metrics": {"torch", "numpy", "scipy"},
     "engine": ENGINE,
     "experiments": {"torch", "numpy", "scipy", "pandas", "orjson", "msgspec", "filelock", "submitit", "optuna", "ray"},
-    "reports": {"numpy", "scipy", "rliable", "rich", "matplotlib", "jinja2", "PIL", "markupsafe", "torch"},
+    "reports": {"numpy", "scipy", "rich", "matplotlib", "jinja2", "PIL", "markupsafe", "torch"},
     "integrations": {"torch", "transformers", "lightning", "numpy", "gymnasium", "stable_baselines3"},
     "envs": {"numpy", "gymnasium", "mujoco", "ale_py", "minatar", "minigrid"},
     "agents": {"torch", "numpy", "gymnasium", "tyro", "matplotlib"},
@@ -213,26 +212,3 @@ def test_comprehensions_are_not_nested_deeply() -> None:
     flat = {file for folder in FLAT for path in ROOT.glob(folder) for file in path.rglob("*.py")}
     assert flat <= deep.keys()
     assert {str(file) for file, depth in deep.items() if depth > (1 if file in flat else 2)} == set()
-
-
-@pytest.mark.slow
-def test_nothing_reads_or_writes_pickle() -> None:
-    banned = {"pickle", "cPickle", "dill", "cloudpickle", "joblib", "shelve", "marshal"}
-    for room in ROOMS:
-        for file in sources(room):
-            assert not imports(file)[0] & banned, file
-            text = file.read_text()
-            text = re.sub(r"torch\.load\([^()]*weights_only=True\)", "", text)  # of others' files: tensors, no objects
-            assert not any(call in text for call in ("torch.load(", "torch.save(", "allow_pickle=True")), file
-
-
-def test_only_the_console_prints() -> None:
-    """Elsewhere, a text of a user could reach the terminal as it is, or end a run because the output fails."""
-    printers = {"scripts/cli/console.py"}
-    for room in ROOMS:
-        for file in sources(room):
-            nodes = list(ast.walk(ast.parse(file.read_text())))
-            called = {node.func.id for node in nodes if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)}
-            if str(file.relative_to(ROOT)) not in printers:
-                assert not called & {"print", "Console"}, file
-            assert "rich.markup" not in {node.module for node in nodes if isinstance(node, ast.ImportFrom)}, file

@@ -21,7 +21,7 @@ from supple.experiments.sweeps.study import Study
 from supple.experiments.sweeps.suites import find_suite
 from supple.experiments.sweeps.sweep import Sweep
 from tests.conftest import run_here
-from tests.tracks.vision.conftest import idx_file
+from tests.tracks.logs import write_idx
 
 pytestmark = pytest.mark.slow
 
@@ -191,8 +191,7 @@ def digits(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a folder with a few random images in MNIST's format."""
     folder, draw = tmp_path_factory.mktemp("digits"), np.random.default_rng(0)
     for split, count in (("train", 60), ("t10k", 20)):
-        (folder / f"{split}-images-idx3-ubyte").write_bytes(idx_file(draw.integers(0, 255, (count, 8, 8), np.uint8)))
-        (folder / f"{split}-labels-idx1-ubyte").write_bytes(idx_file(np.arange(count, dtype=np.uint8) % 10))
+        write_idx(folder, split, draw.integers(0, 255, (count, 8, 8), np.uint8), np.arange(count, dtype=np.uint8) % 10)
     return folder
 
 

@@ -1,8 +1,8 @@
 """The base of supervised kinds: one network, its loss, and updates made of micro-batches."""
 
 from abc import abstractmethod
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
-from math import isfinite
 from typing import Any
 
 import torch
@@ -18,27 +18,7 @@ from supple.registry.errors import Diverged
 
 from .settings import TrackSettings
 
-
-class MeanLoss:
-    """The running mean of losses. Adding a loss does not wait for the GPU."""
-
-    def __init__(self) -> None:
-        self.sum: Tensor | None = None  # () float64
-        self.count = 0
-
-    def add(self, loss: Tensor) -> None:
-        self.sum = loss if self.sum is None else self.sum.add_(loss)
-        self.count += 1
-
-    def take(self) -> float | None:
-        """Return the mean of the losses since the last call, or None without losses, and reset it."""
-        mean = None if self.sum is None else float(self.sum) / self.count
-        self.sum, self.count = None, 0
-        return mean
-
-    @property
-    def sound(self) -> bool:
-        return self.sum is None or isfinite(float(self.sum))
+NO_LOSSES: dict[str, Any] = {"sum": None, "count": 0}  # sum: () float64
 
 
 class SupervisedWork(Work[Task]):
@@ -54,12 +34,12 @@ class SupervisedWork(Work[Task]):
 
     settings: TrackSettings
     learner: Learner
-    tasks: tuple[Task, ...]
     parts: int = 1
-    place: tuple[Task, int]
 
-    def __init__(self) -> None:
-        self.mean_loss = MeanLoss()  # those of training since the last evaluation, penalties left out
+    def __init__(self, settings: TrackSettings, tasks: Sequence[Task]) -> None:
+        self.settings, self.tasks = settings, tuple(tasks)
+        self.place = self.tasks[0], 0
+        self.train_losses = NO_LOSSES  # those of training since the last evaluation, penalties left out
 
     @property
     def learners(self) -> dict[str, Learner]:
@@ -84,24 +64,22 @@ class SupervisedWork(Work[Task]):
     # -- what the loop asks for -----------------------------------------------------------------------------------
 
     def enter(self, task: Task) -> None:
-        self.mean_loss = MeanLoss()
+        self.train_losses = NO_LOSSES
 
     def look_at(self, task: Task, step: int) -> None:
         self.place = task, max(0, min(step, task.end) - task.start - 1)
 
     def advance(self, task: Task, step: int, until: int, hooks: HookDriver, run: RunDirectory) -> int:
         """Make one optimizer step."""
-        optimizer, update = self.learner.optimizer, step - task.start
-        assert optimizer is not None
+        optimizer: Any = self.learner.optimizer
+        update, total = step - task.start, torch.zeros((), dtype=torch.float64)
         self.place = task, update
         optimizer.zero_grad(set_to_none=True)
-        total: Tensor | None = None
         for part in range(self.parts):
             with self.products, self.accumulating(part):
                 loss = self.loss(task, update, part) / self.parts
                 loss.backward()
-            total = loss.detach().double() if total is None else total + loss.detach()
-        assert total is not None
+            total = total.to(loss.device) + loss.detach()
         if hooks.penalizes and (penalty := hooks.penalty(self.learner)).requires_grad:
             penalty.backward()
         if self.settings.max_grad_norm is not None:
@@ -113,28 +91,31 @@ class SupervisedWork(Work[Task]):
         optimizer.step()
         if hooks.follows_updates:
             hooks.after_update(self.learner)
-        self.mean_loss.add(average([total])[0])
+        (total,), before = average([total]), self.train_losses["sum"]  # nothing here waits for the GPU
+        summed = total if before is None else before.to(total.device) + total
+        self.train_losses = {"sum": summed, "count": self.train_losses["count"] + 1}
         return 1
 
     def check(self, closely: bool = False) -> None:
         parameters = [p.detach() for p in self.learner.module.parameters() if p.requires_grad]
         sound = [torch.isfinite(p).all() for p in parameters]
-        if not self.mean_loss.sound or (sound and not bool(torch.stack(sound).all())):
+        if self.train_losses["count"]:
+            sound.append(torch.isfinite(self.train_losses["sum"]))
+        if not all(sound):
             raise Diverged("the loss or a weight is not finite")
 
     def evaluate(self, task: Task) -> Numbers:
         """Return the numbers of `examine`, and as train_loss the mean of the losses since the last evaluation."""
-        numbers, mean = self.examine(task), self.mean_loss.take()
-        return numbers if mean is None else {**numbers, "train_loss": mean}
+        numbers, total, count = self.examine(task), self.train_losses["sum"], self.train_losses["count"]
+        self.train_losses = NO_LOSSES
+        return {**numbers, "train_loss": float(total) / count} if count else numbers
 
     def finish(self, task: Task, numbers: Numbers) -> Numbers:
         return {name: value for name, value in numbers.items() if name != "train_loss"}
 
     def state(self) -> dict[str, Any]:
-        return {"learner": learner_state(self.learner), "losses": dict(vars(self.mean_loss))}
+        return {"learner": learner_state(self.learner), "losses": self.train_losses}
 
     def load_state(self, state: dict[str, Any]) -> None:
         load_learner_state(self.learner, state["learner"])
-        total, self.mean_loss.count = state["losses"]["sum"], state["losses"]["count"]
-        if total is not None:
-            self.mean_loss.sum = total.to(next(self.learner.module.parameters()).device)
+        self.train_losses = state["losses"]

@@ -22,7 +22,7 @@ from supple.agents.draws import Draws, draw, generators, set_states, states_of
 from supple.agents.normalize import Centre
 from supple.agents.offpolicy.agent import ReplayAgent
 from supple.agents.offpolicy.experience import Experience
-from supple.agents.offpolicy.gradients import differentiate
+from supple.agents.offpolicy.gradients import differentiate, take_step
 from supple.agents.offpolicy.graph import UpdateGraph
 from supple.agents.offpolicy.replay import Sample
 from supple.agents.rates import initial_rate
@@ -34,9 +34,8 @@ from supple.engine.storage.learner_state import learner_state, load_learner_stat
 from supple.engine.work import Numbers
 from supple.envs import StepResult
 from supple.interventions import EndlessData, Injectable, LastLoss, Learner, OtherMinibatch, ReleasedCode
-from supple.networks import CentredRMSprop, StackedAdam, copy_module_, evaluating
+from supple.networks import Adam, CentredRMSprop, copy_module_, evaluating
 from supple.networks.activations import is_random
-from supple.networks.optimizers import clip_, step
 from supple.networks.unchanged import keep_states
 
 from .loss import TDLoss
@@ -75,7 +74,6 @@ class DQN(ReplayAgent):
         self.captured = learn if on_gpu and s.capture else None
         self.centre = Centre(self.space.size, self.stack) if self.space.picture is None else None
         self.loss = TDLoss(self.network, self.target, self.space, s, bool(self.stack))
-        self.compiled = compile_step(differentiate)
         self._changes = -1  # of the learner when `_prepare` looked last
         self.learner = self._learner()
         self.learners = {"q": self.learner}
@@ -84,21 +82,12 @@ class DQN(ReplayAgent):
     def _new_network(self) -> ValueNetwork:
         """Return a new network. The members of a stack draw their weights as if alone."""
         s, space = self.settings, self.space
-
-        def make(draws: torch.Generator | None, members: int = 0) -> ValueNetwork:
-            return ValueNetwork(
+        return self.draw_network(
+            lambda draws, members: ValueNetwork(
                 space.size, space.actions, s.hidden, s.activation, draws, s.normalization, s.initialization,
                 s.softmax_values, members, space.picture, s.encoder,
-            )  # fmt: skip
-
-        return self.draw_network(make, partial(make, None))
-
-    @property
-    def optimizer(self) -> torch.optim.Optimizer:
-        """The learner's optimizer, which an intervention may replace."""
-        optimizer = self.learner.optimizer
-        assert optimizer is not None
-        return optimizer
+            )
+        )  # fmt: skip
 
     def _learner(self) -> Learner:
         s, on_gpu = self.settings, self.device.type == "cuda"
@@ -106,15 +95,13 @@ class DQN(ReplayAgent):
         parameters = list(self.network.parameters())
         rate = initial_rate(s, s.learning_rate, captured=on_gpu and s.capture)
         constants = rate, s.adam_betas, s.adam_epsilon, s.weight_decay
-        optimizer: torch.optim.Optimizer
+        optimizer: CentredRMSprop | Adam
         if s.optimizer == "rmsprop":
             options = s.rmsprop_decay, s.rmsprop_epsilon, s.weight_decay, s.rmsprop_momentum
             compiler = compile_step if s.compile == "on" else None
             optimizer = CentredRMSprop(parameters, rate, *options, stacked=stacked, compiler=compiler)
-        elif stacked:
-            optimizer = StackedAdam(parameters, *constants)
         else:
-            optimizer = torch.optim.Adam(parameters, *constants, fused=True, capturable=on_gpu)
+            optimizer = Adam(parameters, *constants, networks=int(stacked))
 
         return Learner(
             "q",
@@ -249,19 +236,11 @@ class DQN(ReplayAgent):
         once = not (self.compiles or s.double_q)
         targets = self.loss.targets(sample).split(s.batch_size, axis) if once else [None] * len(batches)
         for batch, wanted in zip(batches, targets, strict=True):
-            if self.compiles:
-                loss, value = self._differentiate_compiled(batch, hooks)
-            else:
-                loss, value = self._differentiate(batch, wanted, hooks)
-            if s.max_grad_norm:
-                clip_(self.trained, s.max_grad_norm, bool(self.stack))
-            if hooks:
-                hooks.before_update(self.learner)
-            step(self.optimizer)
-            self._latest = loss
-            self.experience.sums += torch.stack([loss, value], -1)
-            if hooks:
-                hooks.after_update(self.learner)
+            if self.compiles and self.stack:  # one layout, and so one compiled update, however many batches there are
+                batch = Sample(*(tensor.contiguous() for tensor in batch))
+            self._latest, value, gradients = self.differentiate(self.loss, self.trained, batch, wanted)
+            self.experience.sums += torch.stack([self._latest, value], -1)
+            take_step(self.learner, self.trained, gradients, hooks, s.max_grad_norm)
 
     def _prepare(self) -> None:
         """Look at the networks anew if an intervention has changed the architecture."""
@@ -272,28 +251,7 @@ class DQN(ReplayAgent):
         self.target.eval()
         # compiled code cannot draw from the generators of members
         self.compiles = self.settings.compile == "on" and not (self.stack and self.random)
-
-    def _differentiate(self, batch: Sample, targets: Tensor | None, hooks: HookDriver | None) -> tuple[Tensor, Tensor]:
-        """Write the gradients of a batch, with penalties, into `.grad`, and return its loss and the mean Q(s, a)."""
-        loss, value = self.loss(batch, targets)
-        total = loss.sum() if self.stack else loss
-        if hooks and hooks.penalizes:
-            total = total + hooks.penalty(self.learner)
-        for parameter in self.trained:
-            parameter.grad = None
-        total.backward()
-        return loss.detach(), value
-
-    def _differentiate_compiled(self, batch: Sample, hooks: HookDriver | None) -> tuple[Tensor, Tensor]:
-        """Do the same as `_differentiate` in one compiled call, but for the penalties."""
-        if self.stack:  # one layout, and so one compiled update, however many batches there are
-            batch = Sample(*(tensor.contiguous() for tensor in batch))
-        loss, value, gradients = self.compiled(self.loss, self.trained, batch)
-        for parameter, gradient in zip(self.trained, gradients, strict=True):
-            parameter.grad = gradient
-        if hooks and hooks.penalizes and (penalty := hooks.penalty(self.learner)).requires_grad:
-            penalty.backward()
-        return loss, value
+        self.differentiate = compile_step(differentiate) if self.compiles else differentiate
 
     def numbers(self) -> Numbers:
         """Return ε, the size of the replay memory, and the means of the statistics since the last call."""

@@ -29,7 +29,7 @@ from supple.engine.storage.restoring import require_like
 from supple.engine.work import Numbers
 from supple.envs import StepResult
 from supple.interventions import LastLoss, Learner, OtherMinibatch
-from supple.networks import StackedAdam, evaluating
+from supple.networks import Adam, evaluating
 from supple.networks.activations import is_random
 from supple.networks.unchanged import keep_states
 from supple.registry.errors import Diverged
@@ -96,35 +96,25 @@ class PPO(StackedAgent):
         assert s.activation is not None
         assert s.share_value is not None
         shape = (s.hidden, s.adapter, s.activation, s.share_value)
-
-        def make(draws: torch.Generator | None, init_lambda: float | None, members: int = 0) -> MultiHead:
-            return MultiHead(
-                self.spaces, *shape, draws, init_lambda, value_hidden=s.value_hidden,
+        return self.draw_network(
+            lambda draws, members: MultiHead(
+                self.spaces, *shape, draws, s.init_lambda, value_hidden=s.value_hidden,
                 initialization=s.initialization, normalization=s.normalization, members=members, encoder=s.encoder,
-            )  # fmt: skip
-
-        return self.draw_network(lambda draws: make(draws, s.init_lambda), partial(make, None, None))
+            )
+        )  # fmt: skip
 
     def _key(self, env: str) -> str:
         return SHARED if self.settings.heads == "one" else env
 
-    @property
-    def optimizer(self) -> torch.optim.Optimizer:
-        """The learner's optimizer, which an intervention may replace."""
-        optimizer = self.learners["agent"].optimizer
-        assert optimizer is not None
-        return optimizer
-
     def _learner(self) -> Learner:
         s, recent, units = self.settings, self.recent, self.network.units()
         wiring, unwired = self.network.wiring(units)
-        adam = StackedAdam if self.stack else torch.optim.Adam
         return Learner(
             "agent",
             self.network,
-            adam(
-                self.network.parameters(), lr=s.learning_rate, betas=s.adam_betas, eps=s.adam_epsilon,
-                weight_decay=s.weight_decay,
+            Adam(
+                self.network.parameters(), s.learning_rate, s.adam_betas, s.adam_epsilon, s.weight_decay,
+                networks=int(bool(self.stack)),
             ),
             self.network.layers(),
             units,

@@ -123,7 +123,7 @@ class MultiHead(nn.Module):
             activation: Name of the activation, with optional parameters.
             share_value: Whether the value function shares adapters and body with the policy.
             generator: Draws the initial weights. None for a stack.
-            init_lambda: Rescale the hidden units to this balance at initialisation (see `balance_`). None: do not.
+            init_lambda: Rescale the hidden units to this balance when they are drawn (see `balance_`). None: do not.
             value_hidden: Widths of the value function's own body, if it has one. None: as the policy's.
             initialization: Orthogonal weights with CleanRL's gains (√2 in the body, 0.01 before actions) and zero
                 biases, or PyTorch's default. CleanRL's IMPALA keeps PyTorch's in its body; here that is orthogonal too.
@@ -177,7 +177,7 @@ class MultiHead(nn.Module):
         stack = (members,) if members else ()
         scales = {key: nn.Parameter(torch.zeros(*stack, p.outputs)) for key, p in self.policies.items() if p.scaled}
         self.log_std = nn.ParameterDict(scales)
-        if init_lambda is not None:
+        if init_lambda is not None and not members:
             self.balance_(init_lambda)
 
     def balance_(self, lam: float) -> None:

@@ -1,6 +1,6 @@
 """How PPO normalises what environments show: running statistics of each of them, which go on when it returns."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -72,21 +72,14 @@ class Normalizers:
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state, without the returns of running episodes."""
-        return {
-            "observations": _states_of(self.observations.items()),
-            "centres": _states_of(self.centres.items()),
-            "rewards": _states_of((key, scale.statistics) for key, scale in self.rewards.items()),
-        }
+        return {name: {key: part.state_dict() for key, part in parts.items()} for name, parts in self._parts().items()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore what `state_dict` returned."""
-        for key, statistics in self.observations.items():
-            statistics.load_state_dict(state["observations"][key])
-        for key, centre in self.centres.items():
-            centre.load_state_dict(state["centres"][key])
-        for key, scale in self.rewards.items():
-            scale.statistics.load_state_dict(state["rewards"][key])
+        for name, parts in self._parts().items():
+            for key, part in parts.items():
+                part.load_state_dict(state[name][key])
 
-
-def _states_of(parts: Iterable[tuple[str, RunningMeanStd | Centre]]) -> dict[str, Any]:
-    return {key: part.state_dict() for key, part in parts}
+    def _parts(self) -> dict[str, Mapping[str, RunningMeanStd | Centre]]:
+        scales = {key: scale.statistics for key, scale in self.rewards.items()}
+        return {"observations": self.observations, "centres": self.centres, "rewards": scales}

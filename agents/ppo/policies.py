@@ -135,11 +135,14 @@ class Categorical(Policy):
         return F.log_softmax(outputs, -1).gather(-1, actions.unsqueeze(-1)).squeeze(-1)
 
     def entropy(self, outputs: Tensor, log_std: Tensor | None) -> Tensor:
-        log_probs = F.log_softmax(outputs, -1)
-        return -(log_probs.exp() * log_probs).sum(-1)
+        log_probs = F.log_softmax(self._logits(outputs), -1)
+        return -(log_probs.exp() * log_probs).sum(tuple(range(outputs.ndim - 1, log_probs.ndim)))
 
     def distribution(self, outputs: Tensor, log_std: Tensor | None) -> Distribution:
         return distributions.Categorical(logits=outputs, validate_args=False)
+
+    def _logits(self, outputs: Tensor) -> Tensor:
+        return outputs
 
 
 class Categoricals(Categorical):
@@ -159,10 +162,6 @@ class Categoricals(Categorical):
     def log_prob(self, outputs: Tensor, actions: Tensor, log_std: Tensor | None) -> Tensor:
         log_probs = F.log_softmax(self._logits(outputs), -1)
         return log_probs.gather(-1, actions.flatten(outputs.ndim - 1).unsqueeze(-1)).squeeze(-1).sum(-1)
-
-    def entropy(self, outputs: Tensor, log_std: Tensor | None) -> Tensor:
-        log_probs = F.log_softmax(self._logits(outputs), -1)
-        return -(log_probs.exp() * log_probs).sum((-2, -1))
 
     def distribution(self, outputs: Tensor, log_std: Tensor | None) -> Distribution:
         entries = distributions.Categorical(logits=self._logits(outputs), validate_args=False)

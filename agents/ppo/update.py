@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.optim.adam import adam
 
 from supple.engine.compile import compile_step as compile_step
-from supple.networks import StackedAdam
+from supple.networks import Adam
 from supple.networks.optimizers import clip_scales, match_layout, step
 from supple.networks.stacked import fit
 
@@ -123,8 +123,8 @@ def most_in_a_stack(most: int, parameters: int, rows: int) -> int:
     return min(most, -(-PAYS_FOR_A_CALL // (6 * parameters * rows)))
 
 
-class Adam(NamedTuple):
-    """The constant hyperparameters of torch.optim.Adam. They are compiled into the code."""
+class AdamConstants(NamedTuple):
+    """The constant hyperparameters of Adam. They are compiled into the code."""
 
     beta1: float
     beta2: float
@@ -170,25 +170,20 @@ class GradientStep:
         """
         self.compiled = self.compile and traceable
         self.optimizer, self.parameters, self.unroll = optimizer, parameters, unroll
-        self.flat = isinstance(optimizer, torch.optim.Adam)
-        self.whole = self.compiled and isinstance(optimizer, torch.optim.Adam | StackedAdam)
-        if not isinstance(optimizer, torch.optim.Adam | StackedAdam):
+        self.flat = isinstance(optimizer, Adam) and not self.stacked
+        self.whole = self.compiled and isinstance(optimizer, Adam)
+        if not isinstance(optimizer, Adam):
             return
         (group,) = optimizer.param_groups
         beta1, beta2 = group["betas"]
-        self.adam = Adam(beta1, beta2, group["eps"], group["weight_decay"])
+        self.adam = AdamConstants(beta1, beta2, group["eps"], group["weight_decay"])
         self.learning_rate = group["lr"]
-        slots = [self.optimizer.state[parameter] for parameter in parameters]
-        if isinstance(optimizer, StackedAdam):
-            slots = [optimizer.slots(parameter) for parameter in parameters]
+        slots = [optimizer.slots(parameter) for parameter in parameters]
+        if self.stacked:
             self.counters, self.averages, self.squares = (
                 [slot[name] for slot in slots] for name in ("step", "exp_avg", "exp_avg_sq")
             )
             return
-        for slot, parameter in zip(slots, parameters, strict=True):
-            if not slot:
-                slot["step"] = torch.zeros((), device=parameter.device)
-                slot["exp_avg"], slot["exp_avg_sq"] = torch.zeros_like(parameter), torch.zeros_like(parameter)
         self.steps = torch.stack([slot["step"] for slot in slots])
         self.average, self.square = (
             torch.cat([in_memory_of(p, slot[name]) for p, slot in zip(parameters, slots, strict=True)])
@@ -222,10 +217,10 @@ class GradientStep:
         count = rows[0].shape[axis] // size
         if self.whole and count == self.unroll and before is None:
             rates, roots = self._corrections(count)
-            constants = loss, size, self.adam, self.max_norm, self.parameters
-            if self.stacked:
-                return _compile(_make_steps_of_stack)(*constants, self.averages, self.squares, rates, roots, *rows)
-            return _compile(_make_steps)(*constants, self.average, self.square, rates, roots, *rows)
+            slots = (self.averages, self.squares) if self.stacked else ([self.average], [self.square])
+            return _compile(_make_steps)(
+                loss, size, self.adam, self.max_norm, self.stacked, self.parameters, *slots, rates, roots, *rows
+            )
         statistics = []
         for minibatch in zip(*(tensor.split(size, axis) for tensor in rows), strict=True):
             gradients, numbers = self._gradients(loss, minibatch, self.compiled and before is not None)
@@ -247,12 +242,9 @@ class GradientStep:
 
     def _gradients(self, loss: Loss, minibatch: tuple[Tensor, ...], compiled: bool) -> tuple[list[Tensor], Tensor]:
         """Return the clipped gradient of each parameter, and the statistics of the loss."""
-        if self.stacked:
-            of_stack = _compile(_gradients_of_stack) if compiled else _gradients_of_stack
-            return of_stack(loss, self.max_norm, self.parameters, *minibatch)
-        of_one = _compile(_gradient) if compiled else _gradient
-        gradient, numbers = of_one(loss, self.max_norm, self.parameters, *minibatch)
-        return self._views(gradient), numbers
+        differentiate = _compile(_gradients) if compiled else _gradients
+        gradients, numbers = differentiate(loss, self.max_norm, self.stacked, self.parameters, *minibatch)
+        return gradients if self.stacked else self._views(gradients[0]), numbers
 
     def _corrections(self, count: int) -> tuple[Tensor, Tensor]:
         """Return Adam's bias corrections of the next steps: η/(1 − β₁ᵗ) and 1/√(1 − β₂ᵗ), (steps, parameters, *stack).
@@ -302,65 +294,47 @@ def _order_of(parameter: Tensor) -> list[int]:
     return sorted(range(parameter.ndim), key=parameter.stride, reverse=True)
 
 
-def _gradient(loss: Loss, max_norm: float, parameters: list[Tensor], *batch: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the clipped gradient of all parameters as one vector, and the statistics of the loss."""
-    value, statistics = loss(*batch)
-    gradients = zip(parameters, torch.autograd.grad(value, parameters), strict=True)
-    gradient = torch.cat([in_memory_of(p, g) for p, g in gradients])
-    if not max_norm:
-        return gradient, statistics
-    norm = gradient.square().sum().sqrt()
-    return gradient * (max_norm / (norm + 1e-6)).clamp(max=1.0), statistics
-
-
-def _make_steps(
-    loss: Loss, size: int, adam: Adam, max_norm: float, parameters: list[Tensor], average: Tensor, square: Tensor,
-    rates: Tensor, roots: Tensor, *rows: Tensor,
-) -> Tensor:  # fmt: skip
-    sizes = [parameter.numel() for parameter in parameters]
-    statistics = []
-    for k, minibatch in enumerate(zip(*(tensor.split(size) for tensor in rows), strict=True)):
-        gradient, numbers = _gradient(loss, max_norm, parameters, *minibatch)
-        statistics.append(numbers)
-        with torch.no_grad():
-            if adam.weight_decay:
-                gradient = gradient + adam.weight_decay * torch.cat([in_memory_of(p, p) for p in parameters])
-            average.lerp_(gradient, 1 - adam.beta1)
-            square.mul_(adam.beta2).addcmul_(gradient, gradient, value=1 - adam.beta2)
-            parts = zip(parameters, average.split(sizes), square.split(sizes), strict=True)
-            for i, (p, m, v) in enumerate(parts):
-                p.sub_(laid_out(rates[k, i] * m / (v.sqrt() * roots[k, i] + adam.epsilon), p))
-    return torch.stack(statistics)
-
-
-def _gradients_of_stack(
-    loss: Loss, max_norm: float, parameters: list[Tensor], *batch: Tensor
+def _gradients(
+    loss: Loss, max_norm: float, stacked: bool, parameters: list[Tensor], *batch: Tensor
 ) -> tuple[list[Tensor], Tensor]:
-    """Return the clipped gradient of each parameter of a stack, and the statistics of the losses."""
+    """Return the clipped gradients, and the statistics of the loss.
+
+    Those of one agent are one vector for all parameters, those of a stack one gradient of each parameter."""
     values, statistics = loss(*batch)
     gradients = [*torch.autograd.grad(values.sum(), parameters)]
+    if not stacked:
+        gradients = [torch.cat([in_memory_of(p, g) for p, g in zip(parameters, gradients, strict=True)])]
     if max_norm:
-        scales = clip_scales(gradients, max_norm)
+        if stacked:
+            scales = clip_scales(gradients, max_norm)
+        else:
+            scales = [(max_norm / (gradients[0].square().sum().sqrt() + 1e-6)).clamp(max=1.0)]
         gradients = [gradient * scale for gradient, scale in zip(gradients, scales, strict=True)]
     return gradients, statistics
 
 
-def _make_steps_of_stack(
-    loss: Loss, size: int, adam: Adam, max_norm: float, parameters: list[Tensor], averages: list[Tensor],
-    squares: list[Tensor], rates: Tensor, roots: Tensor, *rows: Tensor,
+def _make_steps(
+    loss: Loss, size: int, adam: AdamConstants, max_norm: float, stacked: bool, parameters: list[Tensor],
+    averages: list[Tensor], squares: list[Tensor], rates: Tensor, roots: Tensor, *rows: Tensor,
 ) -> Tensor:  # fmt: skip
+    """Make a step for each minibatch. The averages and squares are as many and of such shapes as the gradients."""
+    sizes = [parameter.numel() for parameter in parameters]
     statistics = []
-    for k, minibatch in enumerate(zip(*(tensor.split(size, 1) for tensor in rows), strict=True)):
-        gradients, numbers = _gradients_of_stack(loss, max_norm, parameters, *minibatch)
+    for k, minibatch in enumerate(zip(*(tensor.split(size, int(stacked)) for tensor in rows), strict=True)):
+        gradients, numbers = _gradients(loss, max_norm, stacked, parameters, *minibatch)
         statistics.append(numbers)
         with torch.no_grad():
-            for i, (p, m, v, g) in enumerate(zip(parameters, averages, squares, gradients, strict=True)):
-                if adam.weight_decay:
-                    g = g + adam.weight_decay * p
+            if adam.weight_decay:
+                weights = parameters if stacked else [torch.cat([in_memory_of(p, p) for p in parameters])]
+                gradients = [g + adam.weight_decay * w for g, w in zip(gradients, weights, strict=True)]
+            for g, m, v in zip(gradients, averages, squares, strict=True):
                 m.lerp_(g, 1 - adam.beta1)
                 v.mul_(adam.beta2).addcmul_(g, g, value=1 - adam.beta2)
-                rate, root = fit(rates[k, i], p), fit(roots[k, i], p)
-                p.sub_(rate * m / (v.sqrt() * root + adam.epsilon))
+            slots = (averages, squares) if stacked else (averages[0].split(sizes), squares[0].split(sizes))
+            for i, (p, m, v) in enumerate(zip(parameters, *slots, strict=True)):
+                rate, root = (fit(each[k, i], p) if stacked else each[k, i] for each in (rates, roots))
+                change = rate * m / (v.sqrt() * root + adam.epsilon)
+                p.sub_(change if stacked else laid_out(change, p))
     return torch.stack(statistics)
 
 

@@ -14,7 +14,6 @@ There is one temperature. Continual World (Wołczyk et al. 2021) renews memory a
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -44,7 +43,7 @@ from supple.interventions import (
     Units,
     snapshot,
 )
-from supple.networks import StackedAdam, copy_module_, evaluating, unit_names
+from supple.networks import Adam, copy_module_, evaluating, unit_names
 from supple.networks.distributions import independent_normals
 
 from .inputs import Control, Inputs
@@ -127,30 +126,28 @@ class SAC(ReplayAgent):
     def _new_actor(self) -> Actor:
         s = self.settings
 
-        def make(draws: torch.Generator, members: int = 0) -> Actor:
+        def make(draws: torch.Generator, members: int) -> Actor:
             body, width, draw = self._new_body(self._width_in, s.actor_width, s.actor_blocks, draws, members)
             return Actor(body, width, self.size, draw, s.log_std == "clipped", members, self._environments)
 
-        return self.draw_network(make, partial(make, torch.Generator()))
+        return self.draw_network(make)
 
     def _new_critics(self) -> Critics:
         s, d_in = self.settings, self._width_in + self.size
 
-        def make(draws: torch.Generator, seeds: int = 0) -> Critics:
+        def make(draws: torch.Generator, seeds: int) -> Critics:
             networks = max(1, seeds) * s.critics
             body, width, draw = self._new_body(d_in, s.critic_width, s.critic_blocks, draws, networks)
             return Critics(QNetworks(body, width, networks, draw, self._environments, seeds))
 
-        return self.draw_network(make, partial(make, torch.Generator()))
+        return self.draw_network(make)
 
-    def _new_adam(self, module: nn.Module, weight_decay: float, networks: int = 1) -> torch.optim.Optimizer:
+    def _new_adam(self, module: nn.Module, weight_decay: float, networks: int = 1) -> Adam:
         """Return AdamW. networks: those of one seed among the module's."""
         s, on_gpu = self.settings, self.device.type == "cuda"
         rate = initial_rate(s, s.learning_rate, captured=on_gpu and s.capture)
         constants = rate, s.adam_betas, s.adam_epsilon, weight_decay
-        if self.stack:
-            return StackedAdam(module.parameters(), *constants, decoupled=True, networks=networks)
-        return torch.optim.AdamW(module.parameters(), *constants, fused=True, capturable=on_gpu)
+        return Adam(module.parameters(), *constants, decoupled=True, networks=networks if self.stack else 0)
 
     def _learners(self) -> dict[str, Learner]:
         s, experience = self.settings, self.experience

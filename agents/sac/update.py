@@ -23,12 +23,11 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from supple.agents.offpolicy.gradients import differentiate
+from supple.agents.offpolicy.gradients import differentiate, take_step
 from supple.engine.compile import compile_step
 from supple.engine.hooks.driver import HookDriver
 from supple.interventions import EntropyTemperature, Learner
 from supple.networks.activations import is_random
-from supple.networks.optimizers import step
 
 from .networks import Actor
 
@@ -129,7 +128,7 @@ class SoftUpdate:
         self._step(self.actor, policy, gradients, hooks)
         with torch.no_grad():  # α·(H − H̄) is its own derivative with respect to log α
             gradient = self.temperature.module() * (entropy - self.target_entropy)
-        self._step(self.temperature, self.log_alpha, [gradient])
+        take_step(self.temperature, self.log_alpha, [gradient])
         critic_loss, value, gradients = self.differentiate(self.critic_loss_of, critics, batch, for_target)
         self.latest["critic"] = critic_loss
         self._step(self.critics, critics, gradients, hooks)
@@ -154,19 +153,10 @@ class SoftUpdate:
         self.idle = {p for name, p in named if any(f".{env}." in name for env in self.resting)}
 
     def _step(
-        self, learner: Learner, parameters: list[nn.Parameter], gradients: Sequence[Tensor],
-        hooks: HookDriver | None = None,
-    ) -> None:  # fmt: skip
-        assert learner.optimizer is not None
-        for parameter, gradient in zip(parameters, gradients, strict=True):
-            parameter.grad = None if parameter in self.idle else gradient
-        if hooks and hooks.penalizes and (penalty := hooks.penalty(learner)).requires_grad:
-            penalty.backward()
-        if hooks:
-            hooks.before_update(learner)
-        step(learner.optimizer)
-        if hooks:
-            hooks.after_update(learner)
+        self, learner: Learner, parameters: list[nn.Parameter], gradients: Sequence[Tensor], hooks: HookDriver | None
+    ) -> None:
+        resting = [None if p in self.idle else g for p, g in zip(parameters, gradients, strict=True)]
+        take_step(learner, parameters, resting, hooks)
 
     def actor_loss_of(self, states: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
         """Return the actor's loss, (*stack,), and the entropy of its actions as a constant, (*stack,)."""

@@ -77,8 +77,8 @@ def _load_slots(optimizer: torch.optim.Optimizer, state: dict[str, dict[str, Ten
     parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
     for index, values in state.items():
         parameter, what = parameters[int(index)], f"optimizer.{index} of '{of}'"
-        by_member = getattr(optimizer, "counts_by_member", False)
-        counter = torch.zeros(len(parameter) // getattr(optimizer, "networks", 1) if by_member else ())
+        networks = getattr(optimizer, "networks", 0)  # of one member of a stack, see `Adam`
+        counter = torch.zeros(len(parameter) // networks if networks else ())
         optimizer.state[parameter] = {
             key: require_like(value, counter, f"{what}: {key}").to(parameter.device)
             if key == "step"

@@ -30,14 +30,12 @@ class Shifted(gym.Wrapper, gym.utils.RecordConstructorArgs):
         random: Draws the random numbers that differ between episodes.
 
     Raises:
-        ValueError: A shift does not fit, or the seed or task is negative.
+        ValueError: A shift does not fit, or the task is negative.
     """
 
     def __init__(self, env: gym.Env, shifts: Shifts | str, seed: int = 0, task: int = 0) -> None:
         gym.utils.RecordConstructorArgs.__init__(self, shifts=str(shifts), seed=seed, task=task)  # for `env.spec`
         gym.Wrapper.__init__(self, env)
-        if seed < 0:
-            raise ValueError(f"the seed of shifts must be 0 or more, got {seed}")
         self.shifts = parse_shifts(shifts) if isinstance(shifts, str) else shifts
         self.shifts.check(env)
         self.seed = seed
@@ -72,14 +70,12 @@ class Shifted(gym.Wrapper, gym.utils.RecordConstructorArgs):
     def progress(self, steps: int, *, slide: bool = True) -> None:
         """Set the number of steps of the task so far, over all copies, on which gradual changes depend.
 
-        Numbers change at once, other values with the next episodes. Raises ValueError if `steps` is negative.
+        Numbers change at once, other values with the next episodes.
 
         Args:
             steps: The number of steps.
             slide: Whether numbers change here, and not in the rows of all copies (see `ShiftRows`).
         """
-        if steps < 0:
-            raise ValueError(f"steps must be 0 or more, got {steps}")
         self._steps = steps
         if slide and self._entered:
             for part in self._sliding:

@@ -7,7 +7,7 @@ from supple.engine.forks import FRESH, NONE, fork_step_of
 from supple.engine.kinds import Kind
 from supple.engine.work import Task
 from supple.interventions import AtStart, Every, Hook, When, parse_hook
-from supple.interventions.schedule import AtFraction, AtStep, AtTask
+from supple.interventions.schedule import At, AtTask
 
 CONTINUOUS = ("penalty", "before_loss", "before_update", "after_update")  # methods called in every update
 
@@ -108,6 +108,4 @@ def _action_of_hook(hook: Hook, text: str, tasks: Sequence[Task]) -> FirstAction
         return FirstAction(text, tasks[number].start, where=words) if number < len(tasks) else None
     if isinstance(when, Every):
         return FirstAction(text, when.resolve(total), recurs=True)
-    if isinstance(when, AtFraction):
-        return FirstAction(text, when.resolve(total))
-    return FirstAction(text, when.step) if isinstance(when, AtStep) else None
+    return FirstAction(text, when.resolve(total)) if isinstance(when, At) else None

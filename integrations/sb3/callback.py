@@ -9,7 +9,7 @@ Hooks that act at every update, such as penalties, use the hooks of PyTorch's op
 
 import copy
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, TypedDict
@@ -303,17 +303,17 @@ class SuppleCallback(BaseCallback):
     def _register_hooks(self) -> None:
         """Register the hooks that act at every update with the learners' optimizers."""
         _acting.add(self)
+        driver = self._driver
         for learner in self.learners.values():
             assert learner.optimizer is not None
-            if self._driver.penalizes:
-                add = partial(self._add_penalty, learner)
-                self._handles.append(learner.optimizer.register_step_pre_hook(add))
-            if self._driver.precedes_updates:
-                precede = partial(self._before_update, learner)
-                self._handles.append(learner.optimizer.register_step_pre_hook(precede))
-            if self._driver.follows_updates:
-                follow = partial(self._after_update, learner)
-                self._handles.append(learner.optimizer.register_step_post_hook(follow))
+            before, after = learner.optimizer.register_step_pre_hook, learner.optimizer.register_step_post_hook
+            for needed, register, act in (
+                (driver.penalizes, before, partial(add_penalty, driver)),
+                (driver.precedes_updates, before, driver.before_update),
+                (driver.follows_updates, after, driver.after_update),
+            ):
+                if needed:
+                    self._handles.append(register(partial(_act_on, learner, act)))
 
     def _hand_over_optimizers(self) -> None:
         """Give the model the optimizers of its learners, if an intervention has replaced one."""
@@ -326,15 +326,6 @@ class SuppleCallback(BaseCallback):
             self.detach()
             self._register_hooks()
 
-    def _add_penalty(self, learner: Learner, *_: Any) -> None:
-        add_penalty(self._driver, learner)
-
-    def _before_update(self, learner: Learner, *_: Any) -> None:
-        self._driver.before_update(learner)
-
-    def _after_update(self, learner: Learner, *_: Any) -> None:
-        self._driver.after_update(learner)
-
     def _measure(self) -> dict[str, float]:
         numbers: dict[str, float] = {}
         for learner in self.learners.values():
@@ -345,6 +336,10 @@ class SuppleCallback(BaseCallback):
                 self.logger.record(f"supple/{learner.name}/{name}", value, exclude=long)
             learner.mark()
         return numbers
+
+
+def _act_on(learner: Learner, act: Callable[[Learner], object], *_: Any) -> None:
+    act(learner)
 
 
 def _callbacks(callback: Any) -> Iterator[SuppleCallback]:

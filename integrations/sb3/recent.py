@@ -19,6 +19,7 @@ from stable_baselines3.common.buffers import ReplayBuffer
 from stable_baselines3.common.off_policy_algorithm import OffPolicyAlgorithm
 from stable_baselines3.common.type_aliases import ReplayBufferSamples, RolloutBufferSamples
 from torch import Tensor
+from torch.utils._pytree import tree_map
 
 from supple.networks.unchanged import evaluating, keep_generators
 
@@ -106,7 +107,8 @@ class LastRollout:
         for number in range(n // size if count is None else count):
             if number % (n // size) == 0:
                 order = torch.randperm(n, generator=draws).split(size)
-            yield RolloutBufferSamples(*(_rows(values, order[number % (n // size)]) for values in rows))
+            chosen = order[number % (n // size)]
+            yield RolloutBufferSamples(*(tree_map(lambda values, rows=chosen: values[rows], part) for part in rows))
 
     def __call__(self) -> RolloutBufferSamples | None:
         """Return at most `ROWS` evenly spaced steps, or None before the first rollout."""
@@ -117,11 +119,8 @@ class LastRollout:
         index = np.arange(0, total, -(-total // ROWS))
         # after an update, SB3's arrays (steps, envs, …) are flattened, one environment after the other
         rows = index if buffer.generator_ready else (index % length, index // length)
-        seen = buffer.observations
         self._kept = RolloutBufferSamples(
-            {key: buffer.to_torch(values[rows]) for key, values in seen.items()}  # type: ignore[arg-type]
-            if isinstance(seen, dict)
-            else buffer.to_torch(seen[rows]),
+            tree_map(lambda values: buffer.to_torch(values[rows]), buffer.observations),
             buffer.to_torch(buffer.actions[rows].astype(np.float32)),
             *(
                 buffer.to_torch(values[rows].flatten())
@@ -129,13 +128,6 @@ class LastRollout:
             ),
         )
         return self._kept
-
-
-def _rows(values: Any, index: Tensor) -> Any:
-    """Return rows of a tensor, or of each tensor in a dictionary."""
-    if isinstance(values, dict):
-        return {key: value[index] for key, value in values.items()}
-    return values[index]
 
 
 def on_policy_losses(model: A2C | PPO, batch: RolloutBufferSamples) -> Tensor:

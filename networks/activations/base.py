@@ -1,6 +1,7 @@
 """The base classes of this package's activations: registration, layout, randomness and checks."""
 
 import copy
+import inspect
 import math
 from collections.abc import Callable, Sequence
 from typing import Self
@@ -43,6 +44,10 @@ class Activation(nn.Module):
             shared: The parameters that all activations of the network share, by name.
         """
         self.axis, self.members = axis, members
+
+    def extra_repr(self) -> str:
+        known = [name for name in inspect.signature(type(self)).parameters if hasattr(self, name)]
+        return ", ".join(f"{name}={getattr(self, name)}" for name in known)
 
     def preactivations(self, width: int) -> int:
         """Return the number of outputs of the preceding layer, for a hidden layer of nominal width `width`."""
@@ -111,18 +116,15 @@ class RandomActivation(Activation):
             torch.rand(drawn.shape, generator=generator, out=drawn)
 
 
-def finite(where: str, **param: float) -> float:
+def finite(where: str, lowest: float = -math.inf, **param: float) -> float:
     [(name, value)] = param.items()
-    if not math.isfinite(value):
-        raise ValueError(f"{where}: {name} must be finite, not {value}")
+    if not lowest < value < math.inf:
+        raise ValueError(f"{where}: {name} must be {'finite' if lowest < 0 else 'positive and finite'}, not {value}")
     return value
 
 
 def positive(where: str, **param: float) -> float:
-    [(name, value)] = param.items()
-    if not 0 < value < math.inf:
-        raise ValueError(f"{where}: {name} must be positive and finite, not {value}")
-    return value
+    return finite(where, 0.0, **param)
 
 
 def ordered(where: str, lower: float, upper: float) -> tuple[float, float]:

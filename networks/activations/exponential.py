@@ -36,9 +36,6 @@ class SELU(Activation):
     def forward(self, x: Tensor) -> Tensor:
         return self.scale * F.elu(x, self.alpha)
 
-    def extra_repr(self) -> str:
-        return f"alpha={self.alpha}, scale={self.scale}"
-
 
 @activations.register("rselu")
 class RSELU(RandomActivation):
@@ -60,6 +57,3 @@ class RSELU(RandomActivation):
         draws = self.draw(x, x.shape[1:] if self.members else x.shape)
         slope = self.lower + (self.upper - self.lower) * draws
         return SCALE * torch.where(x < 0, slope * torch.expm1(x.clamp(max=0)), x)
-
-    def extra_repr(self) -> str:
-        return f"lower={self.lower}, upper={self.upper}"

@@ -72,9 +72,6 @@ class PReLU(LearnedSlope):
     def __init__(self, init: float = 0.25, granularity: Granularity = "layer") -> None:
         super().__init__("prelu", granularity, finite("prelu", init=init))
 
-    def extra_repr(self) -> str:
-        return f"granularity={self.granularity}"
-
 
 @activations.register("bo_prelu")
 class BoPReLU(LearnedSlope):
@@ -101,9 +98,6 @@ class BoPReLU(LearnedSlope):
     def slope(self) -> Tensor:
         return self.lower + (self.upper - self.lower) * torch.sigmoid(self.weight)
 
-    def extra_repr(self) -> str:
-        return f"lower={self.lower}, upper={self.upper}, granularity={self.granularity}"
-
 
 @activations.register("rrelu")
 class RReLU(RandomActivation):
@@ -123,6 +117,3 @@ class RReLU(RandomActivation):
             return F.leaky_relu(x, (self.lower + self.upper) / 2)
         draws = self.draw(x, x.shape[1:] if self.members else x.shape)
         return torch.where(x < 0, x * (self.lower + (self.upper - self.lower) * draws), x)
-
-    def extra_repr(self) -> str:
-        return f"lower={self.lower}, upper={self.upper}"

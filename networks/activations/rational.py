@@ -49,7 +49,7 @@ class Rational(RandomActivation):
         super().__init__()
         if len(degrees) != 2 or not all(1 <= degree <= 10 for degree in degrees):
             raise ValueError(f"rational: degrees must be two numbers from 1 to 10, those of P and Q, got {degrees}")
-        self.version, self.start = version, start
+        self.version, self.degrees, self.start = version, degrees, start
         numerator, denominator = fit(version, degrees[0], degrees[1], start)
         self.numerator = nn.Parameter(torch.tensor(numerator))
         self.denominator = nn.Parameter(torch.tensor(denominator))
@@ -68,10 +68,6 @@ class Rational(RandomActivation):
             p, q = p * noise[..., : p.shape[-1]], q * noise[..., p.shape[-1] :]
         above, below = ([self.along(c[..., None], x) for c in both.unbind(-1)] for both in (p, q))
         return _quotient(x, above, below, self.version)
-
-    def extra_repr(self) -> str:
-        degrees = (self.numerator.shape[-1] - 1, self.denominator.shape[-1] - (self.version == "C"))
-        return f"version={self.version}, degrees={degrees}, start={self.start}"
 
 
 def _quotient(x: Tensor, p: list[Tensor], q: list[Tensor], version: str) -> Tensor:

@@ -3,6 +3,7 @@
 import copy
 import math
 from collections.abc import Callable
+from contextlib import nullcontext
 
 import torch
 from torch import Tensor, nn
@@ -33,14 +34,8 @@ def derivative(module: Callable[[Tensor], Tensor], pre_activation: Tensor) -> Te
 def _slopes(module: Callable[[Tensor], Tensor], x: Tensor) -> list[Tensor]:
     """Return the derivatives of each pre-activation's features, one after the other."""
     x = x.detach().requires_grad_()
-    if not isinstance(module, nn.Module):
-        return _slopes_of(module, x)
-    with evaluating(module):
-        return _slopes_of(module.forward, x)
-
-
-def _slopes_of(function: Callable[[Tensor], Tensor], x: Tensor) -> list[Tensor]:
-    with torch.enable_grad():
+    function = module.forward if isinstance(module, nn.Module) else module  # without hooks
+    with evaluating(module) if isinstance(module, nn.Module) else nullcontext(), torch.enable_grad():
         y = _apply(function, x.clone())  # a copy: some activations work in place
         axis = next((a for a in range(x.dim()) if y.shape[a] != x.shape[a]), -1)
         parts = y.chunk(max(1, y.shape[axis] // x.shape[axis]), axis)

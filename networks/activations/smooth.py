@@ -34,9 +34,6 @@ class Swish(Activation):
     def forward(self, x: Tensor) -> Tensor:
         return F.silu(x) if self.beta == 1 else x * torch.sigmoid(self.beta * x)
 
-    def extra_repr(self) -> str:
-        return f"beta={self.beta}"
-
 
 @activations.register("gelu")
 class GELU(Activation):
@@ -52,9 +49,6 @@ class GELU(Activation):
 
     def forward(self, x: Tensor) -> Tensor:
         return F.gelu(x) if self.beta == 1 else F.gelu(self.beta * x) / self.beta
-
-    def extra_repr(self) -> str:
-        return f"beta={self.beta}"
 
 
 @activations.register("smooth_leaky")
@@ -76,9 +70,6 @@ class SmoothLeaky(Activation):
 
     def forward(self, x: Tensor) -> Tensor:
         return _smooth_leaky(x, self.alpha, self.c / self.p)
-
-    def extra_repr(self) -> str:
-        return f"alpha={self.alpha}, c={self.c}, p={self.p}"
 
 
 @activations.register("rand_smooth_leaky")
@@ -114,9 +105,6 @@ class RandSmoothLeaky(RandomActivation):
         elif self.training:
             slope = self.lower + (self.upper - self.lower) * self.draw(x, x.shape[1:] if self.members else x.shape)
         return _smooth_leaky(x, slope, self.c / self.p)
-
-    def extra_repr(self) -> str:
-        return f"lower={self.lower}, upper={self.upper}, c={self.c}, p={self.p}, draws={self.draws}"
 
 
 def _smooth_leaky(x: Tensor, slope: Tensor | float, sharpness: float) -> Tensor:

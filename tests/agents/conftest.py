@@ -2,8 +2,9 @@
 
 import itertools
 import os
+import random
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -44,6 +45,17 @@ class Nursery:
             first = partial(die_when, lambda: next(changes) == die_at, str(self.folder))
         self.start(*args, first=first)
         return self.wait()
+
+    def killed(self, words: Sequence[object], run: Path, each: int) -> int:
+        """Make a run by the command `words`, which is killed before a change of a file, each time about so many changes
+        later, until it gets through. Return the number of kills."""
+        moments, kills = random.Random(0), 0
+        while True:
+            args = ["resume", run] if (run / "config.json").exists() else [*words, "--out", run]
+            if (code := self.run(*args, die_at=1 + each * kills + moments.randrange(each))) == 0:
+                return kills
+            assert code == -signal.SIGKILL, self.stderr()
+            kills += 1
 
     def kill_parent(self, pid: int) -> int:
         """Kill a process that was started here, and return the number of its workers, which have ended then, too."""

@@ -18,6 +18,22 @@ ENVS = 2  # of each member
 ROWS = len(SEEDS) * ENVS
 
 
+NO_HOOKS = HookDriver([], {}, lambda **_: None, 1)
+
+
+def live(
+    agent: Any, steps: Iterator[StepResult], count: int, hooks: HookDriver = NO_HOOKS, begin: bool = False
+) -> None:
+    """Let an agent act and learn for some decisions. begin: in new episodes of the task "a"."""
+    if begin:
+        agent.begin_task("a")
+        agent.begin_episodes(next(steps).obs)
+    for _ in range(count):
+        agent.act()
+        agent.remember(next(steps))
+        agent.update(hooks, last=False)
+
+
 def of_seeds(*seeds: int) -> dict[str, Any]:
     """Return the settings of an agent of one seed, or of a stack."""
     return {"seed": seeds[0], "seeds": seeds} if len(seeds) > 1 else {"seed": seeds[0]}
@@ -28,14 +44,14 @@ def rows_of(result: StepResult, member: int) -> StepResult:
     return StepResult(*(value[rows] for value in result[:5]), [])
 
 
-def vectors(size: int) -> Iterator[StepResult]:
+def vectors(size: int, rows: int = ROWS) -> Iterator[StepResult]:
     """Yield steps of the environments of all members, with observations (rows, size) far from those of others."""
     rng = np.random.default_rng(0)
     while True:
-        final = rng.normal(size=(ROWS, size)) + 1_000 * (np.arange(ROWS) // ENVS)[:, None]  # centred by member
-        terminated, truncated = rng.random((2, ROWS)) < 0.1
+        final = rng.normal(size=(rows, size)) + 1_000 * (np.arange(rows) // ENVS)[:, None]  # centred by member
+        terminated, truncated = rng.random((2, rows)) < 0.1
         obs = np.where((terminated | truncated)[:, None], final + 1, final)
-        yield StepResult(obs, rng.normal(size=ROWS), terminated, truncated, final, [])
+        yield StepResult(obs, rng.normal(size=rows), terminated, truncated, final, [])
 
 
 def images(size: int) -> Iterator[StepResult]:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from supple.agents.evaluate import evaluate
+from supple.agents.evaluate import Member, evaluate
 from supple.agents.ppo import PPOSettings
 from supple.agents.ppo.agent import PPO
 from supple.agents.ppo.network import PolicySpace
@@ -33,16 +33,16 @@ def agent() -> PPO:
 
 
 def test_evaluation_is_deterministic(agent: PPO) -> None:
-    returns = [evaluate(agent, ENV, environments((1, 2, 3)), (1, 2, 3)) for _ in range(2)]
+    returns = [evaluate(Member(agent, 0, 1), ENV, environments((1, 2, 3)), (1, 2, 3)) for _ in range(2)]
     assert returns[0] == returns[1]
-    assert evaluate(agent, ENV, environments((4, 5, 6)), (4, 5, 6)) != returns[0]
+    assert evaluate(Member(agent, 0, 1), ENV, environments((4, 5, 6)), (4, 5, 6)) != returns[0]
 
 
 def test_evaluation_leaves_training_as_it_was(agent: PPO) -> None:
     state = agent.state_dict()
     parameters = {name: p.clone() for name, p in agent.network.state_dict().items()}
     current, global_state = agent.current.copy(), torch.get_rng_state()
-    evaluate(agent, ENV, environments((1, 2)), (1, 2))
+    evaluate(Member(agent, 0, 1), ENV, environments((1, 2)), (1, 2))
     assert agent.network.training
     assert all(module.training for module in agent.network.modules())
     after = agent.state_dict()
@@ -84,4 +84,4 @@ def test_the_first_episode_of_each_seed_counts() -> None:
         env.close()
     assert returns[0] < 10 < 20 < max(returns)  # so its environment ends another episode before the last one ends
     agent: Any = Pusher()
-    assert evaluate(agent, ENV, environments((1, 2, 3)), (1, 2, 3)) == pytest.approx(returns)
+    assert evaluate(Member(agent, 0, 1), ENV, environments((1, 2, 3)), (1, 2, 3)) == pytest.approx(returns)

@@ -74,15 +74,3 @@ def test_vectors_need_no_line() -> None:
     settings = PPOSettings(**CAR)
     assert settings.resolve() is None
     assert settings.observations == "vector"
-
-
-@pytest.mark.parametrize(
-    ("own", "message"),
-    [
-        ({"rmsprop_decay": 0.9}, "--rmsprop-decay has no effect with --optimizer adam"),
-        ({"optimizer": "rmsprop", "adam_epsilon": 1e-8}, "--adam-epsilon has no effect with --optimizer rmsprop"),
-    ],
-)
-def test_constants_of_another_optimizer_are_refused(own: dict, message: str) -> None:
-    with pytest.raises(UsageError, match=message):
-        DQNSettings(**{**CAR, "learning_starts": 100, **own}).check()

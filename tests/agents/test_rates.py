@@ -10,15 +10,13 @@ import pytest
 import torch
 from torch import nn
 
-from supple.agents.dqn import DQNSettings
 from supple.agents.ppo import PPOSettings
 from supple.agents.rates import rate_at, scale_rates
 from supple.agents.work import AgentWork
 from supple.interventions import Learner
 from supple.interventions.muon import MuonWithAdam
-from supple.networks import StackedAdam
-from supple.registry.errors import UsageError
-from supple.scripts import compare, train
+from supple.networks import Adam
+from supple.scripts import train
 
 STREAM = "--cycles 2 --steps-per-task 160 --eval-episodes 0 --measure-every 80 --checkpoint-every 80"
 RUNS = {
@@ -91,40 +89,6 @@ def test_muon_keeps_its_ratio_to_a_falling_learning_rate(rates: dict[int, list[f
     assert {step: pytest.approx(values) for step, values in rates.items()} == expected
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", ["ppo", "sac"])
-def test_a_killed_run_resumes_to_the_same_bytes(killed: Any, same: Any, tmp_path: Path, kind: str) -> None:
-    arguments = [*RUNS[kind], *SCHEDULE, "--hook", {"ppo": "muon@0.25", "sac": "reset@task"}[kind]]
-    train.main([*arguments, "--out", str(tmp_path / "reference")])
-    killed(["train", *arguments], tmp_path / "run", 160)
-    same.assert_runs(tmp_path / "run", tmp_path / "reference")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", ["ppo", "dqn"])
-def test_an_arm_continues_with_the_learning_rate_of_the_trunk(here: Any, same: Any, tmp_path: Path, kind: str) -> None:
-    arguments = [*RUNS[kind], *SCHEDULE]
-    train.main([*arguments, "--out", str(tmp_path / "whole")])
-    with here():
-        compare.main([*arguments, "--fork-at", "0.5", "--arm", "none", "--out", str(tmp_path / "forked")])
-    assert same.last_state(tmp_path / "forked/seed-0/none") == same.last_state(tmp_path / "whole")
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"schedule": "linear", "schedule_over": "run", "fresh": True}, r"--schedule-over run .* --fresh True"),
-        ({"schedule_over": "run"}, "--schedule-over run has no effect"),
-        ({"min_rate": 0.1}, "--min-rate has no effect"),
-        ({"schedule": "cosine", "min_rate": 1.5}, r"--min-rate must lie in \[0, 1\], got 1.5"),
-    ],
-)
-def test_a_schedule_that_cannot_be_meant_is_refused(changes: dict[str, Any], message: str) -> None:
-    settings = DQNSettings(env="CartPole-v1", cycles=2, steps_per_task=32_000, **changes)
-    with pytest.raises(UsageError, match=message):
-        settings.check()
-
-
 def test_fresh_agents_may_follow_a_schedule_in_each_task() -> None:
     PPOSettings(env="Pendulum-v1", cycles=2, steps_per_task=32_000, fresh=True, schedule="linear").check()
 
@@ -147,8 +111,7 @@ def test_optimizers_of_cuda_graphs_read_their_rate_from_one_tensor(stacked: bool
     ends = []
     for rate in (0.01, torch.tensor(0.01, dtype=torch.float64)):
         network = copy.deepcopy(plain)
-        kind: Any = StackedAdam if stacked else torch.optim.Adam
-        optimizer = MuonWithAdam(kind(network.parameters(), lr=rate), {network.weight: stacked})
+        optimizer = MuonWithAdam(Adam(network.parameters(), lr=rate, networks=int(stacked)), {network.weight: stacked})
         learner = Learner(
             "net", network, optimizer, (), (), probe=lambda: None, loss=lambda: torch.zeros(()),
             generator=torch.Generator(), redraw=dict,

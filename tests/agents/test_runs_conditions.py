@@ -1,16 +1,16 @@
 """Hooks with conditions on agents of several seeds: each seed meets them on its own, at its own steps."""
 
-import json
 import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from supple.engine.runs import open_run, prepare
-from supple.engine.spec import RunSpec
+from supple.engine.runs import open_run
 from supple.registry.errors import UsageError
-from tests.agents.test_runs_stacked import KINDS, SEEDS, require_alike, rows, settings
+from tests.agents.small import KINDS, SEEDS, lines
+from tests.agents.small import train as trained
+from tests.agents.test_runs_stacked import require_alike, rows
 
 pytestmark = pytest.mark.slow
 
@@ -19,14 +19,11 @@ LEARNER = {"ppo": "agent", "dqn": "q", "sac": "critic"}
 
 
 def train(name: str, folder: Path, seeds: tuple[int, ...], *hooks: str) -> Path:
-    chosen = settings(name, **SMALL, eval_episodes=0, keep_checkpoints=5, hook=hooks).of(seeds)
-    prepare(RunSpec(name, chosen), folder, print).train()
-    return folder
+    return trained(name, folder, seeds, **SMALL, eval_episodes=0, keep_checkpoints=5, hook=hooks)
 
 
 def firings(run: Path, seed: int) -> list[tuple[int, str, str]]:
-    events = map(json.loads, (run / "events.jsonl").read_text().splitlines())
-    ours = [e for e in events if e["event"] == "intervention" and seed in e.get("seeds", [seed])]
+    ours = [e for e in lines(run, "events") if e["event"] == "intervention" and seed in e.get("seeds", [seed])]
     return [(e["step"], e["hook"], e["learner"]) for e in ours]
 
 

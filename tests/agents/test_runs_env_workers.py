@@ -13,8 +13,7 @@ import pytest
 from supple.agents.ppo import PPOSettings
 from supple.engine.runs import open_run, prepare
 from supple.engine.spec import RunSpec
-from supple.registry.errors import RunError, UsageError
-from supple.scripts.main import dispatch
+from supple.registry.errors import RunError
 
 PPO = shlex.split(
     "train ppo --sequence hopper,walker2d --steps-per-task 256 --num-envs 4 --rollout-steps 32 --epochs 1 "
@@ -80,20 +79,3 @@ def test_a_fault_in_a_worker_is_reported_as_without_workers(tmp_path: Path) -> N
         del gym.registry["Failing-v0"]
     assert told[0] == told[1]
     assert re.match(r"Failing-v0: step\(\) returned .* shape \(1,\) as observation, not one of Box", told[0])
-
-
-@pytest.mark.parametrize(
-    ("options", "complaint"),
-    [
-        (["ppo", "--env-workers", "9"], r"--env-workers must be --num-envs \(8\) at most, got 9"),
-        (["ppo", "--env-workers", "-1"], "--env-workers must be .* got -1"),
-        (["dqn", "--env-workers", "1", "--sticky-per", "step"], "--sticky-per step"),
-    ],
-)
-def test_invalid_numbers_of_workers_are_refused(tmp_path: Path, options: list[str], complaint: str) -> None:
-    arguments = ["train", *options, "--env", "CartPole-v1", "--steps", "80000", "--out", str(tmp_path / "run")]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("sys.argv", ["supple", *arguments])
-        with pytest.raises(UsageError, match=complaint):
-            dispatch(arguments)
-    assert not (tmp_path / "run").exists()

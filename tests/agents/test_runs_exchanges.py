@@ -1,8 +1,6 @@
 """Optimizers and activations that are replaced during a run: a run resumed afterwards is the same bit for bit."""
 
-import json
 import shutil
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -11,83 +9,14 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from supple.agents.dqn import DQNSettings
 from supple.agents.ppo import PPOSettings
 from supple.agents.ppo.update import GradientStep
-from supple.agents.sac import SACSettings
 from supple.engine.compile import compile_step
 from supple.engine.runs import open_run, prepare
-from supple.engine.settings import RunSettings
 from supple.engine.spec import RunSpec
 from supple.interventions import MuonWithAdam, learner_for, make
 from supple.metrics import trainability
-
-HOOKS = ("muon@0.4", "swap(activation=prelu)@0.4", "redo(tau=0.5)@0.5", "swap(activation=rand_smooth_leaky)@0.8")
-COMMON: dict[str, Any] = {
-    "hook": HOOKS, "num_envs": 2, "steps": 240, "checkpoint_every": 120, "measure_every": 240, "eval_episodes": 0,
-}  # fmt: skip
-
-
-def settings(name: str) -> RunSettings:
-    if name == "ppo":
-        return PPOSettings(
-            env="inverted_pendulum", rollout_steps=20, minibatch_size=10, epochs=2, hidden=(8, 8), adapter=8,
-            share_value=True, compile="off", **COMMON,
-        )  # fmt: skip
-    if name == "dqn":
-        pytest.importorskip("ale_py", reason="ale-py is an extra")
-        return DQNSettings(
-            env="asterix", learning_starts=20, replay_size=400, batch_size=4, hidden=(8,), replay_ratio=0.25,
-            encoder="nature(channels=[4,4,4])", target_period=40, device="cpu", **COMMON,
-        )  # fmt: skip
-    return SACSettings(
-        env="Pendulum-v1", learning_starts=20, replay_size=400, batch_size=8, actor_width=8, critic_width=8,
-        critic_blocks=1, replay_ratio=0.5, device="cpu", compile="off", **COMMON,
-    )  # fmt: skip
-
-
-def finish(run: Path) -> None:
-    open_run(run, print).train(lambda *_: None)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["ppo", "dqn", "sac"])
-def test_a_run_resumed_after_an_exchange_is_the_uninterrupted_one(name: str, same: Any, tmp_path: Path) -> None:
-    run, again = tmp_path / "run", tmp_path / "again"
-    prepare(RunSpec(name, settings(name)), run).close()
-    finish(run)
-    shutil.copytree(run, again)
-    first, last = sorted((again / "checkpoints").iterdir(), key=lambda folder: int(folder.name))
-    assert int(first.name) < int(last.name)
-    shutil.rmtree(last)
-    finish(again)
-    same.assert_runs(again, run)
-    events = [json.loads(line) for line in (run / "events.jsonl").read_text().splitlines()]
-    done = [event["hook"] for event in events if event["event"] == "intervention"]
-    assert set(done) == set(HOOKS)
-    tree = json.loads((first / "state.json").read_text().splitlines()[1])["tree"]["work"]
-    of_learners = tree["learners"].values() if "learners" in tree else [tree["learner"]]
-    assert ["muon", "swap(activation=prelu)"] in [learner["changes"] for learner in of_learners]
-
-
-REMEMBER = {  # what any of them forgot would change the run
-    "all": ("trac", "ewc(samples=4)", "snr(window=2,eta=0.4)", "spectral", "cpr(period=7)", "chain"),
-    "some": ("upgd", "hare_tortoise@0.8", "chain(share=0.1,window=9)", "l2_er(period=7,rate=0.1)"),
-}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("hooks", REMEMBER.values(), ids=REMEMBER)
-def test_what_a_hook_stores_of_parameters_is_restored_from_a_checkpoint(
-    hooks: tuple[str, ...], same: Any, tmp_path: Path
-) -> None:
-    run, again = tmp_path / "run", tmp_path / "again"
-    prepare(RunSpec("ppo", replace(settings("ppo"), hook=hooks, cycles=2, steps=None, steps_per_task=120)), run).close()
-    finish(run)
-    shutil.copytree(run, again)
-    shutil.rmtree(max((again / "checkpoints").iterdir(), key=lambda folder: int(folder.name)))
-    finish(again)
-    same.assert_runs(again, run)
+from tests.agents.small import lines
 
 
 @pytest.mark.slow
@@ -98,14 +27,16 @@ def test_conditions_fire_at_the_same_steps_after_a_checkpoint(
     run, again = tmp_path / "run", tmp_path / "again"
     # it alternates between .70 and .73: true at 40, 120 and 200
     hook = "snp(lam=0.001,noise=0.001)@when:agent/trainability<0.72,clear=0.725,least=120"
-    own: dict[str, Any] = {"hook": (hook,), "trainability_every": 40}
-    prepare(RunSpec("ppo", replace(settings("ppo"), **own)), run).close()
-    finish(run)
-    events = [json.loads(line) for line in (run / "events.jsonl").read_text().splitlines()]
-    assert [event["step"] for event in events if event["event"] == "intervention"] == [40, 200]
+    settings = PPOSettings(
+        env="inverted_pendulum", rollout_steps=20, minibatch_size=10, epochs=2, hidden=(8, 8), adapter=8,
+        share_value=True, compile="off", num_envs=2, steps=240, checkpoint_every=120, measure_every=240,
+        eval_episodes=0, hook=(hook,), trainability_every=40,
+    )  # fmt: skip
+    prepare(RunSpec("ppo", settings), run, print).train()
+    assert [event["step"] for event in lines(run, "events") if event["event"] == "intervention"] == [40, 200]
     shutil.copytree(run, again)
     shutil.rmtree(max((again / "checkpoints").iterdir(), key=lambda folder: int(folder.name)))
-    finish(again)
+    open_run(again, print).train()
     same.assert_runs(again, run)
 
 

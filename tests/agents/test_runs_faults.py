@@ -1,7 +1,7 @@
 """Environments that misbehave: each ends the run in one line that names it, the step and what it did, and the run can
 go on when the environment does better."""
 
-import json
+import math
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -20,6 +20,7 @@ from supple.engine.runs import open_run, prepare
 from supple.engine.spec import RunSpec
 from supple.registry.errors import RunError
 from supple.scripts.cli.training import finish_run
+from tests.agents.small import lines
 
 pytestmark = pytest.mark.slow
 
@@ -132,7 +133,7 @@ def go_on(run: Path) -> None:
 
 
 def steps_of(run: Path) -> list[int]:
-    return [json.loads(line)["step"] for line in (run / "episodes.jsonl").read_text().splitlines()]
+    return [row["step"] for row in lines(run, "episodes")]
 
 
 @pytest.mark.parametrize(
@@ -183,8 +184,20 @@ def test_explosions_are_counted_and_reported(
     with pytest.warns(UserWarning, match=rf"{ID} after \d+ steps of the run: .*not finite") as said:
         go_on(run)
     assert len(said) == 1
-    events = [json.loads(line) for line in (run / "events.jsonl").read_text().splitlines()]
-    assert sum(event["event"] == "explosion" for event in events) == 2  # each copy once
+    explosions = [event for event in lines(run, "events") if event["event"] == "explosion"]
+    assert [event["reward"] for event in explosions] == ["nan" if "reward" in parts else 1.0] * 2  # each copy once
+    ends = [row for row in lines(run, "episodes") if row.get("exploded")]
+    assert [(row["step"], row["length"], row["return"]) for row in ends] == [
+        (event["step"], 5, 4.0) for event in explosions
+    ]
+    assert all(math.isfinite(value) for row in lines(run, "metrics") for value in row.values())
+
+
+def test_a_network_that_diverges_stops_the_run_in_one_line(tmp_path: Path) -> None:
+    settings = PPOSettings(env="inverted_pendulum", steps=256, num_envs=2, rollout_steps=32, learning_rate=1e30)
+    run = prepare(RunSpec("ppo", settings), tmp_path / "run", lambda line: None)
+    with pytest.raises(RunError, match=r"diverged by step \d+: on InvertedPendulum-v5 the loss is not finite; "):
+        run.train(lambda step: None)
 
 
 @pytest.mark.parametrize("agent", AGENTS)
@@ -197,8 +210,7 @@ def test_an_episode_that_never_ends_does_not_hold_up_an_evaluation(
     run = begin(tmp_path, agent, eval_episodes=2)
     with pytest.warns(UserWarning, match=f"{ID}: 2 of 2 .* 30 decisions .*--max-episode-steps"):
         go_on(run)
-    metrics = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
-    assert [line["eval/return"] for line in metrics if "eval/return" in line] == [15.0]
+    assert [row["eval/return"] for row in lines(run, "metrics") if "eval/return" in row] == [15.0]
 
 
 def test_the_command_line_shows_the_traceback_of_an_environment_after_one_line(

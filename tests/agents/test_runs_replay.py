@@ -1,9 +1,6 @@
 """Runs that forget old transitions, or draw them by age or from a reservoir: paused, resumed, forked, refused."""
 
-import json
 import re
-import shlex
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -11,22 +8,18 @@ import numpy as np
 import pytest
 
 from supple.engine.hooks.driver import HookDriver
-from supple.engine.runs import open_run
-from supple.engine.storage.names import slug
 from supple.envs import StepResult
 from supple.interventions import parse_hook
 from supple.registry.errors import UsageError
-from supple.scripts import compare
-from supple.scripts import train as script
 from tests.agents.offpolicy.test_experience import dqn, sac
-from tests.agents.test_runs_stacked import SEEDS, rows, train
+from tests.agents.small import SEEDS, lines, train
+from tests.agents.test_runs_stacked import rows
 
 SMALL: dict[str, Any] = {"eval_episodes": 0, "steps_per_task": 120, "checkpoint_every": 60, "measure_every": 60}
 
 
 def events(run: Path) -> list[dict[str, Any]]:
-    found = map(json.loads, (run / "events.jsonl").read_text().splitlines())
-    return [event for event in found if event["event"] == "intervention"]
+    return [event for event in lines(run, "events") if event["event"] == "intervention"]
 
 
 @pytest.mark.parametrize("make", [dqn, sac])
@@ -71,25 +64,6 @@ CASES = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
-@pytest.mark.parametrize("seeds", [SEEDS[:1], SEEDS], ids=["one", "stack"])
-def test_a_resumed_run_has_the_same_bytes(name: str, seeds: tuple[int, ...], same: Any, tmp_path: Path) -> None:
-    sampling, hooks = CASES[name]
-    run = train(name, tmp_path / "run", seeds, **SMALL, keep_checkpoints=9, hook=hooks, replay_sampling=sampling)
-    assert {event["hook"] for event in events(run)} == set(hooks)
-    assert {event["learner"] for event in events(run) if "replay" in event["hook"]} <= {"q", "critic"}
-    checkpoints = sorted(folder.name for folder in (run / "checkpoints").iterdir())
-    assert len(checkpoints) == 4
-    for last in range(1, 4):
-        again = tmp_path / f"again-{last}"
-        shutil.copytree(run, again)
-        for folder in checkpoints[last:]:
-            shutil.rmtree(again / "checkpoints" / folder)
-        open_run(again, print).train()
-        same.assert_runs(again, run)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", CASES)
 def test_a_member_forgets_as_its_run_alone(name: str, tmp_path: Path) -> None:
     sampling, hooks = CASES[name]
     both = (
@@ -101,23 +75,6 @@ def test_a_member_forgets_as_its_run_alone(name: str, tmp_path: Path) -> None:
         assert ours["replay/size"] == own["replay/size"]
     ours, own = (events(run)[0]["after"]["replay/size"] for run in (stack, alone))
     assert ours[1] == own
-
-
-@pytest.mark.slow
-def test_a_fork_that_forgets_equals_the_whole_run_with_the_hook(here: Any, same: Any, tmp_path: Path) -> None:
-    words = shlex.split(
-        "dqn --env CartPole-v1 --cycles 2 --steps-per-task 120 --num-envs 2 --learning-starts 40 --replay-size 200 "
-        "--batch-size 8 --hidden 16 --checkpoint-every 60 --measure-every 60 --eval-episodes 0 --device cpu"
-    )
-    script.main([*words, "--hook", "replay(keep=.2)@task", "--out", str(tmp_path / "whole")])
-    with here():
-        compare.main(
-            [*words, "--fork-at-task", "1", "--arm", "none", "--arm", "replay(keep=.2)@task", "--out",
-             str(tmp_path / "forked")]
-        )  # fmt: skip
-    arm, plain = (tmp_path / "forked/seed-0" / slug(name) for name in ("replay(keep=.2)@task", "none"))
-    assert same.last_state(arm) == same.last_state(tmp_path / "whole")
-    assert same.last_state(arm) != same.last_state(plain)
 
 
 @pytest.mark.parametrize(

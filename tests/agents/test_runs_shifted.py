@@ -1,7 +1,6 @@
 """Runs whose tasks differ by shifts: killed and forked while a change is coming, they go on to the same bytes; what a
 task is given is in the run's files, and every arm of a comparison meets the same."""
 
-import json
 import shlex
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from supple.agents.evaluate import play
 from supple.engine.spec import read_spec
 from supple.envs import make_env, parse_shifts
 from supple.scripts import compare, train
+from tests.agents.small import lines
 
 pytestmark = pytest.mark.slow
 
@@ -27,23 +27,12 @@ SHIFTED = shlex.split(
 RUN = ["train", "ppo", *SHIFTED, "--shift", BOTH]
 
 
-def rows(run: Path, log: str) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (run / f"{log}.jsonl").read_text().splitlines()]
-
-
 @pytest.fixture(scope="module")
 def reference(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a run that is not killed, with a saved state where the comparison below forks."""
     run = tmp_path_factory.mktemp("shifted") / "reference"
     train.main([*RUN[1:], "--out", str(run)])
     return run
-
-
-def test_a_run_killed_during_a_gradual_change_resumes_to_the_same_bytes(
-    killed: Any, same: Any, reference: Path, tmp_path: Path
-) -> None:
-    killed(RUN, tmp_path / "run", 600, 960)  # 200 and 160 steps into changes that take 300
-    same.assert_runs(tmp_path / "run", reference)
 
 
 def test_a_fork_during_a_gradual_change_is_what_the_trunk_would_have_done(
@@ -69,7 +58,7 @@ def test_the_values_of_each_tasks_shifts_are_in_the_runs_files(reference: Path) 
     env, shifts = make_env("CartPole-v1"), parse_shifts(BOTH)
     expected = [shifts.values(env, 0, task) for task in range(3)]
     assert values_in(reference) == expected
-    assert [row["shift"] for row in rows(reference, "events") if row["event"] == "task"] == expected
+    assert [row["shift"] for row in lines(reference, "events") if row["event"] == "task"] == expected
     first, second, third = (np.array(task["offset"]["offset"]) for task in expected)
     assert not first.any()  # no task before it
     assert (second != 0).all()
@@ -105,7 +94,7 @@ def test_evaluations_have_the_shift_of_the_moment(over: int, tmp_path: Path, mon
     run, text = tmp_path / "run", f"offset(scale=2,over={over})"
     train.main(["ppo", *SHIFTED, "--cycles", "2", "--shift", text, "--out", str(run)])
     whole = np.abs(values_in(run)[1]["offset"]["offset"]).max()
-    steps = [row["step"] for row in rows(run, "metrics") if "eval/return" in row]
+    steps = [row["step"] for row in lines(run, "metrics") if "eval/return" in row]
     passed = [max(step - 400, 0) for step in steps]
     shares = [min(1.0, n / over) if over else float(n > 0) for n in passed]
     np.testing.assert_allclose(offsets, [share * whole for share in shares], rtol=1e-4, atol=1e-5)

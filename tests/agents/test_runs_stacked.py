@@ -1,56 +1,18 @@
 """Agents of several seeds that are trained at once: each is its run alone, and resumed runs are the same."""
 
-import json
-import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from supple.agents.dqn import DQNSettings
-from supple.agents.ppo import PPOSettings
-from supple.agents.sac import SACSettings
-from supple.agents.settings import AgentSettings
-from supple.engine.runs import open_run, prepare
-from supple.engine.spec import RunSpec
 from supple.experiments.api import compare
 from supple.registry.errors import UsageError
-
-SEEDS = (3, 8, 5)
-COMMON: dict[str, Any] = {"num_envs": 2, "measure_every": 60, "eval_episodes": 2, "checkpoint_every": 60, "cycles": 2}
-KINDS = ("ppo", "dqn", "sac")
-
-
-def settings(name: str, **own: Any) -> AgentSettings:
-    made: dict[str, Any] = {**COMMON, "steps_per_task": 120, **own}
-    shifted = made["cycles"] > 1
-    if name == "ppo":
-        small = {"env": "CartPole-v1", "rollout_steps": 20, "minibatch_size": 10, "epochs": 2, "hidden": (16, 16)}
-        return PPOSettings(
-            **{"shift": "offset(scale=2,over=50)" if shifted else None, "compile": "off", **small, **made}
-        )
-    if name == "dqn":
-        small = {
-            "env": "CartPole-v1", "learning_starts": 40, "replay_size": 300, "batch_size": 8, "hidden": (16, 16),
-            "target_period": 60, "exploration_steps": 100, "learning_rate": 1e-3,
-        }  # fmt: skip
-        return DQNSettings(**{"shift": "offset(scale=2)", "device": "cpu", **small, **made})
-    small = {
-        "env": "Pendulum-v1", "learning_starts": 40, "replay_size": 300, "batch_size": 8, "network": "mlp",
-        "hidden": (16, 16), "replay_ratio": 0.5, "max_episode_steps": 30,
-    }  # fmt: skip
-    return SACSettings(**{"shift": "offset(scale=0.5)", "device": "cpu", "compile": "off", **small, **made})
-
-
-def train(name: str, folder: Path, seeds: tuple[int, ...], **own: Any) -> Path:
-    prepare(RunSpec(name, settings(name, **own).of(seeds)), folder, print).train()
-    return folder
+from tests.agents.small import KINDS, SEEDS, lines, settings, train
 
 
 def rows(run: Path, log: str, seed: int | None = None) -> list[dict[str, Any]]:
     """Return the rows of a log, those of one member for a stack, without what differs between any two runs."""
-    found = [json.loads(line) for line in (run / f"{log}.jsonl").read_text().splitlines()]
-    own = [row for row in found if seed is None or row.get("seed") == seed]
+    own = [row for row in lines(run, log) if seed is None or row.get("seed") == seed]
     return [{name: value for name, value in row.items() if name not in ("seed", "time")} for row in own]
 
 
@@ -84,19 +46,6 @@ def test_members_draw_random_activations_as_if_alone(tmp_path: Path) -> None:
     own = {"activation": "rand_smooth_leaky", "cycles": 1}
     stack, alone = (train("ppo", tmp_path / str(len(seeds)), seeds, **own) for seeds in (SEEDS, SEEDS[1:2]))
     require_alike(rows(stack, "metrics", SEEDS[1])[:1], rows(alone, "metrics")[:1], 2e-3)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", KINDS)
-def test_a_resumed_stack_is_the_uninterrupted_one(name: str, same: Any, tmp_path: Path) -> None:
-    hooks = ("fire@task", "redo(tau=0.5)@every:50", "snp@0.6")
-    run = train(name, tmp_path / "run", SEEDS, hook=hooks)
-    again = tmp_path / "again"
-    shutil.copytree(run, again)
-    *_, last = sorted((again / "checkpoints").iterdir(), key=lambda folder: int(folder.name))
-    shutil.rmtree(last)
-    open_run(again, print).train()
-    same.assert_runs(again, run)
 
 
 @pytest.mark.slow

@@ -33,9 +33,3 @@ def test_the_stream_comes_from_env_and_steps_or_where_there_are_several_tasks_fr
 def test_contradictory_streams_are_refused(values: dict[str, Any], message: str) -> None:
     with pytest.raises(UsageError, match=message):
         AgentSettings(**values).stream()
-
-
-def test_episodes_of_an_evaluation_may_be_0_but_not_less() -> None:
-    AgentSettings(eval_episodes=0).check()
-    with pytest.raises(UsageError, match="--eval-episodes must be 0 or more, got -1"):
-        AgentSettings(eval_episodes=-1).check()

@@ -1,7 +1,6 @@
 """What every intervention does to a member of a stack of agents is what it does to that agent alone."""
 
 from collections.abc import Callable
-from types import SimpleNamespace
 
 import pytest
 
@@ -11,7 +10,6 @@ from tests.agents.dqn import test_agent_stack as dqn
 from tests.agents.lives import Lives
 from tests.agents.ppo import test_agent_stack as ppo
 from tests.agents.sac import test_agent_stack as sac
-from tests.agents.sac.conftest import agent_with
 
 pytestmark = pytest.mark.slow
 
@@ -30,7 +28,7 @@ KINDS: dict[str, tuple[Callable[[], Lives], int]] = {  # networks with random ac
     "ppo": (lambda: ppo.lives_of("rows", **QUICK), 8),
     "images": (lambda: ppo.lives_of("image", **QUICK), 8),
     "dqn": (lambda: dqn.lives_of("random", replay_ratio=0.5), 6),
-    "sac": (lambda: sac.lives_of(SimpleNamespace(agent_with=agent_with), "random", replay_ratio=0.5), 6),
+    "sac": (lambda: sac.lives_of("random", replay_ratio=0.5), 6),
 }
 
 

@@ -107,7 +107,7 @@ def test_a_run_with_a_diverged_member_resumes_exactly_and_its_environments_stay_
     def noted(work: AgentWork) -> None:
         freeze(work)
         if work._envs is not None:
-            frozen.append(sorted(work._envs._frozen.rows))  # type: ignore[attr-defined]
+            frozen.append(sorted(work._envs._running.frozen))  # type: ignore[attr-defined]
 
     monkeypatch.setattr(AgentWork, "_freeze_envs", noted)
     train(run)
@@ -126,7 +126,7 @@ def test_the_curvature_of_the_others_is_measured_if_a_finite_reward_has_an_infin
 
     def rewarding(envs: Vector, actions: Any) -> StepResult:
         result = step(envs, actions)
-        if not envs._frozen.rows:
+        if not envs._running.frozen:
             result.reward[copies : 2 * copies] = 1e38
         return result
 

@@ -1,7 +1,6 @@
 """A new agent for every task, the reference for plasticity."""
 
 import gc
-import json
 import shlex
 import weakref
 from collections.abc import Iterator
@@ -22,6 +21,7 @@ from supple.engine.storage.run_directory import CHECKPOINTS
 from supple.experiments.comparisons.folder import read_comparison
 from supple.interventions import snapshot
 from supple.scripts import compare, train
+from tests.agents.small import lines
 
 pytestmark = pytest.mark.slow
 
@@ -40,10 +40,6 @@ SAC = shlex.split(
     "--replay-size 400 --batch-size 8 --actor-width 8 --critic-width 8 --critic-blocks 1 --replay-ratio 0.25 "
     "--eval-episodes 1 --measure-every 100 --device cpu --compile off --max-episode-steps 20"
 )
-
-
-def rows(run: Path, log: str) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (run / f"{log}.jsonl").read_text().splitlines()]
 
 
 @dataclass
@@ -85,17 +81,12 @@ def made(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     return Made(arguments, folder / "plain", folder / "fresh", weights)
 
 
-def test_a_killed_run_resumes_to_the_same_bytes_and_its_first_task_is_that_of_any_run(
-    killed: Any, same: Any, tmp_path: Path, made: Made
-) -> None:
+def test_the_first_task_is_that_of_any_run(made: Made) -> None:
     for log in ("episodes", "metrics"):
-        first = [[timeless(row) for row in rows(run, log) if row["task"] == 0] for run in (made.plain, made.fresh)]
+        first = [[timeless(row) for row in lines(run, log) if row["task"] == 0] for run in (made.plain, made.fresh)]
         assert first[0] == first[1]
-        later = [[timeless(row) for row in rows(run, log) if row["task"] == 1] for run in (made.plain, made.fresh)]
+        later = [[timeless(row) for row in lines(run, log) if row["task"] == 1] for run in (made.plain, made.fresh)]
         assert later[0] != later[1]
-    # killed where a task ends, and within one
-    killed(["train", *made.arguments, "--fresh", "True"], tmp_path / "killed", 160, 240)
-    same.assert_runs(tmp_path / "killed", made.fresh)
 
 
 def timeless(row: dict[str, Any]) -> dict[str, Any]:
@@ -163,15 +154,15 @@ def test_checkpoints_do_not_mix_the_memories_of_two_agents(tmp_path: Path) -> No
 
 
 def test_the_return_of_an_untrained_agent_is_logged_once_per_task(made: Made) -> None:
-    found = [row for row in rows(made.fresh, "events") if row["event"] == "untrained"]
+    found = [row for row in lines(made.fresh, "events") if row["event"] == "untrained"]
     assert [row["task"] for row in found] == [0, 1, 2]
     learns_after = 20 if made.arguments is SAC else 40
     for row in found:
-        episodes = [e for e in rows(made.fresh, "episodes") if e["task"] == row["task"] and e["step"] <= row["step"]]
+        episodes = [e for e in lines(made.fresh, "episodes") if e["task"] == row["task"] and e["step"] <= row["step"]]
         assert row["episodes"] == len(episodes) > 0
         assert row["return"] == pytest.approx(fmean(episode["return"] for episode in episodes))
         assert row["step"] - 160 * row["task"] >= learns_after
-    assert not [row for row in rows(made.plain, "events") if row["event"] == "untrained"]
+    assert not [row for row in lines(made.plain, "events") if row["event"] == "untrained"]
 
 
 def test_the_reference_is_one_more_arm(here: Any, same: Any, tmp_path: Path) -> None:
@@ -209,10 +200,10 @@ def test_a_forked_reference_begins_with_a_new_agent_in_the_next_task(
     arguments = [*PPO, "--num-envs", "1", "--rollout-steps", "40", "--arm", "none", "--reference", "fresh"]
     with here():
         compare.main([*arguments, "--fork-at", place, "--out", str(tmp_path / "out")])
-    events = rows(tmp_path / "out/seed-0/fresh", "events")
+    events = lines(tmp_path / "out/seed-0/fresh", "events")
     assert [row["task"] for row in events if row["event"] == "untrained"] == untrained
     ends = [
-        [row for row in rows(tmp_path / "out/seed-0" / arm, "episodes") if row["task"] == 1]
+        [row for row in lines(tmp_path / "out/seed-0" / arm, "episodes") if row["task"] == 1]
         for arm in ("none", "fresh")
     ]
     assert (ends[0] == ends[1]) == (untrained == [2])

@@ -157,20 +157,6 @@ def test_copies_may_only_differ_in_the_values_of_their_shifts(others: dict[str, 
     assert type(vectorize(copies)) is (ArrayVector if "kwargs" in others else Vector)
 
 
-def test_few_copies_are_stepped_one_by_one() -> None:
-    assert type(vectorize([partial(make_env, "cartpole")] * 3)) is Vector
-    assert type(vectorize([partial(make_env, "cartpole")] * 4)) is ArrayVector
-    assert type(vectorize([partial(make_env, "cartpole")] * 4, batched=False)) is Vector
-
-
-def test_is_batched_depends_on_task_copies_and_shifts() -> None:
-    assert is_batched("cartpole", 8, parsed("offset(over=9) + negate_reward"))
-    assert is_batched("ninerooms", 8, parsed("goal + permute"))
-    assert not is_batched("cartpole", 3)
-    assert not is_batched("cartpole", 8, parsed("delay"))
-    assert not is_batched("cartpole", 8, None, {"sutton_barto_reward": True})
-
-
 def test_a_task_whose_batched_steps_differ_is_stepped_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
     class Longer(CartPole):
         def step(self, state: np.ndarray, actions: np.ndarray) -> Any:
@@ -189,3 +175,27 @@ def test_a_task_whose_constants_have_other_names_is_stepped_one_by_one(monkeypat
 
     monkeypatch.setitem(ARRAY_TASKS, "CartPole-v1", Renamed)
     assert not is_batched("cartpole", 8)
+
+
+@pytest.mark.parametrize(
+    ("name", "copies", "shifts", "kwargs", "batched"),
+    [
+        ("cartpole", 8, "offset(over=9) + negate_reward", {}, True),
+        ("cartpole", 4, "none", {}, True),
+        ("cartpole", 3, "none", {}, False),
+        ("cartpole", 8, "delay", {}, False),
+        ("cartpole", 8, "none", {"sutton_barto_reward": True}, False),
+        ("ninerooms", 8, "goal + permute", {}, True),
+        ("hopper", 2, "gravity + none + offset", {}, True),
+        ("hopper", 2, "gravity + delay", {}, False),
+        ("hopper", 1, "none", {}, False),
+        ("humanoid", 2, "none", {}, False),
+    ],
+)
+def test_what_is_batched_depends_on_task_copies_shifts_and_arguments(
+    name: str, copies: int, shifts: str, kwargs: dict[str, Any], batched: bool
+) -> None:
+    assert is_batched(name, copies, parsed(shifts), kwargs) == batched
+    makes = [partial(make_env, name, shifts=shifts, kwargs=kwargs)] * copies
+    assert (type(vectorize(makes)) is not Vector) == batched
+    assert type(vectorize(makes, batched=False)) is Vector

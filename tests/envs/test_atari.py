@@ -221,20 +221,6 @@ def test_stickiness_per_step_repeats_a_quarter_of_all_actions(monkeypatch: pytes
 
 
 @pytest.mark.slow
-def test_results_are_never_overwritten():
-    envs = AtariVector("asterix", 1)
-    rng = np.random.default_rng(0)
-    kept = [envs.reset([0])]
-    copies = [kept[0].copy()]
-    for _ in range(60):
-        kept.append(envs.step(rng.integers(9, size=1)).obs)
-        copies.append(kept[-1].copy())
-    for array, copy in zip(kept, copies, strict=True):
-        np.testing.assert_array_equal(array, copy)
-    assert len(np.unique(np.stack(kept), axis=0)) > 30
-
-
-@pytest.mark.slow
 def test_spaces_are_those_of_the_game():
     envs = make_pixels("Beam Rider", 2)
     assert isinstance(envs, AtariVector)

@@ -39,25 +39,6 @@ def test_the_games_are_those_of_ale_py():
         assert gym.spec(env_id).kwargs["game"] == short
 
 
-@needs_ale
-@pytest.mark.parametrize(
-    ("name", "near"),
-    [
-        ("asterx", "did you mean 'asterix'"),
-        ("BeamRyder", "did you mean 'beam_rider'"),
-        ("ALE/Asterx-v5", "did you mean 'ALE/Asterix-v5'"),
-        ("ALE/Asterix-v4", "did you mean 'ALE/Asterix-v5'"),
-        ("AsterixNoFrameskip-v4", "did you mean 'ALE/Asterix-v5', its successor"),
-        ("Asterix-ramDeterministic-v0", "did you mean 'ALE/Asterix-v5', its successor"),
-    ],
-)
-def test_an_unknown_game_is_refused_with_near_names_and_where_they_are_listed(name: str, near: str):
-    games()
-    with pytest.raises(ValueError, match=rf"unknown environment '{name}': {near}.*`supple list games`") as error:
-        resolve_env(name)
-    assert "\n" not in str(error.value)
-
-
 @pytest.mark.slow
 @needs_ale
 def test_ale_py_is_only_imported_for_games_and_prints_nothing():

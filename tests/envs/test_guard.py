@@ -129,37 +129,6 @@ def test_an_action_that_is_no_number_is_an_explosion():
     assert isinstance(info, ExplosionInfo)
 
 
-class Rooms(gym.Env):
-    """An environment that returns the given results."""
-
-    observation_space: Any = gym.spaces.Discrete(4, start=1)
-    action_space: Any = gym.spaces.Discrete(2)
-
-    def __init__(self, *result: Any, first: Any = 1) -> None:
-        self.result, self.first = result, first
-
-    def reset(self, *, seed: int | None = None, options: dict | None = None) -> tuple[Any, dict]:
-        return self.first, {}
-
-    def step(self, action: Any) -> Any:
-        return self.result
-
-
-@pytest.mark.parametrize("observation", [0, 5, None])
-def test_whole_numbers_outside_their_space_are_refused(observation: Any) -> None:
-    message = r" returned .* as observation, not one of Discrete\(4, start=1\)$"
-    with pytest.raises(EnvironmentFault, match=r"^Rooms: step\(\)" + message):
-        Guard(Rooms(observation, 1.0, False, False, {})).step(0)
-    with pytest.raises(EnvironmentFault, match=r"^Rooms: reset\(\)" + message):
-        Guard(Rooms(first=observation)).reset()
-
-
-@pytest.mark.parametrize("result", [(1, 1.0, False, {}), (1, None, False, False, {})])
-def test_results_of_another_form_are_a_fault(result: Any) -> None:
-    with pytest.raises(EnvironmentFault, match=r"^Rooms: step\(\) raised (TypeError|ValueError)"):
-        Guard(Rooms(*result)).step(0)
-
-
 class Shows(gym.Env):
     """An environment with the given observation space and observation."""
 
@@ -178,28 +147,30 @@ class Shows(gym.Env):
 BYTES = gym.spaces.Box(0, 255, (2,), np.uint8)
 
 
-@pytest.mark.parametrize(
-    ("space", "value"), [(BYTES, np.zeros((2, 1))), (gym.spaces.Dict({"a": BYTES}), {"a": 0}), (BYTES, None)]
-)
-def test_observations_of_another_shape_are_a_fault(space: gym.Space, value: Any):
-    with pytest.raises(EnvironmentFault, match=r"reset\(\) returned .* as observation.*, not one of Box"):
-        Guard(Shows(space, value)).reset()
+NUMBER = gym.spaces.Discrete(4, start=1)
+FAULTS = [
+    (NUMBER, 0), (NUMBER, 5), (NUMBER, None),
+    (BYTES, np.zeros((2, 1))), (BYTES, None), (gym.spaces.Dict({"a": BYTES}), {"a": 0}),  # of another shape
+    (BYTES, np.array([0.5, 1.0])), (BYTES, [300, 0]), (BYTES, np.array([1, -1])),  # that their space cannot hold
+    (gym.spaces.Box(-9, 9, (2,), np.int64), np.array([0.0, np.nan])),
+    (gym.spaces.Box(0, 1, (1,), np.bool_), np.array([2])),
+    (gym.spaces.Dict({"a": BYTES}), {"a": np.array([0.5, 1.0])}),
+]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("space", "value"),
-    [
-        (BYTES, np.array([0.5, 1.0])),
-        (BYTES, [300, 0]),
-        (BYTES, np.array([1, -1])),
-        (gym.spaces.Box(-9, 9, (2,), np.int64), np.array([0.0, np.nan])),
-        (gym.spaces.Box(0, 1, (1,), np.bool_), np.array([2])),
-        (gym.spaces.Dict({"a": BYTES}), {"a": np.array([0.5, 1.0])}),
-    ],
-)
-def test_numbers_that_their_space_cannot_hold_are_a_fault(space: gym.Space, value: Any):
-    with pytest.raises(EnvironmentFault, match=r"reset\(\) returned .* as observation.*, not one of Box"):
-        Guard(Shows(space, value)).reset()
+@pytest.mark.parametrize(("space", "value"), FAULTS)
+def test_observations_outside_their_space_are_a_fault(space: gym.Space, value: Any):
+    env = Guard(Shows(space, value))
+    for call, look in (("reset", env.reset), ("step", lambda: env.step(0))):
+        with pytest.raises(EnvironmentFault, match=rf"^Shows: {call}\(\) returned .* as observation.*, not one of "):
+            look()
+
+
+@pytest.mark.parametrize("result", [(1, 1.0, False, {}), (1, None, False, False, {})])
+def test_results_of_another_form_are_a_fault(result: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Shows, "step", lambda self, action: result)
+    with pytest.raises(EnvironmentFault, match=r"^Shows: step\(\) raised (TypeError|ValueError)"):
+        Guard(Shows(NUMBER, 1)).step(0)
 
 
 def test_whole_numbers_of_another_type_become_those_of_the_space():

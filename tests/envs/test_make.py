@@ -3,6 +3,7 @@
 import importlib
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import gymnasium as gym
@@ -41,75 +42,58 @@ def test_a_registered_id_stands_for_itself():
     assert resolve_env("CartPole-v1") == "CartPole-v1"
 
 
-@pytest.mark.parametrize(
-    ("name", "near"),
-    [("hoper", "'hopper'"), ("HalfCheetah-v6", "'HalfCheetah-v5'"), ("cartpole-v1", "'CartPole-v1'")],
-)
-def test_an_unknown_name_is_refused_with_near_names(name: str, near: str):
-    with pytest.raises(ValueError, match=f"unknown environment '{name}': did you mean .*{near}") as error:
+ALE = pytest.mark.skipif(not find_spec("ale_py"), reason="ale-py is an extra")
+EXTRA = {name: pytest.mark.skipif(not find_spec(name), reason="an extra") for name in ("minatar", "minigrid")}
+REFUSED = [
+    # near names
+    ("hoper", "unknown environment 'hoper': did you mean 'hopper'"),
+    ("HalfCheetah-v6", "unknown environment 'HalfCheetah-v6': did you mean 'HalfCheetah-v5'"),
+    ("cartpole-v1", "unknown environment 'cartpole-v1': did you mean 'CartPole-v1'"),
+    pytest.param("asterx", "did you mean 'asterix'", marks=ALE),
+    pytest.param("BeamRyder", "did you mean 'beam_rider'", marks=ALE),
+    pytest.param("ALE/Asterx-v5", "did you mean 'ALE/Asterix-v5'", marks=ALE),
+    pytest.param("ALE/Asterix-v4", "did you mean 'ALE/Asterix-v5'", marks=ALE),
+    pytest.param("qqqq", "use one of halfcheetah, hopper", marks=ALE),  # else it may be a game
+    pytest.param("minatar:brekout", "MinAtar has no environment 'minatar:brekout': did you mean 'minatar:Breakout'?",
+                 marks=EXTRA["minatar"]),
+    pytest.param("MinAtar/Breakout-v7", "did you mean 'minatar:Breakout'?", marks=EXTRA["minatar"]),
+    pytest.param("minigrid:DorKey-5x5", "did you mean 'minigrid:DoorKey-5x5' or", marks=EXTRA["minigrid"]),
+    pytest.param("minigrid:qqqq", "(see `supple list games`)", marks=EXTRA["minigrid"]),
+    # successors of old ids
+    ("LunarLander-v2", "did you mean 'LunarLander-v3', its successor"),
+    ("BipedalWalker-v2", "did you mean 'BipedalWalker-v3', its successor"),
+    ("Pendulum-v0", "did you mean 'Pendulum-v1', its successor"),
+    ("Taxi-v3", "did you mean 'Taxi-v4', its successor"),
+    ("halfcheetah-v1", "did you mean 'HalfCheetah-v5', its successor"),
+    pytest.param("ALE/Pong-v0", "did you mean 'ALE/Pong-v5', its successor", marks=ALE),
+    pytest.param("PongNoFrameskip-v4", "did you mean 'ALE/Pong-v5', its successor", marks=ALE),
+    pytest.param("SpaceInvaders-ramDeterministic-v4", "'ALE/SpaceInvaders-v5', its successor", marks=ALE),
+    ("HalfCheetah-v3", "HalfCheetah-v3 can no longer be made: its successor is 'HalfCheetah-v5'"),
+    ("Ant-v2", "Ant-v2 can no longer be made: its successor is 'Ant-v5'"),
+    ("Pusher-v4", "Pusher-v4 can no longer be made: its successor is 'Pusher-v5'"),
+    # what makes those of known packages work
+    ("minigrid", "environment 'minigrid': MiniGrid's tasks are named like minigrid:DoorKey-5x5"),
+    ("minatar", "minatar:breakout"),
+    ("dm_control/walker-walk-v0", "'mujoco<4'"),
+    ("dmc:walker-walk", "'mujoco<4'"),
+    ("Meta-World/MT1", "metaworld 3.0.0 fails"),
+    ("metaworld:reach-v3", "metaworld 3.0.0 fails"),
+    ("pick-place-v2-goal-observable", "metaworld 3.0.0 fails"),
+]  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore:.*out of date:UserWarning")
+@pytest.mark.parametrize(("name", "line"), REFUSED)
+def test_a_name_that_is_none_is_answered_with_what_would_be_right(name: str, line: str):
+    with pytest.raises(ValueError) as error:  # noqa: PT011 - what it says is compared
         make_env(name)
-    assert "\n" not in str(error.value)
-
-
-@pytest.mark.parametrize(
-    ("name", "newer"),
-    [
-        ("LunarLander-v2", "LunarLander-v3"),
-        ("BipedalWalker-v2", "BipedalWalker-v3"),
-        ("Pendulum-v0", "Pendulum-v1"),
-        ("Taxi-v3", "Taxi-v4"),
-        ("halfcheetah-v1", "HalfCheetah-v5"),
-        ("ALE/Pong-v0", "ALE/Pong-v5"),
-        ("PongNoFrameskip-v4", "ALE/Pong-v5"),
-        ("SpaceInvaders-ramDeterministic-v4", "ALE/SpaceInvaders-v5"),
-    ],
-)
-def test_an_old_id_is_answered_with_its_successor(name: str, newer: str):
-    if newer.startswith("ALE/"):
-        pytest.importorskip("ale_py")
-    with pytest.raises(
-        ValueError, match=f"unknown environment '{name}': did you mean '{newer}', its successor"
-    ) as error:
-        resolve_env(name)
+    assert line in str(error.value)
     assert "\n" not in str(error.value)
 
 
 def test_an_old_id_that_still_works_is_made_with_a_warning():
     with pytest.warns(UserWarning, match="Hopper-v4 is out of date: its successor is Hopper-v5"):
         make_env("Hopper-v4").close()
-
-
-@pytest.mark.parametrize(
-    ("name", "newer"), [("HalfCheetah-v3", "HalfCheetah-v5"), ("Ant-v2", "Ant-v5"), ("Pusher-v4", "Pusher-v5")]
-)
-@pytest.mark.filterwarnings("ignore:.*out of date:UserWarning")
-def test_an_id_that_gymnasium_only_remembers_is_answered_with_its_successor(name: str, newer: str):
-    with pytest.raises(ValueError, match=f"^{name} can no longer be made: its successor is '{newer}'$"):
-        make_env(name)
-
-
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [
-        ("minigrid", "minigrid:DoorKey-5x5"),
-        ("minatar", "minatar:breakout"),
-        ("dm_control/walker-walk-v0", "'mujoco<4'"),
-        ("dmc:walker-walk", "'mujoco<4'"),
-        ("Meta-World/MT1", "metaworld 3.0.0 fails"),
-        ("metaworld:reach-v3", "metaworld 3.0.0 fails"),
-        ("pick-place-v2-goal-observable", "metaworld 3.0.0 fails"),
-    ],
-)
-def test_environments_of_known_packages_are_answered_with_what_makes_them_work(name: str, message: str):
-    with pytest.raises(ValueError, match=f"environment '{name}': .*{message}") as error:
-        resolve_env(name)
-    assert "\n" not in str(error.value)
-
-
-def test_a_name_like_no_other_is_refused_with_the_list():
-    pytest.importorskip("ale_py")  # without it, such a name might be a game: see test_pixels.py
-    with pytest.raises(ValueError, match="unknown environment 'qqqq': use one of halfcheetah, hopper"):
-        resolve_env("qqqq")
 
 
 def test_observations_and_actions_have_the_sizes_of_the_v5_tasks():
@@ -237,8 +221,6 @@ def test_an_episode_is_as_long_as_asked():
     env.reset(seed=0)
     assert [env.step(np.zeros(6))[3] for _ in range(3)] == [False, False, True]
     assert make_env("halfcheetah").spec.max_episode_steps == 1000
-    with pytest.raises(ValueError, match="max_episode_steps must be at least 1, got 0"):
-        make_env("halfcheetah", max_episode_steps=0)
 
 
 @pytest.mark.slow

@@ -63,23 +63,6 @@ def test_a_task_of_minigrid_is_found_by_any_spelling(name: str, env_id: str) -> 
 
 
 @pytest.mark.parametrize(
-    ("name", "near"),
-    [
-        ("minatar:brekout", "MinAtar has no environment 'minatar:brekout': did you mean 'minatar:Breakout'?"),
-        ("MinAtar/Breakout-v7", "did you mean 'minatar:Breakout'?"),
-        ("minigrid:DorKey-5x5", "MiniGrid has no environment .*: did you mean 'minigrid:DoorKey-5x5' or"),
-        ("minigrid:qqqq", r"has no environment 'minigrid:qqqq' \(see `supple list games`\)"),
-    ],
-)
-def test_a_mistyped_name_is_answered_with_near_ones(name: str, near: str) -> None:
-    if name.lower()[:7] in (missing[:7] for missing in MISSING):
-        pytest.skip("an extra")
-    with pytest.raises(ValueError, match=near) as error:
-        resolve_env(name)
-    assert "\n" not in str(error.value)
-
-
-@pytest.mark.parametrize(
     ("module", "name", "line"),
     [
         ("minatar", "minatar:breakout", r"MinAtar needs minatar \(GPL-3.0, .*: pip install 'supple\[minatar\]'$"),

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from supple.envs import EnvironmentFault, Repeat, Vector, is_batched, make_env, vectorize
-from supple.envs import parse_shifts as parsed
 from supple.envs.physics import PhysicsVector
 from supple.envs.physics_tasks import TASKS, HalfCheetah
 from tests.envs import pairs
@@ -94,11 +93,6 @@ def test_environments_that_cannot_be_batched_are_stepped_one_by_one(make: Callab
         del gym.registry["NoisyHopper-v5"]
 
 
-def test_a_single_copy_and_unbatched_copies_are_stepped_one_by_one() -> None:
-    assert type(vectorize([lambda: make_env("hopper")])) is Vector
-    assert type(vectorize([lambda: make_env("hopper")] * 2, batched=False)) is Vector
-
-
 def test_a_task_whose_batched_steps_differ_is_stepped_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
     class Generous(HalfCheetah):
         def judge(self, before: np.ndarray, now: np.ndarray, actions: np.ndarray) -> Any:
@@ -108,13 +102,6 @@ def test_a_task_whose_batched_steps_differ_is_stepped_one_by_one(monkeypatch: py
     assert is_batched("halfcheetah")
     monkeypatch.setitem(TASKS, "HalfCheetah-v5", Generous)
     assert not is_batched("halfcheetah")
-
-
-def test_is_batched_depends_on_task_and_shifts() -> None:
-    assert is_batched("hopper", 2, parsed("gravity + none + offset"))
-    assert not is_batched("hopper", 2, parsed("gravity + delay"))
-    assert not is_batched("humanoid")
-    assert not is_batched("hopper", 1)
 
 
 def test_a_trial_chooses_the_number_of_threads_and_does_not_change_the_results() -> None:

@@ -12,13 +12,14 @@ from supple.envs import Repeat, Vector, make_env
 
 
 class Counter(gym.Env):
-    """Observes its own step count, which is the reward too; an even episode terminates, an odd one is cut off."""
+    """Observes its own step count, which is the reward too. Episode k lasts `lengths[k mod n]` steps; an even one
+    terminates, an odd one is cut off."""
 
     observation_space = gym.spaces.Box(0, np.inf, (1,), np.float64)
     action_space = gym.spaces.Box(-1.0, 1.0, (1,), np.float64)
 
-    def __init__(self, length: int) -> None:
-        self.length, self.episode, self.count = length, -1, 0
+    def __init__(self, *lengths: int) -> None:
+        self.lengths, self.episode, self.count = lengths, -1, 0
         self.actions: list[float] = []
 
     def reset(self, *, seed: int | None = None, options: dict | None = None) -> tuple[np.ndarray, dict]:
@@ -26,10 +27,11 @@ class Counter(gym.Env):
         return np.zeros(1), {}
 
     def step(self, action: Any) -> tuple[np.ndarray, float, bool, bool, dict]:
-        assert self.count < self.length, "stepped after its end"
+        length = self.lengths[self.episode % len(self.lengths)]
+        assert self.count < length, "stepped after its end"
         self.count += 1
         self.actions.append(float(action[0]))
-        done, odd = self.count == self.length, self.episode % 2 == 1
+        done, odd = self.count == length, self.episode % 2 == 1
         # `steps` is a word of the environment's own, as some have
         return (
             np.full(1, self.count),
@@ -107,9 +109,3 @@ def test_repeat_equals_stepping_by_hand() -> None:
         assert found[2:4] == by_hand[-1][2:4] == (False, decision == 66)
     for env in (repeated, single):
         env.close()
-
-
-@pytest.mark.parametrize("times", [0, -1])
-def test_an_action_repeat_below_1_is_refused(times: int) -> None:
-    with pytest.raises(ValueError, match=f"at least 1, got {times}"):
-        Repeat(Counter(3), times)

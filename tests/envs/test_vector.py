@@ -1,7 +1,5 @@
 """A vector equals its environments stepped by hand, also across the ends of episodes, without dummy steps."""
 
-from typing import Any
-
 import gymnasium as gym
 import numpy as np
 import pytest
@@ -9,26 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from supple.envs import Episode, Vector, make_env
-
-
-class Counter(gym.Env):
-    """Observes its own step count. Episode k lasts `lengths[k mod n]` steps; odd ones are truncated."""
-
-    observation_space = gym.spaces.Box(0, np.inf, (1,), np.float64)
-    action_space = gym.spaces.Box(-1.0, 1.0, (1,), np.float64)
-
-    def __init__(self, lengths: list[int]) -> None:
-        self.lengths, self.episode, self.count = lengths, -1, 0
-
-    def reset(self, *, seed: int | None = None, options: dict | None = None) -> tuple[np.ndarray, dict]:
-        self.episode, self.count = self.episode + 1, 0
-        return np.zeros(1), {}
-
-    def step(self, action: Any) -> tuple[np.ndarray, float, bool, bool, dict]:
-        self.count += 1
-        done = self.count == self.lengths[self.episode % len(self.lengths)]
-        odd = self.episode % 2 == 1
-        return np.full(1, self.count), float(self.count), done and not odd, done and odd, {}
+from tests.envs.test_repeat import Counter
 
 
 @pytest.mark.slow
@@ -36,7 +15,7 @@ class Counter(gym.Env):
 @given(lengths=st.lists(st.lists(st.integers(1, 7), min_size=1, max_size=3), min_size=1, max_size=4))
 def test_every_transition_is_one_real_step(lengths: list[list[int]]):
     pool = iter(lengths)
-    vector = Vector([lambda: Counter(next(pool))] * len(lengths))
+    vector = Vector([lambda: Counter(*next(pool))] * len(lengths))
     obs = vector.reset(range(len(lengths)))
     finished = [0] * len(lengths)
     for _ in range(40):
@@ -138,18 +117,8 @@ def test_an_explosion_is_reported_with_its_episode_and_the_others_go_on():
     assert not vector.step(np.zeros((2, 6))).episodes
 
 
-def test_results_are_never_overwritten():
-    vector = Vector([lambda: Counter([2, 3])] * 2)
-    obs = vector.reset([0, 0])
-    kept = [vector.step(np.zeros((2, 1))) for _ in range(6)]
-    assert not obs.any()
-    assert [result.final_obs[0, 0] for result in kept] == [1, 2, 1, 2, 3, 1]
-    assert [result.truncated[0] for result in kept] == [False, False, False, False, True, False]
-    assert [result.reward[1] for result in kept] == [1, 2, 1, 2, 3, 1]
-
-
 def test_a_reset_drops_the_running_episode():
-    vector = Vector([lambda: Counter([3])])
+    vector = Vector([lambda: Counter(3)])
     vector.reset([0])
     vector.step(np.zeros((1, 1)))
     vector.reset([0])

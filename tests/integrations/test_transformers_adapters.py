@@ -33,13 +33,13 @@ def adapted(tied: bool = False, **more: Any) -> Any:
     return peft.get_peft_model(base(tied), peft.LoraConfig(**settings))
 
 
-def train(model: Any, folder: Path, hooks: Sequence[str]) -> SuppleCallback:
+def train(model: Any, folder: Path, hooks: Sequence[str], data: Any = None) -> SuppleCallback:
     callback = SuppleCallback(hooks, measure_every=2)
     arguments = hf.TrainingArguments(
         output_dir=str(folder), max_steps=4, per_device_train_batch_size=4, learning_rate=1e-2, report_to=[],
         use_cpu=True, disable_tqdm=True, save_strategy="no", lr_scheduler_type="constant",
     )  # fmt: skip
-    data = [{"input_ids": row, "labels": row} for row in IDS]
+    data = data or [{"input_ids": row, "labels": row} for row in IDS]
     hf.Trainer(model, arguments, train_dataset=data, callbacks=[callback]).train()
     return callback
 
@@ -129,17 +129,11 @@ def test_an_image_classifier_is_fired_and_measured_in_the_trainer(tmp_path: Path
         hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=24, image_size=16, patch_size=8,
         num_labels=3,
     )  # fmt: skip
-    callback = SuppleCallback(["fire(method=polar)@0.5"], measure_every=2)
-    arguments = hf.TrainingArguments(
-        output_dir=str(tmp_path), max_steps=4, per_device_train_batch_size=4, report_to=[], use_cpu=True,
-        disable_tqdm=True, save_strategy="no",
-    )  # fmt: skip
-    data = [{"pixel_values": torch.randn(3, 16, 16), "labels": i % 3} for i in range(16)]
     torch.manual_seed(0)
-    trainer = hf.Trainer(hf.ViTForImageClassification(config), arguments, train_dataset=data, callbacks=[callback])
-    trainer.train()
+    data = [{"pixel_values": torch.randn(3, 16, 16), "labels": i % 3} for i in range(16)]
+    callback = train(hf.ViTForImageClassification(config), tmp_path, ["fire(method=polar)@0.5"], data)
     assert callback.events[0]["after"]["dfi_unscaled"] < 1e-6
-    assert any("supple/model/dormant_fraction" in row for row in trainer.state.log_history)
+    assert "dormant_fraction" in callback.events[0]["after"]
 
 
 def test_a_network_that_is_no_model_of_transformers_is_refused_with_what_to_do(tmp_path: Path) -> None:

@@ -6,8 +6,6 @@ import torch
 from torch import Tensor, nn
 
 from supple.interventions import (
-    AS_RELEASED,
-    UNIFORM,
     EntropyTemperature,
     Learner,
     ReleasedCode,
@@ -273,12 +271,9 @@ def test_as_released_is_refused_where_nothing_was_released(hook):
     assert "\n" not in str(refusal.value)
 
 
-def test_contract_for_returns_the_contract_of_a_preset():
-    learner = sac()
-    assert contract_for("fire", "uniform", learner) is UNIFORM
-    assert contract_for("fire", "as_released", learner) is AS_RELEASED["sac", "fire"]
+def test_an_unknown_contract_is_refused():
     with pytest.raises(ValueError, match="unknown contract 'released'"):
-        contract_for("fire", "released", learner)
+        contract_for("fire", "released", mlp())
 
 
 @pytest.mark.slow

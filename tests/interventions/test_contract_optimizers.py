@@ -12,7 +12,7 @@ from torch import Tensor, nn, optim
 from supple.interventions import EntropyTemperature, Injectable, ReleasedCode, learner_for, make, zero_slots_
 from supple.interventions.contract import check_optimizer
 from supple.interventions.muon import MuonWithAdam
-from supple.networks import StackedAdam
+from supple.networks import Adam
 
 Make = Callable[[list[nn.Parameter]], optim.Optimizer]
 RATE = 1e-2
@@ -112,7 +112,7 @@ ELEMENTWISE: dict[str, Make] = {
     "Rprop, tensor": lambda p: optim.Rprop(p, torch.tensor(RATE), foreach=True),
     "ASGD": lambda p: optim.ASGD(p, RATE, t0=2, lambd=0.1, alpha=0.5),
     "ASGD, foreach": lambda p: optim.ASGD(p, RATE, t0=2, lambd=0.1, foreach=True),
-    "StackedAdam": lambda p: StackedAdam(p),
+    "own Adam": lambda p: Adam(p, networks=1),
     "a user's": Lion,
     "a user's, not from zero": Anchored,
 }

@@ -3,7 +3,7 @@ import pytest
 import torch
 from torch import nn
 
-from supple.interventions import Learner, StackedLinear, learner_for, make, redraw
+from supple.interventions import Learner, learner_for, make, redraw
 
 PERIOD = 50
 
@@ -54,18 +54,3 @@ def test_1000_updates_equal_the_formulas() -> None:
         for name, parameter in target.module.named_parameters():
             np.testing.assert_allclose(parameter.detach().numpy(), values[name], rtol=0, atol=1e-11)
     assert moved > 0.2  # units were told apart
-
-
-def stack(member: int | None) -> Learner:
-    """A stack of two networks, or one of them; both take the same fresh parameters."""
-    torch.manual_seed(0)
-    both = nn.Sequential(StackedLinear(2, 4, 6), nn.Tanh(), StackedLinear(2, 6, 3)).double()
-    fresh = {name: torch.randn_like(p) for name, p in both.named_parameters()}
-    module: nn.Module = both
-    if member is not None:
-        module = nn.Sequential(nn.Linear(4, 6), nn.Tanh(), nn.Linear(6, 3)).double()
-        module.load_state_dict({name: p[member] for name, p in both.state_dict().items()})
-        fresh = {name: value[member] for name, value in fresh.items()}
-    target = learner_for(module, torch.optim.Adam(module.parameters(), lr=0.01))
-    target.redraw = lambda: fresh
-    return target

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
-from torch.nn.utils import parametrizations, parametrize
+from torch.nn.utils import parametrizations
 
-from supple.interventions import Layer, ReleasedCode, fire_, learner_for, make, snapshot
+from supple.interventions import Layer, fire_, learner_for, make, snapshot
 from supple.metrics import measure
 
 
@@ -206,16 +206,6 @@ def test_a_scope_that_names_the_tied_head_writes_it() -> None:
     assert fire.contract(learner)["weights"] == "head"
 
 
-def test_the_hook_writes_frozen_followers_as_the_network_itself() -> None:
-    torch.manual_seed(0)
-    module = nn.Sequential(nn.Conv2d(2, 3, 2), nn.ReLU(), nn.Flatten(), nn.Linear(12, 3))
-    target = copy.deepcopy(module).requires_grad_(False)
-    learner = learner_for(module, torch.optim.SGD(module.parameters(), lr=0.1), followers=(target,))
-    learner.offer(ReleasedCode("dqn"))
-    make("fire", contract="as_released").apply(learner)
-    assert torch.equal(target[0].weight, module[0].weight)
-
-
 def test_a_network_without_a_weight_to_rewrite_is_refused_at_attach() -> None:
     module = nn.Sequential(nn.Linear(3, 3), nn.ReLU(), nn.Linear(3, 3)).requires_grad_(False)
     with pytest.raises(ValueError, match=r"has no weight matrix to rewrite: 0.weight, 2.weight \(frozen") as refusal:
@@ -234,22 +224,6 @@ def test_measured_isometry_is_that_of_the_matrices_that_are_written() -> None:
     numbers = measure(learner_for(module))
     singular = torch.linalg.svdvals(module[0].weight.detach().double())
     assert numbers["dfi"] == pytest.approx(float(((singular**2 - 1) ** 2).sum()) + 3)
-
-
-def test_measuring_does_not_move_the_power_iteration_of_a_parametrized_layer() -> None:
-    module = nn.Sequential(parametrizations.spectral_norm(nn.Linear(4, 4)), nn.ReLU(), nn.Linear(4, 2))
-    learner = learner_for(module, torch.optim.Adam(module.parameters()))
-    before = {name: value.clone() for name, value in module.state_dict().items()}
-    measure(learner)
-    for name in ("fire", "parseval", "spectral"):
-        make(name).attach(learner)
-    for name in ("nap", "muon"):
-        with pytest.raises(ValueError, match=r"0' \(ParametrizedLinear\) has no weight|no Linear or Conv layer"):
-            make(name).attach(learner)
-    float(make("parseval").penalty(learner).detach())
-    for name, value in module.state_dict().items():
-        assert torch.equal(value, before[name]), name
-    assert parametrize.is_parametrized(module[0])
 
 
 @pytest.mark.parametrize("name", ["parseval", "spectral", "wasserstein"])

@@ -7,7 +7,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from supple.interventions.grammar import HookText, parse_hook_text
-from supple.interventions.schedule import AtFraction, AtStart, AtStep, AtTask, Every, When
+from supple.interventions.schedule import At, AtStart, AtTask, Every, When
 from supple.registry import Call, CallSyntaxError, parse_call
 
 quick = settings(max_examples=150)
@@ -26,8 +26,8 @@ names = st.from_regex(r"[A-Za-z_][A-Za-z0-9_.+-]{0,8}", fullmatch=True)
 calls = st.builds(Call, names.filter(lambda w: w != "none"), st.dictionaries(identifiers, values, max_size=3).map(dict))
 fractions = st.floats(0, 1)
 schedules = st.one_of(
-    st.builds(AtStep, st.integers(0, 2**62)),
-    st.builds(AtFraction, fractions),
+    st.builds(At, st.integers(0, 2**62)),
+    st.builds(At, fractions),
     st.builds(Every, st.integers(1, 2**62)),
     st.builds(Every, fractions.filter(bool)),
     st.builds(AtTask, st.none() | st.integers(1, 99)),
@@ -42,19 +42,19 @@ hooks = st.just(HookText()) | st.builds(HookText, calls, st.none() | schedules, 
 @pytest.mark.parametrize(
     ("text", "name", "params", "schedule"),
     [  # the first eight are design.md's own examples
-        ("fire@0.5", "fire", {}, AtFraction(0.5)),
-        ("fire(steps=10,scope=conv)@250000", "fire", {"steps": 10, "scope": "conv"}, AtStep(250_000)),
+        ("fire@0.5", "fire", {}, At(0.5)),
+        ("fire(steps=10,scope=conv)@250000", "fire", {"steps": 10, "scope": "conv"}, At(250_000)),
         ("redo(tau=0.1)@every:1000", "redo", {"tau": 0.1}, Every(1000)),
         ("snp@task", "snp", {}, AtTask()),
         ("reset(what=head)@task:3", "reset", {"what": "head"}, AtTask(3)),
         ("fire@when:dormant_fraction>0.3", "fire", {}, When("dormant_fraction", ">", 0.3)),
         ("l2_init(strength=1e-3)", "l2_init", {"strength": 1e-3}, None),
         ("fire@start", "fire", {}, AtStart()),
-        ("fire@250_000", "fire", {}, AtStep(250_000)),
-        ("fire@1e6", "fire", {}, AtStep(1_000_000)),
-        ("fire@2.5e6", "fire", {}, AtStep(2_500_000)),
-        ("fire@1.0", "fire", {}, AtFraction(1.0)),
-        ("fire@1", "fire", {}, AtStep(1)),
+        ("fire@250_000", "fire", {}, At(250_000)),
+        ("fire@1e6", "fire", {}, At(1_000_000)),
+        ("fire@2.5e6", "fire", {}, At(2_500_000)),
+        ("fire@1.0", "fire", {}, At(1.0)),
+        ("fire@1", "fire", {}, At(1)),
         ("fire@every:0.1", "fire", {}, Every(0.1)),
         ("fire@when:actor/srank<=-.5", "fire", {}, When("actor/srank", "<=", -0.5)),
         ("fire@when:srank<20,clear=30", "fire", {}, When("srank", "<", 20.0, 30.0)),
@@ -71,7 +71,7 @@ def test_hook_texts_read_as_documented(text, name, params, schedule):
 @pytest.mark.parametrize(
     ("text", "hook"),
     [
-        ("critic/fire@0.5", HookText(Call("fire"), AtFraction(0.5), "critic")),
+        ("critic/fire@0.5", HookText(Call("fire"), At(0.5), "critic")),
         (
             "actor/reset(what=head)@every:100_000",
             HookText(Call("reset", {"what": "head"}), Every(100_000), "actor"),

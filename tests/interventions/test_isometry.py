@@ -120,31 +120,6 @@ def test_a_dead_tap_of_a_stack_is_named_by_its_member():
         fire_(stack)
 
 
-def test_a_split_weight_equals_its_parts():
-    layer = nn.Linear(4, 12)
-    expected = torch.cat([by_plain_loop(part) for part in layer.weight.detach().split(4)])
-    fire_(layer, split={"weight": 3})
-    torch.testing.assert_close(layer.weight.detach(), expected)
-
-
-@pytest.mark.slow
-def test_half_precision_weights_become_scaled_isometries_of_their_type():
-    layer = nn.Linear(6, 6).to(torch.bfloat16)
-    fire_(layer, "polar")
-    assert layer.weight.dtype == torch.bfloat16
-    torch.testing.assert_close((layer.weight.mT @ layer.weight).float(), torch.eye(6), rtol=0, atol=0.02)
-
-
-def test_fire_leaves_biases_norms_and_embeddings_untouched():
-    module = nn.ModuleList([nn.Embedding(7, 4), network(), nn.MultiheadAttention(4, 2)])
-    before = state(module)
-    written = fire_(module)
-    assert {"2.in_proj_weight", "2.out_proj.weight"} <= set(written)
-    assert written.skipped == {"0.weight": "an embedding"}
-    for name, tensor in module.state_dict().items():
-        assert torch.equal(tensor, before[name]) == (name not in written), name
-
-
 def test_names_choose_what_is_written():
     module = network()
     before = state(module)
@@ -220,24 +195,6 @@ def test_an_error_names_its_layer_and_leaves_every_bit_unchanged(harm, settings,
         fire_(module, **settings)
     for name, tensor in module.state_dict().items():
         assert torch.equal(tensor.nan_to_num(), before[name].nan_to_num()), name
-
-
-@pytest.mark.parametrize(
-    ("module", "message"),
-    [
-        (nn.LayerNorm(3), "no weight matrix to rewrite in LayerNorm$"),
-        (nn.Linear(0, 3), r"weight \(empty: \(3, 0\)\)"),
-        (nn.ConvTranspose2d(2, 2, 3), "weight \\(a transposed convolution's"),
-        (nn.Linear(2, 2).requires_grad_(False), "weight \\(frozen"),
-        (nn.utils.parametrizations.weight_norm(nn.Linear(3, 3)), "cannot be rewritten in place"),
-        (nn.LazyLinear(3), "no values yet"),
-    ],
-    ids=["nothing", "empty", "transposed", "frozen", "weight_norm", "lazy"],
-)
-@pytest.mark.filterwarnings("ignore:Initializing zero-element tensors")
-def test_a_module_that_cannot_be_rewritten_is_refused(module, message):
-    with pytest.raises(ValueError, match=message):
-        fire_(module)
 
 
 def test_a_layout_that_does_not_fit_is_refused():

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from supple.interventions import StackedLinear, balance_layers_, learner_for, rebalance_
+from supple.interventions import balance_layers_, learner_for, rebalance_
 from supple.interventions.balance import balance_pairs_
 
 few = settings(max_examples=25)
@@ -116,18 +116,6 @@ def test_directions_of_a_lora_matrix_are_kept() -> None:
     torch.testing.assert_close(a, 2 * u @ vt)
 
 
-def test_members_of_a_stack_are_balanced_as_pairs_of_their_own_also_with_different_ranks() -> None:
-    w1, w2 = draw(3, 4, 5), draw(3, 6, 4, seed=1)
-    w2[1, :, 2:] = 0
-    w2[2] = 0
-    alone = [(w1[m].clone(), w2[m].clone()) for m in range(3)]
-    rebalance_(w1, w2, 0.7)
-    for m, (first, second) in enumerate(alone):
-        rebalance_(first, second, 0.7)
-        torch.testing.assert_close(w1[m], first)
-        torch.testing.assert_close(w2[m], second)
-
-
 def test_layers_and_views_are_written_in_place_in_their_own_type() -> None:
     torch.manual_seed(0)
     first, second = nn.Linear(7, 4), nn.Linear(4, 5)
@@ -197,17 +185,6 @@ def test_units_that_no_factor_can_balance_are_unchanged() -> None:
         assert torch.equal(second[:, ~mask], w2[:, ~mask])
         diagonal = second.square().sum(0) - first.square().sum(1)
         assert (diagonal - lam)[mask].abs().max() < 1e-12
-
-
-@pytest.mark.slow
-def test_layers_in_a_row_are_balanced_all_at_once() -> None:
-    torch.manual_seed(0)
-    layers = [StackedLinear(2, a, b).double() for a, b in itertools.pairwise((6, 9, 8, 7, 3))]
-    for lam in (4.0, -0.5, 0.0):
-        balance_layers_([[layer] for layer in layers], lam)
-        for first, second in itertools.pairwise(layers):
-            off = second.weight.square().sum(1) - first.weight.square().sum(2) - first.bias.square() - lam
-            assert off.abs().max() < 1e-9
 
 
 @pytest.mark.parametrize("between", ["linear", "homogeneous"])

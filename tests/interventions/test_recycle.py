@@ -7,7 +7,6 @@ from torch import Tensor, nn
 from supple.interventions import (
     Learner,
     Units,
-    Wiring,
     learner_for,
     make,
     recycle_,
@@ -137,17 +136,3 @@ def test_norms_without_one_gain_for_each_unit_are_refused():
     module = nn.Sequential(nn.Conv2d(1, 4, 3), nn.LayerNorm(4), nn.ReLU(), nn.Conv2d(4, 1, 3))
     with pytest.raises(ValueError, match="'1', before '2', has not one gain and shift for each of the 4 units"):
         make("redo").attach(learner_for(module))
-
-
-def test_an_optimizer_whose_start_is_not_known_is_refused():
-    module = nn.Sequential(nn.Linear(2, 2), nn.ReLU(), nn.Linear(2, 2))
-    for name, params in INTERVENTIONS:
-        with pytest.raises(ValueError, match="the optimizer is LBFGS"):
-            make(name, **params).attach(learner_for(module, torch.optim.LBFGS(module.parameters())))
-
-
-def test_a_wiring_may_name_norms():
-    module = nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2), nn.ReLU(), nn.Linear(2, 2))
-    assert learner_for(module, wiring={"2": Wiring(("0",), ("3",), ("1",))}).wiring == learner_for(module).wiring
-    with pytest.raises(ValueError, match="the wiring of '2' names no module: '9'"):
-        learner_for(module, wiring={"2": Wiring(("0",), ("3",), ("9",))})

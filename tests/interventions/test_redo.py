@@ -7,11 +7,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from supple.agents.ppo import PPOSettings
-from supple.agents.ppo.agent import PPO
-from supple.agents.ppo.network import PolicySpace
-from supple.agents.ppo.policies import Gaussian
-from supple.agents.ppo.rollout import RolloutBatch
 from supple.interventions import Learner, ReleasedCode, Units, Wiring, learner_for, make, recycle_, redraw, snapshot
 
 
@@ -172,35 +167,6 @@ def test_the_contract_describes_what_is_reset():
 
 
 # -- other networks ------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("share_value", [True, False])
-def test_on_an_actor_critic_the_outgoing_weights_in_all_heads_become_zero(share_value):
-    config = PPOSettings(
-        env="any", steps=1, hidden=(8, 8), adapter=4, num_envs=2, compile="off", activation="relu",
-        share_value=share_value,
-    )  # fmt: skip
-    agent = PPO(config, {"a": PolicySpace(3, Gaussian(2)), "b": PolicySpace(5, Gaussian(1))})
-    learner, network = agent.learners["agent"], agent.network
-    agent.recent.last = "a", RolloutBatch(torch.randn(64, 3), torch.randn(64, 2), *(torch.randn(64) for _ in range(4)))
-    with torch.no_grad():
-        for body in (network.body, getattr(network, "value_body", network.body)):
-            body[0].bias.fill_(100.0)
-            body[2].bias.fill_(1e3)
-        network.body[2].bias[:3] = -1e4
-    before = network(agent.recent.probe[1].observations, "a")
-    redo = make("redo", tau=0.0)
-    redo.attach(learner)
-    written = redo.apply(learner)
-    for heads, hears in ((network.policy, False), (network.value, not share_value)):
-        for head in heads.values():
-            assert bool(head.weight[:, :3].any()) == hears
-            assert head.weight[:, 3:].all()
-    expected = {"body.2.weight", "body.2.bias", "policy.a.weight", "policy.b.weight"}
-    assert set(written) == expected | ({"value.a.weight", "value.b.weight"} if share_value else set())
-    assert network.body[2].bias.tolist() == [0.0] * 3 + [1e3] * 5
-    after = network(agent.recent.probe[1].observations, "a")
-    torch.testing.assert_close(after, before)
 
 
 def test_the_tensor_function_works_on_any_module():

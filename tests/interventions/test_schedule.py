@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from supple.interventions.schedule import AtFraction, AtStart, AtStep, AtTask, Every, Moment, Schedule, When
+from supple.interventions.schedule import At, AtStart, AtTask, Every, Moment, Schedule, When
 
 quick = settings(max_examples=150)
 
@@ -44,14 +44,14 @@ def reference(is_due, run):
 @quick
 @given(runs(), st.integers(0, 130))
 def test_at_step_fires_in_the_check_that_passes_it(run, step):
-    assert firings(AtStep(step), run) == reference(lambda t: t == step, run)
+    assert firings(At(step), run) == reference(lambda t: t == step, run)
 
 
 @pytest.mark.slow
 @quick
 @given(runs(), st.floats(0, 1))
 def test_at_fraction_fires_at_that_share_of_the_planned_total(run, fraction):
-    assert firings(AtFraction(fraction), run) == reference(lambda t: t == round(fraction * run[0]), run)
+    assert firings(At(fraction), run) == reference(lambda t: t == round(fraction * run[0]), run)
 
 
 @pytest.mark.slow
@@ -76,7 +76,7 @@ def test_at_start_fires_once_before_the_first_step(run):
     assert firings(AtStart(), run) == [(start - 1, start)]
 
 
-ALL = [AtStep(5), AtFraction(0.5), Every(5), Every(0.5), AtTask(), AtTask(2), AtStart(), When("x", ">", 0.0)]
+ALL = [At(5), At(0.5), Every(5), Every(0.5), AtTask(), AtTask(2), AtStart(), When("x", ">", 0.0)]
 
 
 @pytest.mark.parametrize("schedule", ALL, ids=str)
@@ -144,12 +144,12 @@ def test_when_waits_until_it_was_cleared_and_for_the_smallest_distance(values, c
 @pytest.mark.parametrize(
     ("schedule", "run", "problem"),
     [
-        (AtStep(500), {"total": 500}, None),
-        (AtStep(501), {"total": 500}, "never fires: the run has 500 steps"),
-        (AtStep(99), {"total": 500, "start": 100}, "never fires: the run starts at step 100"),
-        (AtStep(100), {"total": 500, "start": 100}, None),
-        (AtFraction(0.1), {"total": 500, "start": 100}, "never fires: the run starts at step 100"),
-        (AtFraction(1.0), {"total": 500}, None),
+        (At(500), {"total": 500}, None),
+        (At(501), {"total": 500}, "never fires: the run has 500 steps"),
+        (At(99), {"total": 500, "start": 100}, "never fires: the run starts at step 100"),
+        (At(100), {"total": 500, "start": 100}, None),
+        (At(0.1), {"total": 500, "start": 100}, "never fires: the run starts at step 100"),
+        (At(1.0), {"total": 500}, None),
         (Every(501), {"total": 500}, "never fires: no multiple of 501 lies in steps 1 to 500"),
         (
             Every(400),
@@ -171,7 +171,7 @@ def test_problem_says_why_a_schedule_never_fires(schedule, run, problem):
 
 @pytest.mark.slow
 @quick
-@given(runs(), st.one_of(st.builds(AtStep, st.integers(0, 150)), st.builds(Every, st.integers(1, 150))))
+@given(runs(), st.one_of(st.builds(At, st.integers(0, 150)), st.builds(Every, st.integers(1, 150))))
 def test_problem_is_none_exactly_when_the_schedule_fires_in_the_run(run, schedule):
     total, start, _ = run
     whole = (total, start, [1] * (total - start))
@@ -181,9 +181,9 @@ def test_problem_is_none_exactly_when_the_schedule_fires_in_the_run(run, schedul
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: AtStep(-1), "a step must be .*, got -1"),
-        (lambda: AtFraction(1.01), "a fraction of the run must .*, got 1.01"),
-        (lambda: AtFraction(float("nan")), "a fraction of the run must .*, got nan"),
+        (lambda: At(-1), "a step must be .*, got -1"),
+        (lambda: At(1.01), "a fraction of the run must .*, got 1.01"),
+        (lambda: At(float("nan")), "a fraction of the run must .*, got nan"),
         (lambda: Every(0), "a period must be at least 1 step, got 0"),
         (lambda: Every(1000.0), "as a fraction must .*, got 1000.0"),
         (lambda: AtTask(0), "number of a task switch must be 1 or more, got 0"),

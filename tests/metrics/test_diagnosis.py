@@ -87,10 +87,18 @@ def test_a_deterministic_policy_is_distinguished_from_lost_plasticity() -> None:
     assert diagnosis.verdict()[0].startswith("The policy of 'model' is deterministic (entropy ")
 
 
-def test_without_data_there_is_no_diagnosis() -> None:
-    target = learner(probe=lambda: None)
-    with pytest.raises(ValueError, match="'model' has seen no data yet"):
-        diagnose(target)
+@pytest.mark.parametrize(
+    ("inputs", "message"),
+    [
+        (None, "'model' has seen no data yet"),
+        ((X[:1].expand(8, 5),), "'model' at step 0 has equal outputs"),
+        ((torch.full((4, 5), torch.nan),), "the recent inputs of 'model' contain NaN or infinity"),
+        ((torch.full((4, 5), torch.inf),), "the recent inputs of 'model' contain NaN or infinity"),
+    ],
+)
+def test_inputs_that_say_nothing_are_refused(inputs: tuple[Tensor] | None, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        diagnose(learner(probe=lambda: inputs), updates=1)
 
 
 def test_a_network_with_nan_outputs_is_refused() -> None:
@@ -101,40 +109,23 @@ def test_a_network_with_nan_outputs_is_refused() -> None:
         diagnose(target, updates=2)
 
 
-def test_equal_inputs_are_refused() -> None:
-    with pytest.raises(ValueError, match="'model' at step 0 has equal outputs"):
-        diagnose(learner(probe=lambda: (X[:1].expand(8, 5),)), updates=2)
-
-
-def test_a_worse_fit_is_no_loss_where_both_fit_nearly_perfectly() -> None:
-    diagnosis = diagnose(learner(), updates=1)
-    slight = Diagnosis("model", diagnosis.now, diagnosis.new, loss=0.03, new_loss=0.001)
-    assert slight.state == "sound"
-    assert Diagnosis("model", diagnosis.now, diagnosis.new, loss=0.4, new_loss=0.3).state == "sound"
-    assert Diagnosis("model", diagnosis.now, diagnosis.new, loss=0.4, new_loss=0.1).state == "lost"
-
-
-def test_where_a_new_network_fits_little_one_that_fits_less_than_half_of_that_is_lost() -> None:
-    diagnosis = diagnose(learner(), updates=1)
-    assert Diagnosis("model", diagnosis.now, diagnosis.new, loss=0.9, new_loss=0.7).state == "lost"
-    assert Diagnosis("model", diagnosis.now, diagnosis.new, loss=0.8, new_loss=0.7).state == "sound"
-
-
-def test_a_fit_that_became_worse_than_it_began_shows_no_loss() -> None:
-    diagnosis = diagnose(learner(), updates=1)
-    dead = Diagnosis("model", diagnosis.now, diagnosis.new, loss=1.0, new_loss=0.1)
-    apart = Diagnosis("model", diagnosis.now, diagnosis.new, loss=28.0, new_loss=0.1)
-    assert (dead.state, apart.state) == ("lost", "diverged")
-    assert apart.verdict()[0].startswith("Whether 'model' has lost plasticity cannot be said")
-
-
-@pytest.mark.parametrize("value", [torch.nan, torch.inf])
-def test_inputs_that_are_no_numbers_do_not_count_as_equal(value: float) -> None:
-    net = nn.Linear(2, 1)
-    x = torch.full((4, 2), value)
-    target = learner_for(net, probe=lambda: (x,), loss=lambda: net(x).mean())
-    with pytest.raises(ValueError, match="the recent inputs of 'model' contain NaN or infinity"):
-        diagnose(target, updates=1)
+@pytest.mark.parametrize(
+    ("loss", "new_loss", "state", "beginning"),
+    [
+        (0.03, 0.001, "sound", "No sign of plasticity loss"),  # both fit nearly perfectly
+        (0.4, 0.3, "sound", "No sign of plasticity loss"),
+        (0.4, 0.1, "lost", "'model' has lost plasticity"),
+        (0.8, 0.7, "sound", "No sign of plasticity loss"),  # a new network fits little
+        (0.9, 0.7, "lost", "'model' has lost plasticity"),  # less than half of that
+        (1.0, 0.1, "lost", "'model' has lost plasticity"),
+        (28.0, 0.1, "diverged", "Whether 'model' has lost plasticity cannot be said"),  # worse than it began
+    ],
+)
+def test_two_errors_make_a_verdict(loss: float, new_loss: float, state: str, beginning: str) -> None:
+    measured = diagnose(learner(), updates=1)
+    diagnosis = Diagnosis("model", measured.now, measured.new, loss=loss, new_loss=new_loss)
+    assert diagnosis.state == state
+    assert diagnosis.verdict()[0].startswith(beginning)
 
 
 def test_an_embedding_with_sparse_gradients_is_fitted() -> None:

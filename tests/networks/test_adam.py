@@ -1,4 +1,4 @@
-"""Adam for a stack is torch.optim.Adam on each member, step counters included."""
+"""Adam for one network is PyTorch's to the bit; for a stack it is that on each member, step counters included."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from supple.interventions.contract import zero_slots_
-from supple.networks import StackedAdam
+from supple.networks import Adam
 
 SHAPES = [(3, 16, 4), (3, 5, 4), (3, 5), (3, 2, 1, 3, 3), (3,)]
 
@@ -19,9 +19,7 @@ def pair() -> tuple[list[nn.Parameter], list[list[nn.Parameter]]]:
     return stack, [[nn.Parameter(p.detach()[member].clone()) for p in stack] for member in range(3)]
 
 
-def step(
-    optimizer: StackedAdam, stack: list[nn.Parameter], singles: list[torch.optim.Adam], rate: float = 1e-2
-) -> None:
+def step(optimizer: Adam, stack: list[nn.Parameter], singles: list[torch.optim.Adam], rate: float = 1e-2) -> None:
     for parameter in stack:
         parameter.grad = torch.randn_like(parameter)
     for group in (*optimizer.param_groups, *(g for single in singles for g in single.param_groups)):
@@ -46,16 +44,42 @@ def test_members_take_the_steps_of_optimizers_of_their_own(decoupled: bool, opti
     stack, apart = pair()
     kind = torch.optim.AdamW if decoupled else torch.optim.Adam
     singles = [kind(each, lr=1e-2, fused=True, **{"weight_decay": 0.0, **options}) for each in apart]
-    optimizer = StackedAdam(stack, lr=1e-2, decoupled=decoupled, **options)
+    optimizer = Adam(stack, lr=1e-2, decoupled=decoupled, networks=1, **options)
     for update in range(5):
         step(optimizer, stack, singles, rate=1e-2 / (update + 1))
         assert_same(stack, apart)
 
 
+@pytest.mark.parametrize("decoupled", [False, True], ids=["Adam", "AdamW"])
+def test_one_network_takes_the_steps_of_pytorchs_fused_adam(decoupled: bool) -> None:
+    (ours, *_), options = pair()[1], {"lr": 1e-2, "weight_decay": 0.1, "betas": (0.5, 0.9), "eps": 1e-3}
+    theirs = [nn.Parameter(parameter.detach().clone()) for parameter in ours]
+    optimizer, kind = Adam(ours, decoupled=decoupled, **options), torch.optim.AdamW if decoupled else torch.optim.Adam
+    reference = kind(theirs, fused=True, **options)
+    for _ in range(3):
+        for own, other in zip(ours, theirs, strict=True):
+            own.grad = torch.randn_like(own)
+            other.grad = own.grad.clone()
+        optimizer.step()
+        reference.step()
+        for own, other in zip(ours, theirs, strict=True):
+            assert torch.equal(own, other)
+            assert all(torch.equal(optimizer.state[own][name], slot) for name, slot in reference.state[other].items())
+
+
+@pytest.mark.parametrize("options", [{"lr": -1.0}, {"betas": (0.9, 1.0)}, {"eps": -1.0}, {"weight_decay": -1.0}])
+def test_rates_and_betas_out_of_range_are_refused(options: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="Adam: rates must be 0 or more"):
+        Adam(pair()[0], **options)
+
+
 @pytest.mark.parametrize("member", [0, 2])
 def test_members_match_single_optimizers_after_one_step_counter_is_reset(member: int) -> None:
     stack, apart = pair()
-    optimizer, singles = StackedAdam(stack, lr=1e-2), [torch.optim.Adam(each, lr=1e-2, fused=True) for each in apart]
+    optimizer, singles = (
+        Adam(stack, lr=1e-2, networks=1),
+        [torch.optim.Adam(each, lr=1e-2, fused=True) for each in apart],
+    )
     for _ in range(4):
         step(optimizer, stack, singles)
     mask = torch.zeros(3, 5, 1, dtype=torch.bool)
@@ -76,7 +100,7 @@ def test_networks_of_a_member_share_its_counter_and_weights_decay_as_in_adam_or_
     stack = nn.Parameter(torch.randn(6, 5, 4))  # three members with two networks each
     apart = [nn.Parameter(part.clone()) for part in stack.detach().split(2)]
     constants = 1e-2, (0.8, 0.99), 1e-6, 0.1
-    optimizer = StackedAdam([stack], *constants, decoupled=decoupled, networks=2)
+    optimizer = Adam([stack], *constants, decoupled=decoupled, networks=2)
     kind = torch.optim.AdamW if decoupled else torch.optim.Adam
     singles = [kind([each], *constants) for each in apart]
 
@@ -102,7 +126,7 @@ def test_networks_of_a_member_share_its_counter_and_weights_decay_as_in_adam_or_
 
 def test_a_parameter_without_gradient_stays() -> None:
     frozen, trained = nn.Parameter(torch.ones(2, 3)), nn.Parameter(torch.ones(2, 3))
-    optimizer = StackedAdam([frozen, trained], lr=0.1)
+    optimizer = Adam([frozen, trained], lr=0.1, networks=1)
     optimizer.step()
     trained.grad = torch.ones(2, 3)
     optimizer.step()
@@ -120,5 +144,5 @@ def test_a_closure_is_called_once_and_its_value_returned() -> None:
         parameter.grad = torch.ones(2, 3)
         return 3.0
 
-    assert StackedAdam([parameter]).step(closure) == 3.0
+    assert Adam([parameter]).step(closure) == 3.0
     assert len(calls) == 1

@@ -20,7 +20,6 @@ from supple.interventions import (
     snapshot,
 )
 
-MEMBERS = 3
 X = torch.randn(16, 4, generator=torch.Generator().manual_seed(5))
 
 

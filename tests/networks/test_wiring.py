@@ -182,27 +182,6 @@ def test_a_unit_in_a_part_that_torch_keeps_closed_is_not_reached():
     assert reasons(module, "0.activation")["0.activation"] == "is used nowhere"
 
 
-def test_tracing_leaves_a_network_as_it_is():
-    class Counts(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.register_buffer("seen", torch.ones(()))
-            self.a, self.act, self.b = linear(), nn.ReLU(), linear()
-
-        def forward(self, x: Tensor) -> Tensor:
-            self.seen.mul_(2)
-            return self.b(self.act(self.a(x)))
-
-    module = Counts()
-    module.act.eval()
-    state = torch.get_rng_state()
-    assert trace_wiring(module, ["act"])[0]
-    assert module.seen == 1
-    assert torch.equal(torch.get_rng_state(), state)
-    assert module.training
-    assert not module.act.training
-
-
 # -- what a learner makes of it ------------------------------------------------------------------------------
 
 

@@ -21,7 +21,7 @@ from torch.nn import functional as F
 
 from supple.agents.ppo.update import GradientStep
 from supple.engine.machine.denormals import flush_denormals
-from supple.networks import StackedAdam, StackedLinear
+from supple.networks import Adam, StackedLinear
 
 STACKS = ((0, 1), (1, 0), (0, 1, 2, 3, 4), (4, 3, 2, 1, 0), (5, 0, 7, 1, 9), tuple(range(10)), tuple(range(9, -1, -1)))
 UPDATES = 3
@@ -125,7 +125,7 @@ class Case:
     def update(self, step: GradientStep) -> dict[str, Tensor]:
         """Make the updates. Return what they left, by name, with the networks of all members as first axis."""
         parameters = [p for network in self.networks for p in network.parameters()]
-        optimizer = StackedAdam(parameters, lr=3e-3, eps=1e-5)
+        optimizer = Adam(parameters, lr=3e-3, eps=1e-5, networks=1)
         step.begin(optimizer, parameters, 1)
 
         def loss(*batch: Tensor) -> tuple[Tensor, Tensor]:

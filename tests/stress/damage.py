@@ -166,7 +166,7 @@ def edit_an_entry(draw: random.Random, file: Path) -> None:
 
 def take_a_digit(draw: random.Random, file: Path) -> None:
     value = json.loads(file.read_text())
-    value["total_steps"] //= 10
+    value["resolved"]["planned"] //= 10
     replace(file, json.dumps(value).encode())
 
 

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,17 @@ def read_log(run: Path, name: str) -> list[dict[str, Any]]:
 def state(run: Path, step: int) -> bytes:
     """Return the tensors of a run's checkpoint."""
     return (run / f"checkpoints/{step:012d}/state.safetensors").read_bytes()
+
+
+def require_same(run: Path, reference: Path) -> None:
+    """Fail unless two runs have the same logs, checkpoints and exported models, bit for bit."""
+    for name in ("metrics", "tasks", "events"):
+        assert read_log(run, name) == read_log(reference, name), name
+    found = [
+        {file.relative_to(each): sha256(file.read_bytes()).hexdigest() for file in each.rglob("*.safetensors")}
+        for each in (run, reference)
+    ]
+    assert found[0] == found[1]
 
 
 class Runs:

@@ -15,7 +15,7 @@ from supple.engine.spec import read_spec
 from supple.engine.storage.names import slug
 from supple.scripts.main import dispatch
 from tests.processes import die_when, ended
-from tests.tracks.logs import read_log, write_idx
+from tests.tracks.logs import read_log, require_same, write_idx
 
 pytestmark = pytest.mark.slow
 
@@ -152,11 +152,6 @@ def share(kind: str) -> list[str]:
     return [] if kind == "pretrain" else ["--fork-at", "0.25" if kind in TASK_ENDS else "0.5"]
 
 
-def tensors(run: Path) -> dict[str, bytes]:
-    """The tensors of all checkpoints and of the exported model."""
-    return {str(file.relative_to(run)): file.read_bytes() for file in run.rglob("*.safetensors")}
-
-
 @pytest.mark.parametrize("kind", WORDS)
 def test_a_killed_comparison_resumes_to_the_same_result(
     arms: Arms, tmp_path: Path, here: Callable[..., Any], kind: str
@@ -179,7 +174,4 @@ def test_a_killed_comparison_resumes_to_the_same_result(
     with here():
         dispatch(["resume", str(broken)])
     for run in ("trunk", "none", "l2_init_strength=1e-2-faab21"):
-        ours, theirs = (folder / "seed-0" / run for folder in (broken, tmp_path / "whole"))
-        assert tensors(ours) == tensors(theirs)
-        for name in LOGS:
-            assert read_log(ours, name) == read_log(theirs, name), name
+        require_same(broken / "seed-0" / run, tmp_path / "whole/seed-0" / run)

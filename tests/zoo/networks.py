@@ -71,21 +71,11 @@ class Subject:
     run: Callable[[], Any]
     losses: Callable[[], Tensor]
 
-    @property
-    def frozen(self) -> list[str]:
-        return [name for name, p in self.module.named_parameters(remove_duplicate=False) if not p.requires_grad]
-
     def outputs(self) -> list[Tensor]:
         """Return the outputs in evaluation mode, from the same draws each time; nothing of the subject changes."""
-        modes = [(part, part.training) for part in self.module.modules()]
-        self.module.eval()
-        try:
-            with torch.random.fork_rng(devices=[]), torch.no_grad():
-                torch.default_generator.manual_seed(SEED)
-                return [t.detach().clone() for t in tensors(self.run())]
-        finally:
-            for part, mode in modes:
-                part.training = mode
+        with evaluating(self.module), torch.random.fork_rng(devices=[]), torch.no_grad():
+            torch.default_generator.manual_seed(SEED)
+            return [t.detach().clone() for t in tensors(self.run())]
 
 
 class Harmed(Exception):

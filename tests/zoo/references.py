@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from supple.interventions import fire_, make, recycle_
 from supple.metrics import measure
+from supple.networks import evaluating
 from supple.networks.hidden_units import hidden_units, observe
 from tests.zoo.measures import refusal
 from tests.zoo.networks import SEED, Kind, Subject
@@ -127,14 +128,8 @@ def fresh(it: Subject) -> str:
 def by_hand(it: Subject) -> list[Tensor]:
     """Return the outputs of every call of an activation, computed by hand."""
     assert it.kind.hidden is not None
-    modes = [(part, part.training) for part in it.module.modules()]
-    it.module.eval()
-    try:
-        with torch.no_grad():
-            return it.kind.hidden(it.module, *it.inputs)
-    finally:
-        for part, mode in modes:
-            part.training = mode
+    with evaluating(it.module), torch.no_grad():
+        return it.kind.hidden(it.module, *it.inputs)
 
 
 def dormant(it: Subject) -> str:
@@ -187,29 +182,23 @@ def checks(kind: Kind) -> Iterator[tuple[str, Callable[[Subject], str]]]:
     yield "recycle_ of silent units", recycled
 
 
-def referred(kind: Kind, only: Sequence[str] = ()) -> list[Outcome]:
-    """Return whether the references (or these) are met on a network."""
-    found = []
-    for words, check in checks(kind):
-        if only and words not in only:
-            continue
-        try:
-            found.append(Outcome(kind.name, words, "acts", check(new(kind))))
-        except (Broken, Refusal) as error:
-            found.append(Outcome(kind.name, words, "broken", str(error)))
-        except Exception as error:
-            wrong = refusal(error)
-            found.append(Outcome(kind.name, words, "broken" if wrong else "refused", wrong or str(error)))
-    return found
-
-
-def without_fresh(kind: Kind) -> Outcome:
-    """Return what comes of a fresh draw where the learner was not given the function that makes the network anew."""
-    words = "reset(toward=fresh) without fresh="
+def outcome_of(kind: Kind, words: str, check: Callable[[], str]) -> Outcome:
+    """Return what comes of a check."""
     try:
-        return Outcome(kind.name, words, "acts", fresh(new(kind, fresh=None)))
-    except Broken as error:
+        return Outcome(kind.name, words, "acts", check())
+    except (Broken, Refusal) as error:
         return Outcome(kind.name, words, "broken", str(error))
     except Exception as error:
         wrong = refusal(error)
         return Outcome(kind.name, words, "broken" if wrong else "refused", wrong or str(error))
+
+
+def referred(kind: Kind, only: Sequence[str] = ()) -> list[Outcome]:
+    """Return whether the references (or these) are met on a network."""
+    chosen = [(words, check) for words, check in checks(kind) if not only or words in only]
+    return [outcome_of(kind, words, lambda check=check: check(new(kind))) for words, check in chosen]
+
+
+def without_fresh(kind: Kind) -> Outcome:
+    """Return what comes of a fresh draw where the learner was not given the function that makes the network anew."""
+    return outcome_of(kind, "reset(toward=fresh) without fresh=", lambda: fresh(new(kind, fresh=None)))

@@ -26,8 +26,7 @@ BINS = 40  # of the histogram of factors, from 1/R to R
 
 def batch_loss(model: nn.Module, batch: Batch) -> Tensor:
     """Return the model's own mean loss over the labels that count."""
-    loss: Tensor = model(**batch, use_cache=False).loss
-    return loss
+    return model(**batch, use_cache=False).loss
 
 
 def balance(
@@ -126,8 +125,7 @@ def _temporary(path: Path) -> Path:
 @torch.no_grad()
 def _logits(model: nn.Module, batch: Batch) -> Tensor:
     inputs = {name: value for name, value in batch.items() if name != "labels"}
-    logits: Tensor = model(**inputs, use_cache=False).logits
-    return logits
+    return model(**inputs, use_cache=False).logits
 
 
 def _difference(model: nn.Module, batches: Sequence[Batch], before: Sequence[Tensor]) -> dict[str, Any]:

@@ -84,7 +84,12 @@ def prompt_ids(tokenizer: Any, example: Example) -> list[int]:
     turn (Gemma), the system text comes before the question.
     """
     if not tokenizer.chat_template:
-        _warn_once(tokenizer)
+        if (name := tokenizer.name_or_path or type(tokenizer).__name__) not in _plain:
+            _plain.add(name)
+            message = (
+                f"the tokenizer of {name} has no chat template: prompts are written as 'Question: …\\nAnswer:' instead"
+            )
+            warnings.warn(message, stacklevel=2)
         system = f"{example.system}\n" if example.system else ""
         start = [tokenizer.bos_token_id]  # begins a sequence, if this tokenizer has one
         start = start if tokenizer("").input_ids[:1] == start else []
@@ -130,13 +135,3 @@ def _render(tokenizer: Any, example: Example) -> str:
 
 def _tokenize(tokenizer: Any, text: str) -> list[int]:
     return list(tokenizer(text, add_special_tokens=False).input_ids)
-
-
-def _warn_once(tokenizer: Any) -> None:
-    name = tokenizer.name_or_path or type(tokenizer).__name__
-    if name not in _plain:
-        _plain.add(name)
-        warnings.warn(
-            f"the tokenizer of {name} has no chat template: prompts are written as 'Question: …\\nAnswer:' instead",
-            stacklevel=3,
-        )

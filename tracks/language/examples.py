@@ -2,7 +2,6 @@
 
 import hashlib
 import importlib
-import importlib.util
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -13,7 +12,9 @@ import torch
 
 from supple.engine.seeding import derive, generator
 from supple.registry import did_you_mean, one_line
-from supple.registry.errors import RunError, UsageError
+from supple.registry.errors import UsageError
+
+from .models import require
 
 GENERATED, CHOICE_ONLY = "reasoning-gym:", "mcq:"
 SPLITS = ("train", "test")
@@ -237,8 +238,7 @@ def _generate(text: str, seed: int, train: int | None, test: int | None) -> Task
     """Return a data set of reasoning-gym (Stojanovski et al. 2025) with its default difficulty.
 
     Only the answer that it gives is correct here, even if its own check would accept others."""
-    if importlib.util.find_spec("reasoning_gym") is None:
-        raise RunError(f"{text} needs reasoning-gym: pip install 'supple[language]'")
+    require("reasoning_gym", text)
     gym: Any = importlib.import_module("reasoning_gym")
     known_names = importlib.import_module("reasoning_gym.factory").DATASETS
     name = text.removeprefix(GENERATED)

@@ -72,8 +72,6 @@ def load_model(name: str, device: str = "cpu", seed: int = 0) -> LanguageModel:
             raise UsageError(f"no such file: {name}")
         model, tokenizer, source = *_read_model(path.parent, path.name), f"{path.name}, dequantised to float32"
     elif path.is_dir():
-        if not (path / "config.json").is_file():
-            raise UsageError(f"{name} is no model in transformers' layout: it has no config.json")
         model, tokenizer, source = *_read_model(path), name
     elif is_on_hub(name):
         model, tokenizer = read_from_hub(name, _pretrained)
@@ -125,7 +123,7 @@ def is_on_hub(name: str) -> bool:
 
 def _read_model(folder: Path, gguf: str | None = None) -> tuple[nn.Module, Any]:
     """Return (model, tokenizer) from files, without the network."""
-    with read_safely(folder, f"{folder / (gguf or '')}: not a causal language model that can be read"):
+    with read_safely(folder / (gguf or ""), "a causal language model"):
         if gguf is None:
             return _pretrained(str(folder), local_files_only=True)
         require("gguf", "a .gguf file")
@@ -137,8 +135,12 @@ def _read_model(folder: Path, gguf: str | None = None) -> tuple[nn.Module, Any]:
 
 
 @contextmanager
-def read_safely(folder: Path, otherwise: str) -> Iterator[None]:
-    """Raise RunError, which begins with `otherwise`, for whatever is raised while a folder is read in this block."""
+def read_safely(path: Path, what: str) -> Iterator[None]:
+    """Raise RunError for whatever is raised while a file or a folder in transformers' layout is read in this block.
+
+    Raises UsageError for another folder."""
+    if path.is_dir() and not (path / "config.json").is_file():
+        raise UsageError(f"{path} is no model in transformers' layout: it has no config.json")
     try:
         yield
     except (RunError, UsageError):
@@ -146,7 +148,7 @@ def read_safely(folder: Path, otherwise: str) -> Iterator[None]:
     except BaseException as error:  # transformers raises anything for bad files, and Rust's panics are no Exception
         if isinstance(error, KeyboardInterrupt | SystemExit):
             raise
-        raise RunError(f"{otherwise}: {one_line(error)}") from error
+        raise RunError(f"{path}: not {what} that can be read: {one_line(error)}") from error
 
 
 def read_from_hub(name: str, read: Callable[..., Any]) -> Any:

@@ -1,5 +1,7 @@
 """The sequence of tasks of a run, by their names."""
 
+from collections.abc import Callable
+
 import numpy as np
 
 from supple.engine.seeding import derive
@@ -51,12 +53,8 @@ def make_sequence(text: str, n_in: int, n_out: int, samples: int, seed: int) -> 
             task = tasks.random_regression(n_in, n_out, samples, rng=rng)
         elif name == "semantic":
             task = tasks.semantic_hierarchy()
-        elif name == "reversal":
-            task = tasks.reversal(named_tasks[-1][1])
-        elif name == "scaled":
-            task = tasks.scale_targets(named_tasks[-1][1])
         else:
-            task = _add_feature(named_tasks[-1][1], rng, text)
+            task = CHANGES[name](named_tasks[-1][1], rng, text)
         named_tasks.append((name, task))
     return named_tasks
 
@@ -69,3 +67,10 @@ def _add_feature(task: LinearTask, rng: np.random.Generator, text: str) -> Linea
         )
     feature, item = rng.choice(lacking)
     return tasks.add_feature(task, int(feature), int(item))
+
+
+CHANGES: dict[str, Callable[[LinearTask, np.random.Generator, str], LinearTask]] = {
+    "reversal": lambda task, *_: tasks.reversal(task),
+    "scaled": lambda task, *_: tasks.scale_targets(task),
+    "feature": _add_feature,
+}

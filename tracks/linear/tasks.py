@@ -45,8 +45,7 @@ class LinearTask:
 
     def excess_loss(self, function: ArrayLike) -> Array:
         """Return ½‖W₂W₁ − Σyx‖²_F ≥ 0, the loss above the smallest possible one, (…), of maps (…, N_o, N_i)."""
-        excess: Array = np.square(np.asarray(function, float) - self.sigma_yx).sum((-2, -1)) / 2
-        return excess
+        return np.square(np.asarray(function, float) - self.sigma_yx).sum((-2, -1)) / 2
 
     def loss(self, function: ArrayLike) -> Array:
         """Return ½⟨‖W₂W₁x − y‖²⟩ ≥ 0, the mean loss over the examples, (…), of maps (…, N_o, N_i)."""
@@ -61,8 +60,7 @@ def whiten(x: Array) -> Array:
     left, values, right = np.linalg.svd(x, full_matrices=False)
     if samples < size or values[-1] <= 1e-10 * values[0]:
         raise ValueError(f"{samples} inputs of {size} dimensions cannot be whitened: they span fewer")
-    white: Array = np.sqrt(samples) * left @ right
-    return white
+    return np.sqrt(samples) * left @ right
 
 
 def random_regression(

@@ -95,7 +95,7 @@ def random_init(n_in: int, n_hidden: int, n_out: int, kind: Kind = "lecun", rng:
         kind: The variance of the weights: 1/fan_in (lecun), 2/(fan_in + fan_out) (glorot) or 2/fan_in (he).
         rng: A generator, a seed, or None for a new generator.
 
-    Raises ValueError for another rule and for sizes < 1.
+    Raises ValueError for another rule.
     """
     rng = np.random.default_rng(rng)
     first, second = _variances(n_in, n_hidden, n_out, kind)
@@ -119,7 +119,6 @@ def expected_balance(n_in: int, n_hidden: int, n_out: int, kind: Kind = "lecun")
 
 
 def _variances(n_in: int, n_hidden: int, n_out: int, kind: Kind) -> tuple[float, float]:
-    _at_least_one(n_in, n_hidden, n_out)
     if kind == "lecun":
         return 1 / n_in, 1 / n_hidden
     if kind == "he":
@@ -186,8 +185,7 @@ def balance_residual(first: ArrayLike, second: ArrayLike, lam: float) -> float:
 def random_rotation(size: int, rng: Random = None) -> Array:
     """Return an orthogonal (size, size) matrix, uniformly distributed (Haar)."""
     q, r = np.linalg.qr(np.random.default_rng(rng).normal(size=(size, size)))
-    rotation: Array = q * np.where(np.diag(r) < 0, -1.0, 1.0)
-    return rotation
+    return q * np.where(np.diag(r) < 0, -1.0, 1.0)
 
 
 def check_sizes(lam: float, n_in: int, n_hidden: int, n_out: int) -> None:
@@ -199,7 +197,6 @@ def check_sizes(lam: float, n_in: int, n_hidden: int, n_out: int) -> None:
         n_hidden: N_h ≥ 1; at most N_o if λ > 0, and at most N_i if λ < 0.
         n_out: N_o ≥ 1.
     """
-    _at_least_one(n_in, n_hidden, n_out)
     if not math.isfinite(lam):
         raise ValueError(f"λ must be a finite number, got {lam}")
     if lam > 0 and n_hidden > n_out:
@@ -212,9 +209,3 @@ def check_sizes(lam: float, n_in: int, n_hidden: int, n_out: int) -> None:
             f"no λ-balanced network has λ = {lam:g} < 0 with n_hidden = {n_hidden} > n_in = {n_in}: "
             f"W1W1ᵀ = W2ᵀW2 + |λ|I has rank {n_hidden}, and W1 only {n_in} columns"
         )
-
-
-def _at_least_one(n_in: int, n_hidden: int, n_out: int) -> None:
-    for name, size in (("n_in", n_in), ("n_hidden", n_hidden), ("n_out", n_out)):
-        if size < 1:
-            raise ValueError(f"{name} must be 1 or more, got {size}")

@@ -31,8 +31,7 @@ class LinearNetwork(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Map (samples, n_in) → (samples, n_out)."""
-        y: Tensor = self.second(self.hidden(self.first(x)))
-        return y
+        return self.second(self.hidden(self.first(x)))
 
 
 class LinearWork(SupervisedWork):
@@ -48,13 +47,10 @@ class LinearWork(SupervisedWork):
     best_by = "loss"
 
     def __init__(self, settings: LinearSettings) -> None:
-        super().__init__()
-        s = self.settings = settings
+        s, span = settings, settings.updates_per_task
         named_tasks = make_sequence(s.tasks, s.n_in, s.n_out, s.samples, s.seed)
-        span = s.updates_per_task
-        self.tasks = tuple(Task(i, i * span, (i + 1) * span, name) for i, (name, _) in enumerate(named_tasks))
+        super().__init__(s, [Task(i, i * span, (i + 1) * span, name) for i, (name, _) in enumerate(named_tasks)])
         self.sources = {name: STREAM[name] for name, _ in named_tasks}
-        self.place = self.tasks[0], 0
         self.data = [task for _, task in named_tasks]
         self.examples = [
             tuple(torch.from_numpy(np.ascontiguousarray(array.T)).to(s.device) for array in (task.x, task.y))
@@ -163,5 +159,4 @@ class LinearWork(SupervisedWork):
 
 
 def _to_numpy(weight: Tensor) -> Array:
-    array: Array = weight.detach().cpu().numpy()
-    return array
+    return weight.detach().cpu().numpy()

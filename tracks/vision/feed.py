@@ -31,7 +31,10 @@ class ImageFeed:
         The images of the task come first, then those of the memory."""
         images, labels = self._task_batch(self.update)
         if self._memory is not None:
-            old_images, old_labels = self._memory.batch(self._draw_memory_rows(self.update))
+            seeds, index = self.stream.settings.members, self.task.index
+            draws = [generator(seed, "replay", index, self.update) for seed in seeds]
+            picks = torch.stack([torch.randint(self._memory.size, (self.size,), generator=draw) for draw in draws])
+            old_images, old_labels = self._memory.batch(picks.to(self._memory.rows.device))
             images, labels = torch.cat([images, old_images], 1), torch.cat([labels, old_labels], 1)
         self.update += 1
         return images, labels
@@ -91,10 +94,3 @@ class ImageFeed:
             kept.append(torch.stack([images.rows.gather(1, picks), images.labels.gather(1, picks)]))
         rows, labels = torch.cat(kept, 2)
         return Images(self.stream.data.train_images, rows, labels).to(device)
-
-    def _draw_memory_rows(self, update: int) -> Tensor:
-        """Return positions in the memory, (members, size), drawn for one update."""
-        assert self._memory is not None
-        draws = [generator(seed, "replay", self.task.index, update) for seed in self.stream.settings.members]
-        picks = [torch.randint(self._memory.size, (self.size,), generator=g) for g in draws]
-        return torch.stack(picks).to(self._memory.rows.device)

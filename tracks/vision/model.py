@@ -8,7 +8,7 @@ from torch import Tensor
 
 from supple.engine.seeding import derive, generator
 from supple.interventions import FireScope, Injectable, Learner
-from supple.networks import StackedAdam, evaluating, stack_networks
+from supple.networks import Adam, evaluating, stack_networks
 from supple.networks.activations import set_generators
 
 from .data import DataSet
@@ -51,18 +51,14 @@ class Model:
         self.generators = [torch.Generator(device).manual_seed(derive(seed, "activations")) for seed in s.members]
         set_generators(self.network, self.generators)
         self.statistics = _pixel_statistics(data, device) if s.standardize else None
-        optimizer: torch.optim.Optimizer
-        if self.stacked:
-            optimizer = StackedAdam(self.network.parameters(), lr=s.learning_rate)
-        else:
-            optimizer = torch.optim.Adam(self.network.parameters(), lr=s.learning_rate, fused=True)
+        optimizer = Adam(self.network.parameters(), lr=s.learning_rate, networks=int(self.stacked))
         self.learner = Learner(
             "model",
             self.network,
             optimizer,
             self.network.layers(),
             self.network.units(),
-            probe=self._probe,
+            probe=lambda: None if self.feed is None else self._inputs(self.feed.probe()[0]),
             last_inputs=lambda: None if self.feed is None else self._inputs(self.feed.last()[0]),
             loss=lambda: self._probe_losses().mean(1).sum(),
             generator=generator(s.members[0], "interventions"),
@@ -113,9 +109,6 @@ class Model:
     def _inputs(self, images: Tensor) -> Sequence[Tensor]:
         x = self.pixels(images)
         return (x if self.stacked else x[0],)
-
-    def _probe(self) -> Sequence[Tensor] | None:
-        return None if self.feed is None else self._inputs(self.feed.probe()[0])
 
     def _probe_losses(self) -> Tensor:
         """Return the losses on the images of the probe, (members, n)."""

@@ -152,7 +152,11 @@ class Stream:
     def _train(self, member: int, index: int) -> tuple[Tensor, Tensor]:
         s, seed, labels = self.settings, self.settings.members[member], self.data.train_labels
         if s.by_class:
-            rows = self._class_rows(member, index)
+            classes = self.classes_of(member, index)
+            draws = [generator(seed, "rows", c) for c in classes]
+            of_each = [self._by_class[c] for c in classes]  # of which as many of each class are taken
+            parts = [r[torch.randperm(len(r), generator=g)[: self._each]] for r, g in zip(of_each, draws, strict=True)]
+            rows = torch.cat(parts)[torch.randperm(sum(map(len, parts)), generator=draws[0])]
             return rows, self._relabel(member, index, labels[rows])
         purpose = "chunks" if s.stream == "chunks" else "subset"
         rows = torch.randperm(len(labels), generator=generator(seed, purpose))[: self._size(index)]
@@ -173,14 +177,6 @@ class Stream:
         dealt = torch.randperm(self.data.num_classes, generator=generator(s.members[member], "classes")).tolist()
         first, last = s.classes_between(index)
         return dealt[first:last]
-
-    def _class_rows(self, member: int, index: int) -> Tensor:
-        """Return shuffled training rows of a task's classes, the same number of each."""
-        classes = self.classes_of(member, index)
-        draws = [generator(self.settings.members[member], "rows", c) for c in classes]
-        rows = [self._by_class[c] for c in classes]
-        rows = [r[torch.randperm(len(r), generator=g)[: self._each]] for r, g in zip(rows, draws, strict=True)]
-        return torch.cat(rows)[torch.randperm(sum(map(len, rows)), generator=draws[0])]
 
     def _relabel(self, member: int, index: int, labels: Tensor) -> Tensor:
         """Return labels as indices of outputs. With two outputs, the index is the class's position in the pair."""

@@ -65,7 +65,8 @@ class VisionWork(Work[ImageTask]):
         self.sums = self._zeros()
         if self.settings.fresh_optimizer and task.index and (optimizer := self.model.learner.optimizer):
             zero_slots_(optimizer, list(self.model.network.parameters()))
-        self.shocked_before = self._shocks_before(task)
+        earlier, period = self.tasks[: task.index], self.settings.shock_every
+        self.shocked_before = sum(self._epoch(t, t.steps - 1) // period for t in earlier) if period else 0
 
     def look_at(self, task: ImageTask, step: int) -> None:
         self.model.feed = self.feed = ImageFeed(self.stream, task, self.model.device)
@@ -79,8 +80,10 @@ class VisionWork(Work[ImageTask]):
         if self.shock:
             self.shock.set(self._epoch(task, update), self.shocked_before)
         images, labels = self.feed.batch()
+        rising = self.settings.warmup * task.steps
+        rate = min(1.0, (update + 1) / rising) if rising else 1.0
         with self.products:
-            loss, hits = self.update(images, labels, self._rate(task, update))
+            loss, hits = self.update(images, labels, rate)
         self.sums["loss"] += loss
         self.sums["hits"] += hits
         return 1
@@ -101,16 +104,6 @@ class VisionWork(Work[ImageTask]):
     def _epoch(self, task: ImageTask, update: int) -> int:
         """Return the epoch of a task, from 0, to which an update belongs."""
         return update * self.settings.batch_size // task.size
-
-    def _shocks_before(self, task: ImageTask) -> int:
-        """Return the number of shocks in the tasks before this one."""
-        period, earlier = self.settings.shock_every, self.tasks[: task.index]
-        return sum(self._epoch(t, t.steps - 1) // period for t in earlier) if period else 0
-
-    def _rate(self, task: ImageTask, update: int) -> float:
-        """Return the learning rate as a share of its full value. It rises linearly during the task's warm-up."""
-        rising = self.settings.warmup * task.steps
-        return min(1.0, (update + 1) / rising) if rising else 1.0
 
     # -- how well it does -----------------------------------------------------------------------------------------
 

@@ -31,11 +31,8 @@ class SlopeWork(SupervisedWork):
     best_by = "loss"
 
     def __init__(self, settings: SlopeSettings) -> None:
-        super().__init__()
-        s = self.settings = settings
-        span = s.updates_per_task
-        self.tasks = tuple(Task(i, i * span, (i + 1) * span, f"{slope:g}") for i, slope in enumerate(s.slopes))
-        self.place = self.tasks[0], 0
+        s, span = settings, settings.updates_per_task
+        super().__init__(s, [Task(i, i * span, (i + 1) * span, f"{slope:g}") for i, slope in enumerate(s.slopes)])
         torch.manual_seed(s.seed)
         network = nn.Sequential(nn.Linear(1, 16), nn.ReLU(), nn.Linear(16, 1)).to(s.device)
         optimizer = torch.optim.Adam(network.parameters(), lr=s.learning_rate)

@@ -1,11 +1,8 @@
 """DQN's act, remember and update, on observations made here."""
 
-import copy
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
-import gymnasium as gym
 import numpy as np
 import pytest
 import torch
@@ -15,13 +12,11 @@ from supple.agents.dqn import DQNSettings
 from supple.agents.dqn.agent import DQN
 from supple.agents.dqn.network import ValueNetwork
 from supple.agents.dqn.sizes import Pixels
-from supple.engine.hooks.driver import HookDriver
 from supple.envs import Picture, StepResult
-from supple.interventions import Intervention, Learner, make
-from supple.registry.errors import RunError
+from tests.agents.lives import live
+from tests.agents.states import apply
 
 PIXELS = Pixels(stack=4, height=36, width=36, actions=3)
-NO_HOOKS = HookDriver([], {}, lambda **_: None, 1)
 
 
 def agent_with(**changes: Any) -> DQN:
@@ -44,13 +39,6 @@ def world(num_envs: int = 2, seed: int = 0, ends: float = 0.1) -> Iterator[StepR
         stack[terminated | truncated] = 0
         stack[terminated | truncated, -1] = rng.integers(0, 256, (36, 36), np.uint8)
         yield StepResult(stack.copy(), rng.normal(size=num_envs) * 5, terminated, truncated, final, [])
-
-
-def live(agent: DQN, steps: Iterator[StepResult], count: int, hooks: HookDriver = NO_HOOKS) -> None:
-    for _ in range(count):
-        agent.act()
-        agent.remember(next(steps))
-        agent.update(hooks, last=False)
 
 
 def begun(agent: DQN, seed: int = 0) -> Iterator[StepResult]:
@@ -111,39 +99,6 @@ def test_evaluation_acts_nearly_greedily_and_leaves_no_trace() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("ratio", "steps", "updates"), [(0.25, 20, 10), (1.0, 20, 40), (4.0, 5, 40), (0.3, 60, 36)])
-def test_replay_ratio_is_gradient_steps_per_environment_step(ratio: float, steps: int, updates: int) -> None:
-    agent = agent_with(replay_ratio=ratio, batch_size=4)
-    live(agent, begun(agent), steps)
-    assert agent.optimizer.state[next(agent.network.parameters())]["step"].item() == updates
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("activation", ["relu", "rand_smooth_leaky"])
-def test_measuring_changes_nothing_in_training(activation: str) -> None:
-    from supple.metrics import measure
-
-    agents = [agent_with(activation=activation) for _ in range(2)]
-    for measured, agent in enumerate(agents):
-        torch.manual_seed(0)
-        steps = begun(agent)
-        for _ in range(10):
-            live(agent, steps, 3)
-            if measured:
-                measure(agent.learner, per_layer=True)
-    assert same(*map(parameters, agents))
-
-
-def test_nothing_is_learned_before_learning_starts() -> None:
-    agent = agent_with(learning_starts=60)
-    before, steps = parameters(agent), begun(agent)
-    live(agent, steps, 30)
-    assert same(before, parameters(agent))
-    live(agent, steps, 1)
-    assert not same(before, parameters(agent))
-
-
-@pytest.mark.slow
 def test_in_bfloat16_weights_stay_float32_and_steps_are_nearly_those_of_float32() -> None:
     ends, agents = [], [agent_with(precision=precision) for precision in ("float32", "bfloat16")]
     for agent in agents:
@@ -183,46 +138,6 @@ def test_target_network_is_copied_whole_every_period_and_stays_between() -> None
     assert copies == [40, 80]
 
 
-@pytest.mark.slow
-def test_a_gradient_step_is_that_of_stable_baselines3(monkeypatch: pytest.MonkeyPatch) -> None:
-    from stable_baselines3 import DQN as Peer
-    from stable_baselines3.common.type_aliases import ReplayBufferSamples
-
-    class Box(gym.Env):
-        observation_space = gym.spaces.Box(0, 255, (4, 36, 36), np.uint8)
-        action_space = gym.spaces.Discrete(3)
-
-    agent = agent_with(encoder="nature", hidden=(512,), batch_size=32, replay_size=400, learning_rate=1e-3)
-    steps = begun(agent)
-    live(agent, steps, 20)
-    for p in agent.target.parameters():
-        p.data.add_(0.01)  # a target that differs
-    peer = Peer(
-        "CnnPolicy", Box(), learning_rate=1e-3, batch_size=32, max_grad_norm=1e9, device="cpu", buffer_size=10,
-        policy_kwargs={"optimizer_kwargs": {"eps": 1.5e-4}, "normalize_images": True}, gamma=0.99,
-    )  # fmt: skip
-    ours = list(agent.network.parameters())
-    with torch.no_grad():
-        for theirs, mine in zip(peer.policy.q_net.parameters(), ours, strict=True):
-            theirs.copy_(mine)
-        for theirs, mine in zip(peer.policy.q_net_target.parameters(), agent.target.parameters(), strict=True):
-            theirs.copy_(mine)
-    agent.optimizer.state.clear()
-    batch = agent.experience.memory.sample(32, torch.Generator().manual_seed(1))
-    samples = ReplayBufferSamples(
-        batch.frames[:, :-1], batch.actions[:, None], batch.frames[:, 1:], batch.terminated.float()[:, None],
-        batch.rewards[:, None], None,
-    )  # fmt: skip
-    monkeypatch.setattr(peer.replay_buffer, "sample", lambda *a, **k: samples)
-    peer._logger = None  # type: ignore[assignment]
-    monkeypatch.setattr(type(peer), "logger", property(lambda self: type("L", (), {"record": lambda *a, **k: None})()))
-    peer.policy.optimizer.zero_grad()
-    peer.train(1, 32)
-    agent._learn_from(batch)
-    for theirs, mine in zip(peer.policy.q_net.parameters(), ours, strict=True):
-        torch.testing.assert_close(theirs, mine, rtol=1e-4, atol=1e-6)
-
-
 def test_termination_cuts_the_target_and_truncation_bootstraps_from_the_true_last_observation() -> None:
     agent = agent_with(replay_size=64, gamma=0.5, clip_rewards=False)
     steps = begun(agent)
@@ -251,132 +166,23 @@ def test_rewards_are_clipped_to_their_sign_unless_asked_otherwise() -> None:
         assert (set(rewards.tolist()) <= {-1.0, 0.0, 1.0}) == clip
 
 
-@pytest.mark.slow
-def test_a_loss_that_is_not_finite_ends_the_run() -> None:
-    agent = agent_with()
-    live(agent, begun(agent), 10)
-    agent.numbers()
-    with torch.no_grad():
-        next(agent.network.parameters()).fill_(float("nan"))
-    live(agent, world(), 1)
-    with pytest.raises(RunError, match="the loss is not finite"):
-        agent.numbers()
-
-
-@pytest.mark.slow
-def test_numbers_are_means_since_the_last_call() -> None:
-    agent = agent_with()
-    steps = begun(agent)
-    live(agent, steps, 20)
-    assert agent.numbers()["updates"] > 0
-    assert "loss/td" not in agent.numbers()  # nothing was learned in between
-    live(agent, steps, 5)
-    assert agent.numbers()["updates"] == 10
-
-
-@pytest.mark.slow
-def test_penalties_and_followers_of_updates_take_part_in_every_gradient_step() -> None:
-    class Counter(Intervention):
-        name = "counter"
-        calls = penalties = 0
-
-        def penalty(self, learner: Learner) -> torch.Tensor:
-            self.penalties += 1
-            return 1e3 * sum(((p - learner.initial[n]) ** 2).sum() for n, p in learner.module.named_parameters())
-
-        def after_update(self, learner: Learner) -> None:
-            self.calls += 1
-
-    def after(hooked: bool) -> tuple[float, Counter]:
-        from supple.interventions import Hook
-
-        agent, counter = agent_with(learning_rate=1e-3), Counter()
-        hooks = HookDriver([Hook("counter", counter, None)] if hooked else [], agent.learners, lambda **_: None, 1)
-        live(agent, begun(agent), 40, hooks)
-        moved = sum(((p - agent.learner.initial[n]) ** 2).sum() for n, p in agent.network.named_parameters())
-        assert not hooked or counter.calls == counter.penalties > 50
-        return float(moved.detach()), counter
-
-    assert after(True)[0] < 0.5 * after(False)[0]
-
-
 # -- interventions and checkpoints -------------------------------------------------------------------------
 
 
-def hooks_for(agent: DQN, *texts: str) -> list[Intervention]:
-    found = []
-    for text in texts:
-        name, _, rest = text.partition(":")
-        intervention = make(name, **dict(pair.split("=") for pair in rest.split(",") if pair))
-        intervention.attach(agent.learner)
-        found.append(intervention)
-    return found
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["fire", "snp", "reset", "reset:what=head", "redo"])
+@pytest.mark.parametrize("name", ["fire", "snp", "reset", "reset(what=head)", "redo"])
 @pytest.mark.parametrize("contract", ["uniform", "as_released"])
 def test_interventions_write_in_place(name: str, contract: str) -> None:
     agent = agent_with()
     steps = begun(agent)
     live(agent, steps, 20)
-    (intervention,) = hooks_for(agent, f"{name}{',' if ':' in name else ':'}contract={contract}")
     memory = [p.data_ptr() for p in (*agent.network.parameters(), *agent.target.parameters())]
     slots = [v.data_ptr() for s in agent.optimizer.state.values() for v in s.values()]
-    intervention.apply(agent.learner)
+    apply(agent, name, contract)
     assert memory == [p.data_ptr() for p in (*agent.network.parameters(), *agent.target.parameters())]
     assert slots == [v.data_ptr() for s in agent.optimizer.state.values() for v in s.values()]
     live(agent, steps, 5)
     agent.numbers()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "changes",
-    [
-        (),
-        ("injection",),
-        ("injection", "injection", "injection"),
-        ("injection", "fire", "reset:what=layer,layer=mlp.2"),
-    ],
-)
-def test_an_agent_continues_from_its_state_bit_for_bit(changes: tuple[str, ...]) -> None:
-    agent = agent_with(activation="rand_smooth_leaky")
-    steps = begun(agent)
-    torch.manual_seed(3)
-    live(agent, steps, 12)
-    for intervention in hooks_for(agent, *changes):
-        intervention.apply(agent.learner)
-        live(agent, steps, 5)
-    state, random = copy.deepcopy(saved(agent)), torch.get_rng_state()
-    other = agent_with(activation="rand_smooth_leaky")
-    other.load_state_dict(state)
-    assert other.learner.changes == [c for c in changes if c == "injection"]
-
-    def go_on(one: DQN) -> tuple[list[torch.Tensor], dict[str, float]]:
-        torch.set_rng_state(random)
-        live(one, begun(one, seed=9), 12)
-        for intervention in hooks_for(one, "redo", "reset:toward=fresh"):
-            intervention.apply(one.learner)
-        live(one, world(seed=10), 5)
-        return [p.detach().clone() for p in (*one.network.parameters(), *one.target.parameters())], one.numbers()
-
-    first, second = go_on(agent), go_on(other)
-    assert same(first[0], second[0])
-    assert first[1] == second[1]
-
-
-def saved(agent: DQN) -> dict[str, Any]:
-    """Return the agent's state as a checkpoint would store it, with the rows of the memory as they are now."""
-    state = agent.state_dict()
-    frozen = []
-    for rows in state["experience"]["memory"]["envs"]:
-        kept = {name: tensor.clone() for name, tensor in rows.read(rows.first, rows.end).items()}
-        shift = rows.first
-        read = lambda a, b, kept=kept, shift=shift: {n: t[a - shift : b - shift] for n, t in kept.items()}  # noqa: E731
-        frozen.append(replace(rows, read=read))
-    state["experience"]["memory"]["envs"] = frozen
-    return state
 
 
 @pytest.mark.slow
@@ -386,8 +192,7 @@ def test_injection_leaves_the_values_of_actions_as_they_were_and_learning_goes_o
     live(agent, steps, 20)
     observations = torch.from_numpy(next(steps).obs)
     before = agent.network(observations).detach()
-    (injection,) = hooks_for(agent, "injection")
-    injection.apply(agent.learner)
+    apply(agent, "injection")
     torch.testing.assert_close(agent.network(observations), before, rtol=0, atol=1e-6)
     live(agent, steps, 20)
     assert not torch.allclose(agent.network(observations), before, atol=1e-4)

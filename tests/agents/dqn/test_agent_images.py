@@ -1,6 +1,5 @@
 """DQN on images in rows: its network, its memory, compiled updates, hooks, checkpoints, and what is refused."""
 
-import copy
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,15 +22,10 @@ from supple.engine.hooks.driver import HookDriver
 from supple.engine.runs import prepare
 from supple.engine.spec import RunSpec
 from supple.envs import Picture, StepResult
-from supple.interventions import interventions, make, parse_hook
-from supple.registry.errors import UsageError
+from supple.interventions import parse_hook
+from tests.agents.lives import live
 
 SIZES = RowSizes(10 * 10 * 3, 3, Picture(3, 10, 10, last=True, high=1.0), bytes=True)
-PARAMETERS = {
-    "cbp": {"replacement_rate": 0.05, "maturity": 2}, "dash": {"batches": 2}, "replay": {"keep": 0.5},
-    "swap": {"activation": "rrelu"},
-}  # fmt: skip
-NO_HOOKS = HookDriver([], {}, lambda **_: None, 1)
 
 
 class Planes(gym.Env):
@@ -83,14 +77,6 @@ def steps(rows: int = 2) -> Iterator[StepResult]:
         yield StepResult(obs, rng.normal(size=rows), ended, np.zeros(rows, bool), obs, [])
 
 
-def live(one: DQN, world: Iterator[StepResult], count: int, hooks: HookDriver = NO_HOOKS) -> None:
-    one.begin_episodes(next(world).obs)
-    for _ in range(count):
-        one.act()
-        one.remember(next(world))
-        one.update(hooks, last=False)
-
-
 @pytest.mark.parametrize(("env", "channels"), [("Planes-v0", 3), ("FramesOfPlanes-v0", 6)])
 def test_the_network_is_that_of_minatar(env: str, channels: int) -> None:
     work = DQNWork(settings(env=env, hidden=None))
@@ -109,7 +95,7 @@ def test_the_network_is_that_of_minatar(env: str, channels: int) -> None:
 
 def test_the_memory_keeps_bytes() -> None:
     one = agent()
-    live(one, steps(), 8)
+    live(one, steps(), 8, begin=True)
     assert one.experience.memory.frames.dtype == np.uint8
 
 
@@ -120,40 +106,11 @@ def test_compiled_updates_are_those_of_eager_mode_with_penalties_and_double_q() 
     for one in agents:
         hook = parse_hook("l2_init(strength=0.01)")
         assert hook is not None
-        live(one, steps(), 12, HookDriver([hook], one.learners, lambda **_: None, 40))
+        live(one, steps(), 12, HookDriver([hook], one.learners, lambda **_: None, 40), begin=True)
     assert agents[1].compiles
     assert agents[1].experience.taken > 10
     for eager, compiled in zip(*(one.network.parameters() for one in agents), strict=True):
         torch.testing.assert_close(compiled, eager, rtol=1e-4, atol=1e-5)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", sorted(set(interventions.names()) - {"rebalance", "sib"}))  # not of these networks
-def test_every_hook_acts_on_images(name: str) -> None:
-    it, one, events = make(name, **PARAMETERS.get(name, {})), agent(optimizer="adam"), []
-    hook = parse_hook(f"{it}@0.5" if it.has("apply") else str(it))
-    assert hook is not None
-    driver = HookDriver([hook], one.learners, lambda **event: events.append(event), 20)
-    world = steps()
-    live(one, world, 8, driver)
-    driver.after_steps(0, 16)
-    live(one, world, 3, driver)
-    assert np.isfinite(one.numbers()["loss/td"])
-    assert bool(events) == it.has("apply")
-
-
-@pytest.mark.parametrize("own", [{"double_q": True, "normalization": "spectral"}, {"seeds": (0, 1)}])
-def test_an_agent_continues_from_its_state_bit_for_bit(own: dict[str, Any]) -> None:
-    rows = 2 * max(1, len(own.get("seeds", ())))
-    one, other = agent(**own), agent(**own)
-    world = steps(rows)
-    live(one, world, 12)
-    other.load_state_dict(copy.deepcopy(one.state_dict()))
-    rest = [next(world) for _ in range(9)]
-    for each in (one, other):
-        live(each, iter(rest), 8)
-    for ours, theirs in zip(one.network.state_dict().values(), other.network.state_dict().values(), strict=True):
-        assert torch.equal(ours, theirs)
 
 
 @pytest.mark.slow
@@ -165,24 +122,6 @@ def test_a_run_predicts_actions_for_images_as_the_environment_shows_them(tmp_pat
     image = np.random.default_rng(0).random((10, 10, 3)) < 0.5
     assert trained.predict(image) in (0, 1, 2)
     assert trained.predict(np.stack([image] * 4)).shape == (4,)
-
-
-WRONG = {
-    "too small": ({"encoder": "nature"}, "images of 10 × 10 pixels are too small for --encoder nature"),
-    "not discrete": ({"env_kwargs": '{"actions": null}'}, "Planes-v0: dqn needs Discrete actions, but they are Box"),
-    "no image": ({"env": "CartPole-v1", "observations": "image"}, "--observations image needs images"),
-    "a decay of 1": ({"rmsprop_decay": 1.0}, "--rmsprop-decay must lie in [0, 1), got 1.0"),
-    "no width": ({"hidden": (0,)}, "--hidden must be a positive number"),
-}
-
-
-@pytest.mark.parametrize("case", WRONG)
-def test_what_cannot_work_is_refused_in_one_line(case: str, tmp_path: Path) -> None:
-    changes, line = WRONG[case]
-    with pytest.raises(UsageError) as error:
-        prepare(RunSpec("dqn", settings(**changes)), tmp_path / "run", print).close()
-    assert line in str(error.value)
-    assert "\n" not in str(error.value)
 
 
 def test_seeds_are_stacked_if_convolutions_are_small() -> None:

@@ -1,7 +1,5 @@
 """DQN on vectors: acting, targets, a gradient step, and what its settings choose."""
 
-from collections.abc import Iterator
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,16 +14,11 @@ from supple.agents.dqn.agent import DQN
 from supple.agents.dqn.network import ValueNetwork
 from supple.agents.dqn.sizes import RowSizes
 from supple.agents.offpolicy.replay import Sample
-from supple.engine.hooks.driver import HookDriver
-from supple.engine.runs import prepare
-from supple.engine.spec import RunSpec
-from supple.envs import StepResult
-from supple.interventions import make
-from supple.metrics import measure
-from supple.registry.errors import UsageError
+from tests.agents.dqn import test_agent as images
+from tests.agents.lives import live, vectors
+from tests.agents.states import apply
 
 D, A = 5, 3
-NO_HOOKS = HookDriver([], {}, lambda **_: None, 1)
 
 
 def agent_with(**changes: Any) -> DQN:
@@ -37,22 +30,9 @@ def agent_with(**changes: Any) -> DQN:
     return DQN(DQNSettings(**values), {"a": RowSizes(D, A)})
 
 
-def world(num_envs: int = 2) -> Iterator[StepResult]:
-    rng = np.random.default_rng(0)
-    while True:
-        terminated, truncated = rng.random(num_envs) < 0.1, rng.random(num_envs) < 0.1
-        final = rng.normal(size=(num_envs, D))
-        obs = np.where((terminated | truncated)[:, None], rng.normal(size=(num_envs, D)), final)
-        yield StepResult(obs, rng.normal(size=num_envs), terminated, truncated, final, [])
-
-
 def lived(count: int = 20, **changes: Any) -> DQN:
-    agent, steps = agent_with(**changes), world()
-    agent.begin_episodes(next(steps).obs)
-    for _ in range(count):
-        agent.act()
-        agent.remember(next(steps))
-        agent.update(NO_HOOKS, last=False)
+    agent = agent_with(**changes)
+    live(agent, vectors(D, rows=2), count, begin=True)
     return agent
 
 
@@ -60,12 +40,12 @@ def batch_of(agent: DQN, size: int = 32) -> Sample:
     return agent.experience.memory.sample(size, torch.Generator().manual_seed(1))
 
 
-def differing(agent: DQN) -> DQN:
+def differing(agent: DQN, by: float = 0.3) -> DQN:
     """Return an agent whose target differs from its network."""
     draws = torch.Generator().manual_seed(2)
     with torch.no_grad():
         for p in agent.target.parameters():
-            p.add_(0.3 * torch.randn(p.shape, generator=draws))
+            p.add_(by * torch.randn(p.shape, generator=draws))
     return agent
 
 
@@ -100,23 +80,9 @@ def test_values_may_be_a_softmax_over_the_actions() -> None:
 @pytest.mark.parametrize("name", ["fire", "snp", "reset", "redo", "injection"])
 def test_interventions_work_with_every_normalization_and_learning_goes_on(name: str, normalization: str) -> None:
     agent = lived(normalization=normalization)
-    intervention = make(name)
-    intervention.attach(agent.learner)
-    intervention.apply(agent.learner)
+    apply(agent, name)
     agent._learn_from(batch_of(agent))
     assert np.isfinite(agent.numbers()["loss/td"])
-
-
-@pytest.mark.parametrize("normalization", ["layer", "spectral"])
-def test_measuring_and_acting_leave_no_trace_in_a_normalized_network(normalization: str) -> None:
-    agent = lived(normalization=normalization, double_q=True)
-    before = {name: value.clone() for name, value in agent.network.state_dict().items()}
-    measure(agent.learner, per_layer=True)
-    agent.act()
-    with agent.greedy("a") as policy:
-        policy(agent.current)
-    agent.loss.targets(batch_of(agent))
-    assert all(torch.equal(value, before[name]) for name, value in agent.network.state_dict().items())
 
 
 # -- targets and updates -------------------------------------------------------------------------------------------
@@ -151,25 +117,36 @@ def test_double_q_asks_the_network_as_it_is_at_each_gradient_step() -> None:
         torch.testing.assert_close(ours, theirs)
 
 
+ADAM = {"betas": (0.99, 0.99), "eps": 1e-5, "weight_decay": 0.1}
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("largest", [0.1, 1e9])
-def test_a_gradient_step_is_that_of_stable_baselines3(largest: float, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("shown", ["vectors", "images"])
+def test_a_gradient_step_is_that_of_stable_baselines3(
+    shown: str, largest: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from stable_baselines3 import DQN as Peer
     from stable_baselines3.common.type_aliases import ReplayBufferSamples
 
-    class World(gym.Env):
-        observation_space = spaces.Box(-1, 1, (D,), np.float32)
-        action_space = spaces.Discrete(A)
-
-    adam = {"betas": (0.99, 0.99), "eps": 1e-5, "weight_decay": 0.1}
-    agent = differing(
-        lived(
-            max_grad_norm=0.0 if largest > 1 else largest, adam_betas=adam["betas"], adam_epsilon=adam["eps"],
-            weight_decay=adam["weight_decay"],
+    own = {"max_grad_norm": 0.0 if largest > 1 else largest, "learning_rate": 1e-3, "adam_betas": ADAM["betas"]}
+    own |= {"adam_epsilon": ADAM["eps"], "weight_decay": ADAM["weight_decay"]}
+    policy: dict[str, Any] = {"optimizer_kwargs": ADAM}
+    if shown == "images":
+        agent, box = (
+            images.agent_with(**own, encoder="nature", hidden=(512,)),
+            spaces.Box(0, 255, (4, 36, 36), np.uint8),
         )
-    )  # fmt: skip
+        images.live(agent, images.begun(agent), 20)
+    else:
+        agent, box = lived(**own), spaces.Box(-1, 1, (D,), np.float32)
+        policy["net_arch"] = [16, 8]
+    differing(agent, 0.3 if shown == "vectors" else 0.01)
+    world: Any = gym.Env()
+    world.observation_space, world.action_space = box, spaces.Discrete(A)
     peer = Peer(
-        "MlpPolicy", World(), learning_rate=1e-3, max_grad_norm=largest, device="cpu", buffer_size=10,
-        policy_kwargs={"net_arch": [16, 8], "optimizer_kwargs": adam}, gamma=0.99,
+        "MlpPolicy" if shown == "vectors" else "CnnPolicy", world, learning_rate=1e-3, max_grad_norm=largest,
+        device="cpu", buffer_size=10, policy_kwargs=policy, gamma=0.99,
     )  # fmt: skip
     with torch.no_grad():
         for theirs, ours in ((peer.policy.q_net, agent.network), (peer.policy.q_net_target, agent.target)):
@@ -177,16 +154,16 @@ def test_a_gradient_step_is_that_of_stable_baselines3(largest: float, monkeypatc
                 p.copy_(q)
     agent.optimizer.state.clear()
     batch = batch_of(agent, 8)
+    states, following = agent.space.split(batch.frames)
     samples = ReplayBufferSamples(
-        batch.frames[:, 0], batch.actions[:, None], batch.frames[:, 1], batch.terminated.float()[:, None],
-        batch.rewards[:, None], None,
-    )  # fmt: skip
+        states, batch.actions[:, None], following, batch.terminated.float()[:, None], batch.rewards[:, None], None
+    )
     monkeypatch.setattr(peer.replay_buffer, "sample", lambda *a, **k: samples)
     monkeypatch.setattr(type(peer), "logger", SimpleNamespace(record=lambda *a, **k: None))
     peer.train(1, 8)
     agent._learn_from(batch)
     for theirs, ours in zip(peer.policy.q_net.parameters(), agent.network.parameters(), strict=True):
-        torch.testing.assert_close(theirs, ours, rtol=1e-5, atol=1e-7)
+        torch.testing.assert_close(theirs, ours, rtol=1e-4, atol=1e-6)
 
 
 @pytest.mark.slow
@@ -206,31 +183,3 @@ def test_exploration_may_begin_at_any_rate() -> None:
     for agent.experience.decisions in (0, 40, 90, 140):
         found.append(agent.epsilon)
     assert found == pytest.approx([0.0, 0.0, 0.25, 0.5])
-
-
-# -- refusals ------------------------------------------------------------------------------------------------------
-
-WRONG: dict[str, tuple[dict[str, Any], str]] = {
-    "continuous actions": ({"env": "Pendulum-v1"}, "Pendulum-v1: dqn needs Discrete actions, but they are Box"),
-    "no layers": ({"hidden": ()}, "--hidden must be"),
-    "a layer of nothing": ({"hidden": (8, 0)}, "--hidden must be"),
-    "β of 1": ({"adam_betas": (0.9, 1.0)}, "--adam-betas must lie in [0, 1), got 1.0"),
-    "negative decay": ({"weight_decay": -1.0}, "--weight-decay must be 0 or more"),
-    "a negative norm": ({"max_grad_norm": -1.0}, "--max-grad-norm must be 0 or more"),
-    "exploration above 1": ({"exploration_start": 1.5}, "--exploration-start must lie in [0, 1], got 1.5"),
-    "vectors of two sizes": (
-        {"env": None, "steps": None, "sequence": "CartPole-v1,Acrobot-v1", "steps_per_task": 1_000},
-        "equal spaces, but CartPole-v1 has vectors of 4 numbers and 2 actions and Acrobot-v1",
-    ),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("case", WRONG)
-def test_settings_that_cannot_work_are_refused_in_one_line(case: str, tmp_path: Path) -> None:
-    changes, line = WRONG[case]
-    values = {"env": "CartPole-v1", "steps": 1_000, "learning_starts": 100, "replay_size": 1_000, "device": "cpu"}
-    with pytest.raises(UsageError) as error:
-        prepare(RunSpec("dqn", DQNSettings(**{**values, **changes})), tmp_path / "run").close()
-    assert line in str(error.value)
-    assert "\n" not in str(error.value)
-    assert not (tmp_path / "run").exists()

@@ -5,17 +5,14 @@ episodes end, the replay memory wraps around, every hook fires and the target ne
 """
 
 import json
-import random
 import shlex
-import signal
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from supple.scripts.main import dispatch
-from tests.processes import die_after, die_when
+from tests.agents.small import lines
 
 pytestmark = pytest.mark.slow
 
@@ -65,10 +62,6 @@ def ratios(nursery: Any, folder: Path) -> dict[float, Path]:
     return {ratio: folder / str(ratio) for ratio in runs}
 
 
-def lines(run: Path, log: str) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (run / f"{log}.jsonl").read_text().splitlines()]
-
-
 def test_the_reference_run_has_everything_that_can_vary(reference: Path) -> None:
     """Every hook fired, also between checkpoints, ReDo recycled units, and the ring of the memory was filled twice."""
     fired = {e["step"]: e for e in lines(reference, "events") if e["event"] == "intervention"}
@@ -87,28 +80,8 @@ def test_the_reference_run_has_everything_that_can_vary(reference: Path) -> None
 def test_a_run_killed_before_changes_of_files_resumes_to_the_same_bytes(
     nursery: Any, same: Any, reference: Path, folder: Path
 ) -> None:
-    """One run, killed again and again before a file is opened, linked, renamed or removed, until it gets through."""
-    run, moments, kills = folder / "file-by-file", random.Random(0), 0
-    while True:
-        args = ["resume", run] if (run / "config.json").exists() else [*RUN, "--out", run]
-        code = nursery.run(*args, die_at=1 + 25 * kills + moments.randrange(25))
-        if code == 0:
-            break
-        assert code == -signal.SIGKILL, nursery.stderr()
-        kills += 1
-    assert kills > 2
-    same.assert_runs(run, reference)
-
-
-def test_a_run_killed_at_random_moments_resumes_to_the_same_bytes(
-    nursery: Any, same: Any, reference: Path, folder: Path
-) -> None:
-    run, moments, kills = folder / "random", random.Random(0), 0
-    assert nursery.run(*RUN, "--out", run, first=partial(die_when, (run / "config.json").exists)) == -signal.SIGKILL
-    while code := nursery.run("resume", run, first=partial(die_after, 3**kills * moments.uniform(0.4, 0.8))):
-        assert code == -signal.SIGVTALRM, nursery.stderr()
-        kills += 1
-    assert kills
+    run = folder / "file-by-file"
+    assert nursery.killed(RUN, run, 25) > 2
     same.assert_runs(run, reference)
 
 
@@ -145,17 +118,6 @@ def whole(here: Any, folder: Path) -> Path:
     return folder / "whole/seed-0"
 
 
-def test_arm_none_is_what_the_trunk_would_have_done(nursery: Any, same: Any, folder: Path, whole: Path) -> None:
-    """Forked where a plain run has a checkpoint too: all tensors, the memory's among them, and episodes agree.
-
-    The plain run is not measured there: measuring leaves no trace.
-    """
-    assert nursery.run("train", *COMPARE[1:], "--out", folder / "plain") == 0
-    assert same.last_state(whole / "none") == same.last_state(folder / "plain")
-    episodes = [same.log(run, "episodes") for run in (whole / "trunk", whole / "none", folder / "plain")]
-    assert episodes[0] + episodes[1] == episodes[2]
-
-
 def test_arms_share_the_files_of_their_trunks_memory(whole: Path) -> None:
     """Those rows lie on the disk once, as long as they are alive; an arm adds its own."""
     at_fork = whole / "trunk/checkpoints/000000000080"
@@ -165,22 +127,6 @@ def test_arms_share_the_files_of_their_trunks_memory(whole: Path) -> None:
         files = list((whole / arm / "checkpoints/000000000160").glob("rows-*"))
         assert inodes < {file.stat().st_ino for file in files}
         assert len(files) == 8
-
-
-def test_a_killed_comparison_resumes_to_the_same_end(
-    nursery: Any, same: Any, here: Any, folder: Path, whole: Path
-) -> None:
-    """Another choice of arms, killed within the one whose architecture has changed already."""
-    broken = folder / "broken"
-    arm = broken / "seed-0/injection"
-    dies = partial(die_when, (arm / "checkpoints/000000000120").exists)
-    with here():
-        assert nursery.run(*COMPARE, "--arm", "injection", "--out", broken, first=dies) == -signal.SIGKILL
-    assert same.last_state(arm) != same.last_state(whole / "injection"), "killed too late to prove anything"
-    with here():
-        assert nursery.run("resume", broken) == 0, nursery.stderr()
-    for name in ("trunk", "injection"):
-        same.assert_runs(broken / "seed-0" / name, whole / name)
 
 
 # -- what is logged ----------------------------------------------------------------------------------------

@@ -13,8 +13,6 @@ from supple.agents.sac import SACSettings
 from supple.agents.sac.agent import SAC
 from supple.agents.sac.inputs import Control
 from supple.engine.hooks.driver import HookDriver
-from supple.engine.runs import open_run, prepare
-from supple.engine.spec import RunSpec
 from supple.envs import StepResult
 
 NO_HOOKS = HookDriver([], {}, lambda **_: None, 1)
@@ -67,29 +65,3 @@ def test_targets_of_sac_follow_during_priming_and_those_of_dqn_stay() -> None:
         taken(agent, 6)
         same = [torch.equal(a, b) for a, b in zip(before, agent.target.parameters(), strict=True)]
         assert not any(same) if follows else all(same)
-
-
-class Killed(Exception):
-    pass
-
-
-@pytest.mark.slow
-def test_a_killed_run_with_priming_resumes_to_the_same_bytes(tmp_path: Any, same: Any) -> None:
-    """It is killed before and after priming: there is a checkpoint every 20 steps, and learning begins at step 30."""
-    settings = SACSettings(
-        env="Pendulum-v1", steps=80, num_envs=2, action_repeat=1, network="mlp", hidden=(8,), batch_size=8,
-        replay_size=100, learning_starts=30, priming_updates=40, replay_ratio=0.5, checkpoint_every=20,
-        measure_every=40, eval_episodes=0, device="cpu", compile="off",
-    )  # fmt: skip
-    for name, ends in (("whole", ()), ("killed", (24, 46))):
-        prepare(RunSpec("sac", settings), tmp_path / name).close()
-        for end in ends:
-
-            def kill(step: int, end: int = end) -> None:
-                if step >= end:
-                    raise Killed
-
-            with pytest.raises(Killed):
-                open_run(tmp_path / name, print).train(kill)
-        open_run(tmp_path / name, print).train(lambda step: None)
-    same.assert_runs(tmp_path / "killed", tmp_path / "whole")

@@ -24,6 +24,7 @@ from supple.agents.sac.inputs import Control
 from supple.engine.hooks.driver import HookDriver
 from supple.envs import StepResult
 from supple.interventions import make
+from tests.agents.lives import vectors
 
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA GPU")
 IMAGES = ReplayLayout((36, 36), np.uint8, stack=4)
@@ -121,16 +122,9 @@ def sample_of(size: int, reward: float) -> Sample:
     return Sample(torch.zeros(size, 5, 1, 1, dtype=torch.uint8), torch.zeros(size, dtype=torch.int64), rewards, no)
 
 
-def test_every_call_learns_once_from_its_own_tensors(monkeypatch: pytest.MonkeyPatch) -> None:
-    recorder = Recorder(monkeypatch)
-    captured = UpdateGraph(recorder.learn)
-    for number in range(3 * WARM_UP):
-        captured(*sample_of(4, number), torch.full((2, 4), number / 8), structure=0)
-    assert recorder.learned == [2 * number for number in range(3 * WARM_UP)]
-    assert len(recorder.graphs) == 1
-
-
-def test_each_shape_and_each_structure_has_its_own_graph(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_call_learns_once_and_each_shape_and_each_structure_has_its_own_graph(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     recorder = Recorder(monkeypatch)
     captured = UpdateGraph(recorder.learn)
     shapes = ((4, (4, 1)), (8, (8, 1)), (8, (8, 2)))
@@ -143,14 +137,6 @@ def test_each_shape_and_each_structure_has_its_own_graph(monkeypatch: pytest.Mon
 
 
 # -- on a GPU ----------------------------------------------------------------------------------------------
-
-
-def random_steps(seed: int) -> Iterator[StepResult]:
-    """Yield random vectors of 7 numbers and rewards that do not depend on the actions. No episode ends."""
-    rng, going_on = np.random.default_rng(seed), np.zeros(2, bool)
-    while True:
-        obs = rng.normal(size=(2, 7))
-        yield StepResult(obs, rng.normal(size=2), going_on, going_on, obs, [])
 
 
 COMMON: dict[str, Any] = {
@@ -171,7 +157,7 @@ AGENTS: dict[str, Callable[..., Any]] = {
 def test_a_recorded_update_learns_what_the_eager_one_does_across_interventions(name: str) -> None:
     agents = [AGENTS[name](capture=capture) for capture in (True, False)]
     for agent in agents:
-        steps = random_steps(0)
+        steps = vectors(7, rows=2)
         agent.begin_episodes(next(steps).obs)
         for applied in ("fire", "injection", "reset"):
             for _ in range(20):

@@ -1,6 +1,7 @@
 import math
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from scipy.stats import chisquare
 
 from supple.agents.offpolicy import replay
 from supple.agents.offpolicy.replay import ReplayLayout, ReplayMemory, Sample
+from supple.agents.offpolicy.sampling import ReservoirMemory
 from supple.engine.storage import checkpoint
 from supple.envs import StepResult
 
@@ -57,7 +59,7 @@ class World:
         obs[:, -1] = frames
         return obs
 
-    def begin(self, *memories: ReplayMemory) -> None:
+    def begin(self, *memories: Any) -> None:
         if self.steps:
             for kept in self.kept:
                 kept.append(None)
@@ -65,7 +67,7 @@ class World:
         for memory in memories:
             memory.begin(self.obs)
 
-    def step(self, *memories: ReplayMemory) -> None:
+    def step(self, *memories: Any) -> None:
         n, stacked = self.num_envs, self.layout.stack is not None
         self.steps += 1
         newest = self.frames()
@@ -98,17 +100,49 @@ def same(a: Sample, b: Sample) -> bool:
     return all(torch.equal(x, y) for x, y in zip(a, b, strict=True))
 
 
-def part(result: StepResult, rows: slice) -> StepResult:
-    """Return the result of some environments."""
-    return StepResult(*(array[rows] for array in result[:5]), [])  # type: ignore[arg-type]
+class Shared:
+    """A memory of a stack beside those of its members alone, which get their rows of what it gets.
+
+    Args:
+        stack: The memory of all members.
+        alone: Those of the members.
+    """
+
+    def __init__(self, stack: Any, alone: Sequence[Any]) -> None:
+        self.stack, self.alone = stack, alone
+
+    def begin(self, observations: np.ndarray) -> None:
+        for one, rows in self._parts(len(observations)):
+            getattr(one, "memory", one).begin(observations[rows])
+
+    def add(self, actions: np.ndarray, rewards: np.ndarray, result: StepResult) -> None:
+        for one, rows in self._parts(len(actions)):
+            one.add(actions[rows], rewards[rows], StepResult(*(array[rows] for array in result[:5]), []))
+
+    def _parts(self, rows: int) -> list[tuple[Any, slice]]:
+        each = rows // len(self.alone)
+        parts = [slice(member * each, (member + 1) * each) for member in range(len(self.alone))]
+        return [(self.stack, slice(None)), *zip(self.alone, parts, strict=True)]
 
 
-def stream(memory: ReplayMemory, world: World, steps: int, cuts: float = 0.0) -> None:
+def stream(memory: ReplayMemory | Shared, world: World, steps: int, cuts: float = 0.0) -> None:
     world.begin(memory)
     for _ in range(steps):
         world.step(memory)
         if world.rng.random() < cuts:
             world.begin(memory)
+
+
+def assert_members_draw_alone(stack: ReplayMemory, alone: Sequence[ReplayMemory]) -> None:
+    assert stack.sizes().tolist() == [memory.sizes().sum() for memory in alone]
+    together, separate = ([draws(4 + member) for member in range(len(alone))] for _ in range(2))
+    for size in (7, 40, 1):
+        sample = stack.sample(size, together)
+        for member, memory in enumerate(alone):
+            for ours, theirs in zip(sample, memory.sample(size, separate[member]), strict=True):
+                assert ours.dtype == theirs.dtype
+                assert torch.equal(ours[member], theirs)
+    assert all(torch.equal(a.get_state(), b.get_state()) for a, b in zip(together, separate, strict=True))
 
 
 @pytest.mark.slow
@@ -148,31 +182,6 @@ def test_samples_are_exactly_the_newest_transitions_of_a_memory_that_stores_them
         assert bool(terminated) == transition.terminated
 
 
-def test_truncation_bootstraps_from_the_true_last_observation() -> None:
-    memory = ReplayMemory(10, 1, ReplayLayout(FRAME, np.uint8, stack=2))
-    images = [np.full((1, 2, *FRAME), i, np.uint8) for i in range(6)]
-    memory.begin(images[1])
-    no, yes = np.array([False]), np.array([True])
-    memory.add(np.array([0]), np.array([1.0]), StepResult(images[2], no, no, no, images[2], []))
-    memory.add(
-        np.array([0]), np.array([2.0]), StepResult(images[5], no, no, yes, images[3], [])
-    )  # 5 opens the next episode
-    sample = memory.sample(20, draws())
-    ended = sample.frames[sample.rewards == 2][0]
-    assert ended[:, 0, 0].tolist() == [1, 2, 3]
-
-
-def test_episodes_cut_by_begin_bootstrap_from_the_last_image_seen() -> None:
-    memory = ReplayMemory(10, 1, ReplayLayout(FRAME, np.uint8, stack=2))
-    images = [np.full((1, 2, *FRAME), i, np.uint8) for i in range(4)]
-    memory.begin(images[1])
-    no = np.array([False])
-    memory.add(np.array([0]), np.array([1.0]), StepResult(images[2], no, no, no, images[2], []))
-    memory.begin(images[3])
-    assert memory.sizes().sum() == 1
-    assert memory.sample(1, draws()).frames[0, :, 0, 0].tolist() == [0, 1, 2]
-
-
 @both
 def test_every_transition_is_drawn_equally_often(layout: ReplayLayout) -> None:
     memory, world = ReplayMemory(40, 3, layout), World(1, 3, layout, truncations=0.3)
@@ -205,27 +214,36 @@ def test_a_sample_is_a_copy() -> None:
     assert same(sample, before)
 
 
+KINDS: dict[str, Callable[[ReplayLayout], ReplayMemory]] = {
+    "ring": lambda layout: ReplayMemory(60, 2, layout),
+    "reservoir": lambda layout: ReservoirMemory(60, 2, layout, draws(3)),
+}
+
+
 @pytest.mark.slow
 @both
-@pytest.mark.parametrize("steps", [0, 7, 40, 200])
-def test_a_memory_goes_on_from_a_checkpoint_bit_for_bit(steps: int, layout: ReplayLayout, tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("steps", "share"), [(0, 1.0), (7, 1.0), (40, 1.0), (200, 1.0), (50, 0.2)])
+def test_a_memory_goes_on_from_a_checkpoint_bit_for_bit(
+    kind: str, steps: int, share: float, layout: ReplayLayout, tmp_path: Path
+) -> None:
     world = World(steps, 2, layout)
-    memory, restored = ReplayMemory(60, 2, layout), ReplayMemory(60, 2, layout)
+    memory, restored = KINDS[kind](layout), KINDS[kind](layout)
     stream(memory, world, steps)
     stream(restored, World(99, 2, layout), 100)  # what it held before must not matter
+    if share < 1:
+        memory.keep(share)
     checkpoint.save(tmp_path, steps, {"memory": memory.state_dict()}, "run")
     world.begin(memory)
     for _ in range(15):  # a second checkpoint adds to the first
         world.step(memory)
-    saved = memory.state_dict()
-    folder = checkpoint.save(tmp_path, steps + 15, {"memory": saved}, "run")
+    folder = checkpoint.save(tmp_path, steps + 15, {"memory": memory.state_dict()}, "run")
     restored.load_state_dict(checkpoint.load(folder, "run")["memory"])
-    assert restored.sizes().sum() == memory.sizes().sum()
     assert same(restored.sample(100, draws()), memory.sample(100, draws()))
     world.begin(memory, restored)
     for _ in range(50):
         world.step(memory, restored)
-        assert restored.sizes().sum() == memory.sizes().sum()
+        assert restored.sizes().tolist() == memory.sizes().tolist()
         assert same(restored.sample(8, draws()), memory.sample(8, draws()))
 
 
@@ -251,6 +269,9 @@ def test_the_saved_memory_of_another_size_is_refused() -> None:
     for other in (ReplayMemory(30, 2, IMAGES), ReplayMemory(20, 1, IMAGES)):
         with pytest.raises(ValueError, match="do not change --num-envs or --replay-size"):
             other.load_state_dict(memory.state_dict())
+    reservoir = ReservoirMemory(20, 2, IMAGES, draws())
+    with pytest.raises(ValueError, match="do not change --replay-size"):
+        ReservoirMemory(21, 2, IMAGES, draws()).load_state_dict(reservoir.state_dict())
 
 
 @both

@@ -1,7 +1,6 @@
 """A memory that keeps its newest transitions: nothing older is drawn, frames before the cut remain for stacks."""
 
 import math
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from supple.agents.offpolicy.replay import ReplayMemory
-from supple.engine.storage import checkpoint
-from tests.agents.offpolicy.test_replay import FRAME, ReplayLayout, World, both, draws, same, stream
+from tests.agents.offpolicy.test_replay import FRAME, ReplayLayout, World, draws, stream
 
 
 @pytest.mark.slow
@@ -51,22 +49,6 @@ def test_what_is_kept_is_the_newest_share_of_each_environment(
             s, following = (frames[0], frames[1]) if stack is None else (frames[:-1], frames[1:])
             assert np.array_equal(s, wanted[float(reward)].s)
             assert np.array_equal(following, wanted[float(reward)].following)
-
-
-@both
-def test_a_cut_memory_goes_on_from_a_checkpoint_bit_for_bit(layout: ReplayLayout, tmp_path: Path) -> None:
-    world = World(3, 2, layout)
-    memory, restored = ReplayMemory(60, 2, layout), ReplayMemory(60, 2, layout)
-    stream(memory, world, 50)
-    memory.keep(0.2)
-    folder = checkpoint.save(tmp_path, 50, {"memory": memory.state_dict()}, "run")
-    restored.load_state_dict(checkpoint.load(folder, "run")["memory"])
-    assert restored.sizes().tolist() == memory.sizes().tolist()
-    assert 0 < memory.sizes().sum() < 15
-    world.begin(memory, restored)
-    for _ in range(50):
-        world.step(memory, restored)
-        assert same(restored.sample(8, draws()), memory.sample(8, draws()))
 
 
 def test_a_memory_that_keeps_nothing_is_not_sampled_until_there_is_more() -> None:

@@ -12,59 +12,21 @@ from supple.agents.offpolicy.experience import Draws, Experience
 from supple.agents.offpolicy.replay import ReplayLayout, ReplayMemory, Sample
 from supple.envs import StepResult
 from supple.registry.errors import Diverged
+from tests.agents.offpolicy.test_replay import VECTORS, Shared, World, assert_members_draw_alone, both, draws, stream
 
 MEMBERS, ENVS, CAPACITY = 3, 2, 24
-IMAGES = ReplayLayout((3, 2), np.uint8, stack=4)
-VECTORS = ReplayLayout((5,), np.float32, action=(2,))
-both = pytest.mark.parametrize("layout", [IMAGES, VECTORS], ids=["images", "vectors"])
-
-
-class Steps:
-    """Steps of the environments of all members. Many episodes are truncated, which leaves rows without an action."""
-
-    def __init__(self, layout: ReplayLayout, seed: int = 0) -> None:
-        self.layout, self.rng, self.rows = layout, np.random.default_rng(seed), MEMBERS * ENVS
-
-    def observations(self) -> np.ndarray:
-        return (256 * self.rng.random((self.rows, *self.layout.observation))).astype(self.layout.dtype)
-
-    def step(self) -> list[np.ndarray]:
-        """Return actions, rewards, terminated, truncated, last and new observations of all rows."""
-        actions = 3 * self.rng.random((self.rows, *self.layout.action))
-        ends = self.rng.random((2, self.rows)) < 0.2
-        kind = np.float32 if self.layout.action else np.int64
-        return [actions.astype(kind), self.rng.normal(size=self.rows), *ends, self.observations(), self.observations()]
-
-
-def part(rows: np.ndarray, member: int) -> np.ndarray:
-    return rows[member * ENVS : (member + 1) * ENVS]
-
-
-def add(memory: ReplayMemory | Experience, actions: np.ndarray, rewards: np.ndarray, *values: np.ndarray) -> None:
-    terminated, truncated, last, new = values
-    memory.add(actions, rewards, StepResult(new, rewards, terminated, truncated, last, []))
 
 
 def fill(layout: ReplayLayout, steps: int) -> tuple[ReplayMemory, list[ReplayMemory]]:
     """Return the memory of a stack, and those of its members alone."""
     stack = ReplayMemory(CAPACITY, ENVS, layout, members=MEMBERS)
     alone = [ReplayMemory(CAPACITY, ENVS, layout) for _ in range(MEMBERS)]
-    world = Steps(layout)
-    for number in range(steps):
-        if number % 10 == 0:
-            first = world.observations()
-            stack.begin(first)
-            for member, memory in enumerate(alone):
-                memory.begin(part(first, member))
-        values = world.step()
-        add(stack, *values)
-        for member, memory in enumerate(alone):
-            add(memory, *(part(value, member) for value in values))
+    stream(Shared(stack, alone), World(0, MEMBERS * ENVS, layout, truncations=0.2), steps, cuts=0.1)
     return stack, alone
 
 
-def draws(*seeds: int) -> list[torch.Generator]:
-    return [torch.Generator().manual_seed(seed) for seed in seeds]
+def sources(*seeds: int) -> list[torch.Generator]:
+    return [draws(seed) for seed in seeds]
 
 
 def of(sample: Sample, member: int) -> list[Tensor]:
@@ -74,16 +36,7 @@ def of(sample: Sample, member: int) -> list[Tensor]:
 @both
 @pytest.mark.parametrize("steps", [1, 5, 60])
 def test_a_members_sample_is_that_of_its_memory_alone(layout: ReplayLayout, steps: int) -> None:
-    stack, alone = fill(layout, steps)
-    assert stack.sizes().tolist() == [memory.sizes().sum() for memory in alone]
-    together, separate = draws(4, 5, 6), draws(4, 5, 6)
-    for size in (7, 40, 1):
-        sample = stack.sample(size, together)
-        for member, memory in enumerate(alone):
-            for ours, theirs in zip(of(sample, member), memory.sample(size, separate[member]), strict=True):
-                assert ours.dtype == theirs.dtype
-                assert torch.equal(ours, theirs)
-    assert all(torch.equal(a.get_state(), b.get_state()) for a, b in zip(together, separate, strict=True))
+    assert_members_draw_alone(*fill(layout, steps))
 
 
 @both
@@ -93,8 +46,8 @@ def test_the_memory_of_a_stack_goes_on_from_its_rows(layout: ReplayLayout) -> No
     assert len(state["envs"]) == MEMBERS * ENVS
     restored = ReplayMemory(CAPACITY, ENVS, layout, members=MEMBERS)
     restored.load_state_dict(state)
-    sample = restored.sample(30, draws(4, 5, 6))
-    for ours, theirs in zip(sample, stack.sample(30, draws(4, 5, 6)), strict=True):
+    sample = restored.sample(30, sources(4, 5, 6))
+    for ours, theirs in zip(sample, stack.sample(30, sources(4, 5, 6)), strict=True):
         assert torch.equal(ours, theirs)
     with pytest.raises(ValueError, match="do not change --num-envs or --replay-size"):
         restored.load_state_dict(alone[0].state_dict())
@@ -109,7 +62,7 @@ def test_a_member_without_transitions_is_not_sampled() -> None:
     )  # its last frame is the only row
     assert memory.sizes().tolist() == [0, 1]
     with pytest.raises(ValueError, match="the replay memory is empty"):
-        memory.sample(4, draws(1, 2))
+        memory.sample(4, sources(1, 2))
 
 
 # -- experience ----------------------------------------------------------------------------------------------
@@ -117,8 +70,8 @@ def test_a_member_without_transitions_is_not_sampled() -> None:
 
 def experience(*seeds: int, **changes: Any) -> Experience[tuple[Sample, Tensor]]:
     def prepare(sample: Sample, draws: Draws) -> tuple[Sample, Tensor]:
-        sources = [draws] if isinstance(draws, torch.Generator) else draws
-        noise = torch.stack([torch.randn(2, generator=source) for source in sources])
+        of = [draws] if isinstance(draws, torch.Generator) else draws
+        noise = torch.stack([torch.randn(2, generator=source) for source in of])
         return sample, noise if len(seeds) > 1 else noise[0]
 
     own: dict[str, Any] = {"seed": seeds[0], "seeds": seeds} if len(seeds) > 1 else {"seed": seeds[0]}
@@ -130,16 +83,8 @@ def experience(*seeds: int, **changes: Any) -> Experience[tuple[Sample, Tensor]]
 
 def lived(seeds: tuple[int, ...], steps: int) -> tuple[Experience[Any], list[Experience[Any]]]:
     """Return the experience of a stack, and those of its members alone."""
-    stack, alone, world = experience(*seeds), [experience(seed) for seed in seeds], Steps(VECTORS)
-    first = world.observations()
-    stack.memory.begin(first)
-    for member, one in enumerate(alone):
-        one.memory.begin(part(first, member))
-    for _ in range(steps):
-        values = world.step()
-        add(stack, *values)
-        for member, one in enumerate(alone):
-            add(one, *(part(value, member) for value in values))
+    stack, alone = experience(*seeds), [experience(seed) for seed in seeds]
+    stream(Shared(stack, alone), World(0, MEMBERS * ENVS, VECTORS, truncations=0.2), steps)
     return stack, alone
 
 
@@ -151,11 +96,11 @@ def test_a_member_counts_and_draws_what_it_does_alone() -> None:
         for member, sample in enumerate(separate):
             assert all(torch.equal(a, b) for a, b in zip(of(together, member), sample, strict=True))
     assert (stack.taken, stack.updates) == (alone[0].taken, alone[0].updates) == (18, 18)
-    sources = draws(1, 2, 3), draws(1, 2, 3)
+    drawn = sources(1, 2, 3), sources(1, 2, 3)
     for kind in ("recent", "another"):
-        found, noise = getattr(stack, kind)(*([sources[0]] if kind == "another" else []))
+        found, noise = getattr(stack, kind)(*([drawn[0]] if kind == "another" else []))
         for member, one in enumerate(alone):
-            wanted, of_member = getattr(one, kind)(*([sources[1][member]] if kind == "another" else []))
+            wanted, of_member = getattr(one, kind)(*([drawn[1][member]] if kind == "another" else []))
             assert all(torch.equal(a, b) for a, b in zip(of(found, member), wanted, strict=True))
             assert torch.equal(noise[member], of_member)
 

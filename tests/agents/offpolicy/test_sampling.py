@@ -4,7 +4,6 @@ import re
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import chisquare
@@ -12,9 +11,8 @@ from scipy.stats import chisquare
 from supple.agents.dqn import DQNSettings
 from supple.agents.offpolicy.replay import ReplayMemory
 from supple.agents.offpolicy.sampling import Recency, Reservoir, Uniform, parse_sampling
-from supple.envs import StepResult
 from supple.registry.errors import UsageError
-from tests.agents.offpolicy.test_replay import VECTORS, World, draws, part, stream
+from tests.agents.offpolicy.test_replay import VECTORS, Shared, World, assert_members_draw_alone, draws, stream
 
 
 def weights(recency: Recency, rows: int, num_envs: int) -> list[float]:
@@ -57,26 +55,11 @@ def test_transitions_are_drawn_with_the_probabilities_of_the_formula(recency: Re
 
 
 def test_a_member_draws_by_age_as_alone() -> None:
-    recency, world = Recency(20, 0.2), World(3, 2, VECTORS)
+    recency = Recency(20, 0.2)
     stack = ReplayMemory(30, 1, VECTORS, members=2, sampling=recency)
     alone = [ReplayMemory(30, 1, VECTORS, sampling=recency) for _ in range(2)]
-    world.begin(stack)
-    for member, memory in enumerate(alone):
-        memory.begin(world.obs[member : member + 1])
-    add = stack.add
-    for _ in range(50):
-
-        def share(actions: np.ndarray, rewards: np.ndarray, result: StepResult) -> None:
-            add(actions, rewards, result)
-            for rows, memory in zip((slice(0, 1), slice(1, 2)), alone, strict=True):
-                memory.add(actions[rows], rewards[rows], part(result, rows))
-
-        stack.add = share  # type: ignore[method-assign]
-        world.step(stack)
-    sample = stack.sample(40, [draws(5), draws(6)])
-    for member, memory in enumerate(alone):
-        for ours, theirs in zip(sample, memory.sample(40, draws(5 + member)), strict=True):
-            assert torch.equal(ours[member], theirs)
+    stream(Shared(stack, alone), World(3, 2, VECTORS), 50)
+    assert_members_draw_alone(stack, alone)
 
 
 def test_samplings_are_named_as_calls() -> None:

@@ -1,17 +1,13 @@
 """A reservoir is a uniform sample of all transitions so far, stored whole."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
-import torch
 from scipy.stats import chisquare
 
 from supple.agents.offpolicy.replay import ReplayLayout
 from supple.agents.offpolicy.sampling import ReservoirMemory
-from supple.engine.storage import checkpoint
 from supple.envs import StepResult
-from tests.agents.offpolicy.test_replay import World, both, draws, part, same, stream
+from tests.agents.offpolicy.test_replay import Shared, World, assert_members_draw_alone, both, draws, stream
 
 
 def rewards_of(memory: ReservoirMemory) -> set[float]:
@@ -57,43 +53,14 @@ def test_every_transition_so_far_is_kept_equally_often() -> None:
 
 
 @both
-def test_a_reservoir_goes_on_from_a_checkpoint_bit_for_bit(layout: ReplayLayout, tmp_path: Path) -> None:
-    world = World(4, 2, layout)
-    memory, restored = (ReservoirMemory(20, 2, layout, draws(seed)) for seed in (3, 9))
-    stream(memory, world, 30)
-    stream(restored, World(99, 2, layout), 100)  # what it held before must not matter
-    folder = checkpoint.save(tmp_path, 30, {"memory": memory.state_dict()}, "run")
-    restored.load_state_dict(checkpoint.load(folder, "run")["memory"])
-    world.begin(memory, restored)
-    for _ in range(60):
-        world.step(memory, restored)
-    assert same(restored.sample(100, draws()), memory.sample(100, draws()))
-    with pytest.raises(ValueError, match="do not change --replay-size"):
-        ReservoirMemory(21, 2, layout, draws()).load_state_dict(memory.state_dict())
-
-
-@both
 def test_a_member_keeps_what_it_keeps_alone(layout: ReplayLayout) -> None:
     """Also if another member begins again."""
     stack = ReservoirMemory(6, 1, layout, [draws(1), draws(2)], members=2)
     alone = [ReservoirMemory(6, 1, layout, draws(1 + member)) for member in range(2)]
-    world = World(8, 2, layout)
-    world.begin(stack)
-    for member, memory in enumerate(alone):
-        memory.begin(world.obs[member : member + 1])
-
-    class Both:
-        def add(self, actions: np.ndarray, rewards: np.ndarray, result: StepResult) -> None:
-            stack.add(actions, rewards, result)
-            for rows, memory in zip((slice(0, 1), slice(1, 2)), alone, strict=True):
-                memory.add(actions[rows], rewards[rows], part(result, rows))
-
-    for number in range(40):
-        world.step(Both())  # type: ignore[arg-type]
-        if number == 20:
-            stack.marks[0] = 0
-            alone[0].keep(0)
-    sample = stack.sample(40, [draws(5), draws(6)])
-    for member, memory in enumerate(alone):
-        for ours, theirs in zip(sample, memory.sample(40, draws(5 + member)), strict=True):
-            assert torch.equal(ours[member], theirs)
+    world, shared = World(8, 2, layout), Shared(stack, alone)
+    stream(shared, world, 21)
+    stack.marks[0] = 0
+    alone[0].keep(0)
+    for _ in range(19):
+        world.step(shared)
+    assert_members_draw_alone(stack, alone)

@@ -1,16 +1,11 @@
 """Environments that show images, and what PPO on them is made with."""
 
-import shlex
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 
-SMALL = shlex.split(
-    "--num-envs 2 --rollout-steps 20 --minibatch-size 20 --epochs 2 --hidden 8 --eval-episodes 1 --measure-every 200 "
-    "--checkpoint-every 120"
-)
 KINDS: dict[str, dict[str, Any]] = {
     "Column-v0": {},
     "ColumnFirst-v0": {"last": False},

@@ -11,7 +11,6 @@ from supple.agents.ppo.agent import PPO
 from supple.agents.ppo.network import PolicySpace
 from supple.agents.ppo.policies import Gaussian
 from supple.metrics import measure
-from supple.registry.errors import UsageError
 
 
 def agent(**changes: Any) -> PPO:
@@ -41,8 +40,3 @@ def test_the_network_and_its_fresh_draws_begin_with_the_balance() -> None:
 def test_without_init_lambda_weights_are_orthogonal() -> None:
     weight = agent().network.get_parameter("body.2.weight").detach()
     torch.testing.assert_close(weight @ weight.T, 2 * torch.eye(8))
-
-
-def test_a_balance_must_be_finite() -> None:
-    with pytest.raises(UsageError, match="--init-lambda must be a finite number, got nan"):
-        PPOSettings(env="inverted_pendulum", steps=1_000, init_lambda=float("nan")).check()

@@ -10,11 +10,9 @@ from supple.agents.ppo import PPOSettings
 from supple.agents.ppo.agent import PPO
 from supple.agents.ppo.network import PolicySpace
 from supple.agents.ppo.policies import Categorical, Gaussian
-from supple.engine.hooks.driver import HookDriver
-from supple.envs import StepResult
+from tests.agents.lives import live, vectors
 
 EQUAL = {"a": PolicySpace(4, Categorical(3)), "b": PolicySpace(4, Categorical(3))}
-NO_HOOKS = HookDriver([], {}, lambda **_: None, 1)
 
 
 def agent_with(spaces: dict[str, PolicySpace], **changes: Any) -> PPO:
@@ -25,30 +23,21 @@ def agent_with(spaces: dict[str, PolicySpace], **changes: Any) -> PPO:
     return PPO(PPOSettings(**values), spaces)
 
 
-def live(agent: PPO, env: str) -> None:
-    """Let the agent act and learn in a task of one rollout."""
-    rng, no = np.random.default_rng(0), np.zeros(2, bool)
-    agent.begin_task(env)
-    agent.begin_episodes(rng.normal(size=(2, 4)))
-    for _ in range(agent.settings.rollout_steps):
-        agent.act()
-        obs = rng.normal(size=(2, 4))
-        agent.remember(StepResult(obs, rng.normal(size=2), no, no, obs, []))
-    assert agent.update(NO_HOOKS, last=False)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("share_value", [True, False])
 def test_with_one_head_environments_share_what_is_learned(share_value: bool) -> None:
     agent = agent_with(EQUAL, share_value=share_value)
     before = {name: p.detach().clone() for name, p in agent.network.named_parameters()}
-    live(agent, "a")
+    steps = vectors(4, rows=2)
+    live(agent, steps, 16, begin=True)
     assert not any(torch.equal(p, before[name]) for name, p in agent.network.named_parameters())
     count = agent.normalizers.observations["all"].count
     x = np.random.default_rng(1).normal(size=(5, 4))
     with agent.greedy("a") as a, agent.greedy("b") as b:
         np.testing.assert_array_equal(a(x), b(x))
-    live(agent, "b")
+    agent.begin_task("b")
+    agent.begin_episodes(next(steps).obs)
+    live(agent, steps, 16)
     assert len(agent.normalizers.observations) == len(agent.normalizers.rewards) == 1
     assert agent.normalizers.observations["all"].count > 1.9 * count  # it went on
     steps = {float(slot["step"]) for slot in agent.optimizer.state.values()}

@@ -126,13 +126,6 @@ def test_monte_carlo_targets_are_discounted_sums_of_rewards_up_to_a_terminal_sta
     assert torch.equal(batch.advantages, batch_of(rollout, following).advantages)  # which have a λ of their own
 
 
-@pytest.mark.parametrize("target_lam", [None, LAM])
-def test_targets_are_advantages_plus_values_where_nothing_else_is_asked_for(target_lam: float | None) -> None:
-    rollout = filled(np.random.default_rng(4), 30, 2, truncations=True)
-    batch = batch_of(rollout, np.ones((2, 3), np.float32), target_lam)
-    torch.testing.assert_close(batch.returns, batch.advantages + batch.values, rtol=1e-5, atol=1e-6)
-
-
 @pytest.mark.parametrize("policy", [Categorical(4), Bernoulli(4)])
 def test_actions_keep_the_shape_and_the_type_of_their_space(policy: Policy) -> None:
     rollout = Rollout(3, (2,), PolicySpace(5, policy))
@@ -142,19 +135,6 @@ def test_actions_keep_the_shape_and_the_type_of_their_space(policy: Policy) -> N
     batch = rollout.batch(torch.zeros(3 * 2 + 2), torch.zeros(6), GAMMA, LAM)
     assert batch.actions.shape == (6, *policy.shape)
     assert batch.actions.numpy().dtype == policy.dtype
-
-
-def test_no_advantage_flows_back_over_the_end_of_an_episode() -> None:
-    rng = np.random.default_rng(1)
-    rollout = filled(rng, 20, 2, truncations=True)
-    following = rng.normal(size=(2, 3)).astype(np.float32)
-    before = batch_of(rollout, following).advantages.reshape(20, 2)
-    t, env = next((t, env) for t, env in np.argwhere(rollout.truncated) if 2 < t < 18)
-    rollout.rewards[t + 1 :, env] += 100.0  # what happens after the end…
-    rollout.observations[t + 1, env] += 1.0  # … and where the next episode begins
-    after = batch_of(rollout, following).advantages.reshape(20, 2)
-    assert torch.equal(after[: t + 1, env], before[: t + 1, env])
-    assert (after[t + 1 :, env] != before[t + 1 :, env]).any()
 
 
 def test_a_rollout_that_is_cut_short_yields_its_own_rows_only() -> None:

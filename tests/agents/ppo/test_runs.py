@@ -1,7 +1,6 @@
-"""Whole runs of PPO where actions are discrete: killed and resumed; it learns from one-hot observations."""
+"""Whole runs of PPO where actions are discrete: it learns from one-hot observations."""
 
 import json
-import shlex
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,14 +13,8 @@ from gymnasium import spaces
 from supple.agents.ppo import PPOSettings
 from supple.engine.runs import prepare
 from supple.engine.spec import RunSpec
-from supple.scripts import train as command
 
 pytestmark = pytest.mark.slow
-
-SMALL = shlex.split(
-    "--steps 400 --num-envs 2 --rollout-steps 20 --minibatch-size 20 --epochs 2 --hidden 8 --adapter 6 "
-    "--eval-episodes 1 --measure-every 200 --checkpoint-every 120 --hook fire@0.6"
-)
 
 
 class Echo(gym.Env):
@@ -52,14 +45,6 @@ def _registered() -> Iterator[None]:
     yield
     for name in ("Echo-v0", "EchoBits-v0"):
         del gym.registry[name]
-
-
-@pytest.mark.parametrize("env", ["CartPole-v1", "Echo-v0", "EchoBits-v0"])
-def test_a_killed_run_resumes_to_the_same_bytes(killed: Any, same: Any, tmp_path: Path, env: str) -> None:
-    arguments = ["ppo", "--env", env, *SMALL]
-    command.main([*arguments, "--out", str(tmp_path / "reference")])
-    killed(["train", *arguments], tmp_path / "run", 120, 240)
-    same.assert_runs(tmp_path / "run", tmp_path / "reference")
 
 
 @pytest.mark.parametrize("env", ["Echo-v0", "EchoBits-v0"])

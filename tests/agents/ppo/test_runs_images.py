@@ -1,7 +1,6 @@
-"""Whole runs of PPO on images: killed, resumed and forked; what is trained can be used, examined and shown."""
+"""Whole runs of PPO on images: what is trained can be used, examined and shown."""
 
 import json
-import shlex
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,14 +14,10 @@ from supple.agents.trained import Trained
 from supple.agents.video import record_videos
 from supple.engine.runs import prepare
 from supple.engine.spec import RunSpec
-from supple.engine.storage.names import slug
 from supple.experiments.history.collect import load
 from supple.registry.errors import UsageError
-from supple.scripts import compare, doctor, train
+from supple.scripts import doctor
 from tests.agents.ppo import pictured
-
-SMALL = [*pictured.SMALL, "--encoder", "minatar(channels=[4])"]
-HOOKS = ["--hook", "fire@0.6", "--hook", "redo(tau=0.5)@every:80", "--hook", "l2_init(strength=0.01)"]
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -43,32 +38,6 @@ def settings(env: str, **own: Any) -> PPOSettings:
 def trained(folder: Path, chosen: PPOSettings) -> Path:
     prepare(RunSpec("ppo", chosen), folder, lambda line: None).train(lambda step: None)
     return folder
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("env", "seeds"), [("Column-v0", ()), ("ColumnAndTime-v0", ("--seeds", "0", "1"))], ids=["alone", "stack"]
-)
-def test_a_killed_run_resumes_to_the_same_bytes(
-    killed: Any, same: Any, tmp_path: Path, env: str, seeds: tuple[str, ...]
-) -> None:
-    arguments = ["ppo", "--env", env, "--steps", "400", *SMALL, *HOOKS, *seeds]
-    train.main([*arguments, "--out", str(tmp_path / "reference")])
-    killed(["train", *arguments], tmp_path / "run", 120, 240)
-    same.assert_runs(tmp_path / "run", tmp_path / "reference")
-
-
-@pytest.mark.slow
-def test_a_fork_equals_the_whole_run_with_its_hook(here: Any, same: Any, tmp_path: Path) -> None:
-    agent = ["ppo", "--sequence", "Column-v0,Column-v0", "--steps-per-task", "160", *SMALL]
-    train.main([*agent, "--hook", "fire@task", "--out", str(tmp_path / "whole")])
-    with here():
-        compare.main(
-            [*agent, "--fork-at-task", "1", "--arm", "none", "--arm", "fire@task", "--out", str(tmp_path / "arms")]
-        )
-    arms = tmp_path / "arms" / "seed-0"
-    assert same.last_state(arms / slug("fire@task")) == same.last_state(tmp_path / "whole")
-    assert same.last_state(arms / slug("fire@task")) != same.last_state(arms / "none")
 
 
 @pytest.mark.parametrize("env", [name for name in pictured.KINDS if name != "ColumnWide-v0"])
@@ -129,38 +98,3 @@ def test_doctor_examines_and_videos_show_agents_that_see(tmp_path: Path) -> None
     videos = record_videos(load(run), problems.append)
     assert len(videos) == 1
     assert [line for line in problems if "observations are images" not in line] == []
-
-
-REFUSALS = {
-    "--env Column-v0 --encoder nature": "images of 6 × 6 pixels are too small for --encoder nature: it needs 36 × 36",
-    "--env Column-v0 --encoder natura": "--encoder: unknown encoder 'natura': did you mean 'nature'?",
-    "--env Column-v0 --encoder minatar(channels=[8.5])": "--encoder: minatar: channels[0] should be an "
-    "integer, but is 8.5",
-    "--sequence Column-v0,ColumnWide-v0": "Column-v0 shows images of 6 × 6 pixels and 2 channels (channels last), ",
-    "--sequence Column-v0,CartPole-v1": "Column-v0 shows images of 6 × 6 pixels and 2 channels (channels last), ",
-    """--env CartPole-v1 --env-kwargs '{"colour": 3}'""": """--env-kwargs {"colour": 3}: CartPole-v1: making it""",
-    "--env Column-v0 --adapter 8": "--adapter 8 is for vectors, and Column-v0 shows images of 6 × 6",
-    "--env CartPole-v1 --observations image": "CartPole-v1: --observations image needs images, but observations are",
-    "--env CartPole-v1 --encoder impala": "--encoder impala reads images, but CartPole-v1 is read as vectors",
-    "--env Pair-v0": "Pair-v0: observations of Dict(",
-}
-
-
-@pytest.mark.parametrize("options", REFUSALS)
-def test_what_cannot_be_seen_is_refused_in_one_line_before_training(options: str, tmp_path: Path) -> None:
-    image = gym.spaces.Box(0, 255, (8, 8, 3), np.uint8)
-
-    class Pair(gym.Env):
-        observation_space = gym.spaces.Dict({"left": image, "right": image})
-        action_space = gym.spaces.Discrete(2)
-
-    gym.register("Pair-v0", Pair)
-    steps = ["--steps-per-task" if "sequence" in options else "--steps", "4096"]
-    try:
-        with pytest.raises(UsageError) as refusal:
-            train.main(["ppo", *shlex.split(options), *steps, "--out", str(tmp_path / "run")])
-    finally:
-        del gym.registry["Pair-v0"]
-    assert str(refusal.value).startswith(REFUSALS[options])
-    assert "\n" not in str(refusal.value)
-    assert not (tmp_path / "run").exists()

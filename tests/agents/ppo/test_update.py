@@ -18,7 +18,7 @@ from supple.engine.hooks.driver import HookDriver
 from supple.envs import Picture, StepResult
 from supple.interventions import parse_hook
 from supple.interventions.contract import zero_slots_
-from supple.networks import StackedAdam
+from supple.networks import Adam
 from supple.registry.errors import RunError
 
 OBSERVATION, ACTION, N = 5, 3, 48
@@ -146,7 +146,7 @@ def test_one_update_with_clipping_and_adam_equals_that_of_stable_baselines3(pict
     policy, _ = sb3_update(0.1, picture)
     net = network(picture)
     step = GradientStep(0.1, compiled=False)
-    step.begin(torch.optim.Adam(net.parameters(), lr=3e-4, eps=1e-5), list(net.parameters()), 1)
+    step.begin(Adam(net.parameters(), lr=3e-4, eps=1e-5), list(net.parameters()), 1)
     step(lambda *b: ppo_loss(net, "env", b, SB3_LOSS), N, *batch(N, picture))
     start = network(picture).state_dict()
     assert all(not torch.equal(p, start[name]) for name, p in net.named_parameters())
@@ -164,56 +164,29 @@ def test_one_update_with_clipping_and_adam_equals_that_of_stable_baselines3(pict
         (0.5, {"weight_decay": 0.1}, PICTURE),
     ],
 )
-def test_eager_steps_equal_clipping_by_norm_and_the_optimizers_own_steps(
-    max_norm: float, adam: dict[str, Any], picture: Picture | None
+@pytest.mark.parametrize("compiled", [False, True])
+def test_steps_equal_clipping_by_norm_and_the_optimizers_own_steps(
+    max_norm: float, adam: dict[str, Any], picture: Picture | None, compiled: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("supple.agents.ppo.update._compile", lambda function: function)  # eager: that is quick
     ours, reference = network(picture), network(picture)
-    optimizer = torch.optim.Adam(ours.parameters(), lr=1e-2, eps=1e-5, **adam)
-    step = GradientStep(max_norm, compiled=False)
-    step.begin(optimizer, list(ours.parameters()), 1)
+    optimizer = Adam(ours.parameters(), lr=1e-2, eps=1e-5, **adam)
+    step = GradientStep(max_norm, compiled)
+    step.begin(optimizer, list(ours.parameters()), 2)
     plain = torch.optim.Adam(reference.parameters(), lr=1e-2, eps=1e-5, **adam)
     rows = batch(N, picture)
     for _ in range(4):
-        step(lambda *b: ppo_loss(ours, "env", b, SB3_LOSS), N, *rows)
-        plain.zero_grad()
-        ppo_loss(reference, "env", rows, SB3_LOSS)[0].backward()
-        if max_norm:
-            nn.utils.clip_grad_norm_(reference.parameters(), max_norm)
-        plain.step()
+        step(lambda *b: ppo_loss(ours, "env", b, SB3_LOSS), N // 2, *rows)  # two steps a call
+        for minibatch in zip(*(tensor.split(N // 2) for tensor in rows), strict=True):
+            plain.zero_grad()
+            ppo_loss(reference, "env", minibatch, SB3_LOSS)[0].backward()
+            if max_norm:
+                nn.utils.clip_grad_norm_(reference.parameters(), max_norm)
+            plain.step()
     for mine, theirs in zip(ours.parameters(), reference.parameters(), strict=True):
         torch.testing.assert_close(mine, theirs, rtol=1e-5, atol=1e-6)
         for slot, value in plain.state[theirs].items():
             torch.testing.assert_close(optimizer.state[mine][slot], value, rtol=1e-4, atol=1e-7)
-
-
-@pytest.mark.parametrize("max_norm", [0.0, 0.1])
-def test_what_is_compiled_is_adam_with_weight_decay_and_any_betas(
-    max_norm: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("supple.agents.ppo.update._compile", lambda function: function)  # eager: that is quick
-    g = torch.Generator().manual_seed(0)
-    start, x = torch.randn(3, 2, generator=g), torch.randn(4, 2, generator=g)
-    compiled, reference = (torch.nn.Parameter(start.clone()) for _ in range(2))
-    adam: dict[str, Any] = {"lr": 0.05, "eps": 1e-5, "betas": (0.6, 0.8), "weight_decay": 0.3}
-    optimizer, plain = torch.optim.Adam([compiled], **adam), torch.optim.Adam([reference], **adam)
-
-    def loss(weights: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
-        return (rows @ weights.T).cos().sum()
-
-    step = GradientStep(max_norm, compiled=True)
-    step.begin(optimizer, [compiled], 2)
-    for _ in range(3):
-        step(lambda rows: (loss(compiled, rows), rows.sum()), 2, x)  # two steps a call, on two rows each
-        for rows in x.split(2):
-            plain.zero_grad()
-            loss(reference, rows).backward()
-            if max_norm:
-                nn.utils.clip_grad_norm_([reference], max_norm)
-            plain.step()
-    torch.testing.assert_close(compiled, reference, rtol=1e-4, atol=1e-5)
-    assert float((compiled.detach() - start).abs().max()) > 0.1
-    for slot, value in plain.state[reference].items():
-        torch.testing.assert_close(optimizer.state[compiled][slot], value, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize(("minibatches", "calls"), [(1, 1), (4, 4), (6, 3), (7, 1), (10, 5), (25, 5), (32, 4)])
@@ -229,7 +202,7 @@ def test_adam_starts_anew_where_its_state_is_zeroed_between_two_steps() -> None:
         net, fresh = nn.Linear(2, 1), nn.Linear(2, 1)
         with torch.no_grad():
             net.weight.copy_(torch.tensor([[1.0, 2.0]]))
-        optimizer = torch.optim.Adam(net.parameters(), lr=0.1, eps=1e-5)
+        optimizer = Adam(net.parameters(), lr=0.1, eps=1e-5)
         step = GradientStep(1e9, compiled)
         step.begin(optimizer, [net.weight], 1)
         for _ in range(3):
@@ -323,7 +296,7 @@ def trained(compile_mode: str, penalties: Sequence[str]) -> MultiHead:
 def test_a_penalty_that_cannot_be_compiled_is_named_in_one_line() -> None:
     weight, draws = nn.Parameter(torch.ones(2)), torch.Generator()
     step = GradientStep(0.0, compiled=True)
-    step.begin(torch.optim.Adam([weight]), [weight], 1)
+    step.begin(Adam([weight]), [weight], 1)
     with pytest.raises(RunError, match=r"^torch.compile cannot trace the loss \(.*\): use --compile off, or set .*$"):
         step(lambda rows: ((weight * torch.rand(2, generator=draws)).sum(), rows), 1, torch.ones(1))
 
@@ -342,9 +315,12 @@ def test_compiled_steps_on_images_equal_eager_ones(members: int) -> None:
         torch.manual_seed(0)  # from which a stack draws
         draws = None if members else torch.Generator().manual_seed(0)
         net = MultiHead({"a": space}, (8,), 0, "relu", True, draws, encoder="minatar(channels=[4])", members=members)
-        kind = StackedAdam if members else torch.optim.Adam
         step = GradientStep(0.5, compiled, bool(members))
-        step.begin(kind(net.parameters(), lr=1e-2, eps=1e-5, weight_decay=0.01), list(net.parameters()), 1)
+        step.begin(
+            Adam(net.parameters(), 1e-2, eps=1e-5, weight_decay=0.01, networks=int(members > 0)),
+            list(net.parameters()),
+            1,
+        )
         for _ in range(3):
             step(lambda *b, net=net: ppo_loss(net, "a", b, SB3_LOSS), 16, *rows)
         networks.append(net)

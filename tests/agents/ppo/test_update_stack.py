@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from supple.agents.ppo.update import GradientStep, most_in_a_stack
-from supple.networks import StackedAdam, StackedLinear
+from supple.networks import Adam, StackedLinear
 from supple.networks.optimizers import clip_, norms_by_member
 
 MEMBERS, ROWS, MINIBATCHES = 3, 8, 4
@@ -53,7 +53,7 @@ def test_a_member_makes_the_steps_that_it_makes_alone(compiled: bool, limit: flo
     for member, single in enumerate(singles):
         for ours, whole in zip(single.parameters(), network.parameters(), strict=True):
             ours.data.copy_(whole[member])
-    optimizer = StackedAdam(network.parameters(), lr=0.01, **options)
+    optimizer = Adam(network.parameters(), lr=0.01, networks=1, **options)
     step = GradientStep(limit, compiled, stacked=True)
     step.begin(optimizer, [*network.parameters()], 2)
     x, y = rows()
@@ -84,7 +84,7 @@ def test_a_member_makes_the_steps_that_it_makes_alone(compiled: bool, limit: flo
 def test_counters_of_members_differ_where_one_was_reset(compiled: bool) -> None:
     networks, x, y = [stack(), stack()], *rows()
     for network, ways in zip(networks, (compiled, False), strict=True):
-        optimizer = StackedAdam(network.parameters(), lr=0.01)
+        optimizer = Adam(network.parameters(), lr=0.01, networks=1)
         step = GradientStep(0.0, ways, stacked=True)
         step.begin(optimizer, [*network.parameters()], MINIBATCHES)
         step(loss_of(network), ROWS, x, y)
@@ -100,7 +100,7 @@ def test_counters_of_members_differ_where_one_was_reset(compiled: bool) -> None:
 def test_a_hook_sees_the_clipped_gradient_of_every_member(compiled: bool) -> None:
     network, seen = stack(), []
     step = GradientStep(LIMIT, compiled, stacked=True)
-    step.begin(StackedAdam(network.parameters(), lr=0.01), [*network.parameters()], 1)
+    step.begin(Adam(network.parameters(), lr=0.01, networks=1), [*network.parameters()], 1)
     before = lambda: seen.append(norms_by_member([p.grad for p in network.parameters() if p.grad is not None]))  # noqa: E731
     step(loss_of(network), ROWS, *rows(), before=before)
     assert len(seen) == MINIBATCHES

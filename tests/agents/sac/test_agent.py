@@ -10,12 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from supple.agents.sac.inputs import Control
-from supple.engine.hooks.driver import HookDriver
-from supple.metrics import measure
-from supple.registry.errors import RunError
 
 D, A = 5, 2
-NO_HOOKS = HookDriver([], {}, lambda **_: None, 1)
 
 
 # -- acting ----------------------------------------------------------------------------------------------
@@ -35,7 +31,7 @@ def test_actions_are_random_until_learning_starts_and_then_the_policys(small: An
             wanted = agent.actor.sample(states, torch.randn(2, A, generator=again))[0]
         np.testing.assert_array_equal(agent.actions, wanted.detach().numpy())
         agent.remember(next(steps))
-        agent.update(NO_HOOKS, last=False)
+        agent.update(small.no_hooks, last=False)
 
 
 @pytest.mark.slow
@@ -148,73 +144,3 @@ def test_truncated_transitions_bootstrap_from_the_true_last_observation_terminat
 
 
 # -- learning --------------------------------------------------------------------------------------------
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("num_envs", [1, 3])
-@pytest.mark.parametrize("ratio", [0.3, 0.5, 1.0, 2.0, 3.0])
-def test_replay_ratio_is_gradient_steps_per_decision(small: Any, ratio: float, num_envs: int) -> None:
-    agent = small.agent_with(num_envs=num_envs, replay_ratio=ratio, learning_starts=6)
-    steps = small.begun(agent)
-    for decided in range(num_envs, 28, num_envs):
-        small.live(agent, steps, 1)
-        assert agent.experience.taken == int(round(ratio * max(0, decided - 6), 6))
-    for learner in agent._all_learners().values():
-        assert learner.optimizer is not None
-        counts = {int(slots["step"]) for slots in learner.optimizer.state.values()}
-        assert counts == {agent.experience.taken}
-
-
-def test_nothing_is_learned_before_learning_starts(small: Any) -> None:
-    agent = small.agent_with(learning_starts=20)
-    steps, before = small.begun(agent), [p.detach().clone() for p in agent.critics.parameters()]
-    small.live(agent, steps, 10)
-    assert all(torch.equal(a, b) for a, b in zip(before, agent.critics.parameters(), strict=True))
-    small.live(agent, steps, 1)
-    assert not any(torch.equal(a, b) for a, b in zip(before, agent.critics.parameters(), strict=True))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("network", ["simba", "mlp"])
-@pytest.mark.parametrize("activation", ["relu", "rand_smooth_leaky"])
-def test_measuring_both_learners_changes_nothing_in_training(small: Any, network: str, activation: str) -> None:
-    ends = []
-    for measured in (False, True):
-        agent = small.agent_with(network=network, activation=activation)
-        torch.manual_seed(0)
-        steps = small.begun(agent)
-        for _ in range(6):
-            small.live(agent, steps, 3)
-            if measured:
-                for learner in agent.learners.values():
-                    values = measure(learner, per_layer=True)
-                    assert values
-                    assert all(np.isfinite(value) for value in values.values())
-        ends.append(small.everything(agent))
-    assert small.changed(*ends) == []
-
-
-@pytest.mark.slow
-def test_a_loss_that_is_not_finite_ends_the_run(small: Any) -> None:
-    agent = small.agent_with()
-    steps = small.begun(agent)
-    small.live(agent, steps, 10)
-    agent.numbers()
-    with torch.no_grad():
-        next(agent.critics.parameters()).fill_(float("nan"))
-    small.live(agent, steps, 1)
-    with pytest.raises(RunError, match="the loss is not finite"):
-        agent.numbers()
-
-
-@pytest.mark.slow
-def test_numbers_are_means_since_the_last_call(small: Any) -> None:
-    agent = small.agent_with(replay_ratio=2.0)
-    steps = small.begun(agent)
-    small.live(agent, steps, 10)
-    assert agent.numbers()["updates"] == 20
-    assert agent.numbers() == {"replay/size": 20.0}  # nothing was learned in between
-    small.live(agent, steps, 2)
-    found = agent.numbers()
-    assert found["updates"] == 8
-    assert found["temperature"] == pytest.approx(float(agent.temperature().detach()), rel=0.02)

@@ -186,23 +186,6 @@ def test_actor_and_critics_have_convolutions_of_their_own(small: Any, network: s
 # -- learning --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("heads", ["one", "environment", "one-hot"])
-@pytest.mark.parametrize("network", ["mlp", "simba"])
-def test_an_agent_continues_from_its_state_bit_for_bit(small: Any, network: str, heads: str) -> None:
-    agent, other = (agent_with(small, network=network, heads=heads) for _ in range(2))
-    learn(small, agent, world())
-    small.apply(agent, "injection")
-    other.load_state_dict(small.saved(agent))
-    for one in (agent, other):
-        steps = world()
-        learn(small, one, steps, 4)
-        for text in ("fire", "redo(tau=0.5)", "snp(noise=0.01)", "reset(what=encoder,toward=fresh)"):
-            small.apply(one, text)
-        small.live(one, steps, 4)
-    assert all(map(torch.equal, parameters(agent), parameters(other)))
-    assert agent.numbers() == other.numbers()
-
-
 @pytest.mark.parametrize("seeds", [(3,), (3, 7)])
 def test_kernels_take_the_steps_of_adamw(small: Any, seeds: tuple[int, ...]) -> None:
     several = {"seeds": seeds, "stack": len(seeds)} if len(seeds) > 1 else {}
@@ -216,23 +199,6 @@ def test_kernels_take_the_steps_of_adamw(small: Any, seeds: tuple[int, ...]) -> 
         weight = learner.layers[0].module.weight
         step = 1e-3 * weight.grad / (weight.grad.abs() + 1e-8)  # the first of all
         torch.testing.assert_close(weight.detach(), before[name] - step, rtol=0, atol=1e-6)
-
-
-@pytest.mark.parametrize("encoder", ["minatar(channels=[4])", "impala(channels=[4])"])
-def test_a_member_of_a_stack_learns_as_alone(small: Any, encoder: str) -> None:
-    stack = agent_with(small, encoder=encoder, seeds=(3, 7), seed=3, stack=2)
-    alone = [agent_with(small, encoder=encoder, seed=seed) for seed in (3, 7)]
-    steps = world(2)
-    parts = [next(steps) for _ in range(14)]
-    learn(small, stack, iter(parts), 13)
-    for i, one in enumerate(alone):
-        own = slice(i, i + 1)
-        learn(small, one, (StepResult(*(x[own] for x in part[:5]), []) for part in parts), 13)
-        for name, learner in stack.learners.items():
-            values = dict(one.learners[name].module.named_parameters())
-            for key, parameter in learner.module.named_parameters():
-                mine = parameter[learner.networks_of([i])].reshape(values[key].shape)
-                torch.testing.assert_close(mine, values[key], rtol=1e-4, atol=1e-4, msg=f"{name} {key}")
 
 
 @pytest.mark.slow

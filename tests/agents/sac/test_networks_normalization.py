@@ -8,24 +8,13 @@ import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
-from torch import Tensor
 
 from supple.agents.sac import SACSettings
 from supple.agents.sac.inputs import Control
 from supple.agents.sac.work import SACWork
-from supple.metrics import measure
 from supple.networks import SpectralLinear, StackedSpectralLinear, trace_wiring
 
 NORMALIZED = pytest.mark.parametrize("normalization", ["layer", "spectral"])
-
-
-def states(agent: Any) -> dict[str, Tensor]:
-    modules = {"actor": agent.actor, "critics": agent.critics, "target": agent.target}
-    return {f"{k}.{n}": v.detach().clone() for k, module in modules.items() for n, v in module.state_dict().items()}
-
-
-def same(a: dict[str, Tensor], b: dict[str, Tensor]) -> bool:
-    return a.keys() == b.keys() and all(torch.equal(value, b[name]) for name, value in a.items())
 
 
 @pytest.mark.slow
@@ -36,32 +25,6 @@ def test_interventions_work_and_learning_goes_on(small: Any, name: str, normaliz
     small.apply(agent, name)
     small.live(agent, steps, 5)
     assert np.isfinite(list(agent.numbers().values())).all()
-
-
-@pytest.mark.slow
-@NORMALIZED
-def test_only_training_changes_the_state(small: Any, normalization: str) -> None:
-    agent, steps = small.trained(network="mlp", normalization=normalization)
-    before = states(agent)
-    for learner in agent.learners.values():
-        measure(learner, per_layer=True)
-    agent.act()
-    with agent.greedy("a") as policy:
-        policy(agent.current)
-    assert same(states(agent), before)
-    small.live(agent, steps, 1)
-    assert not same(states(agent), before)
-
-
-@pytest.mark.slow
-@NORMALIZED
-def test_an_agent_continues_from_its_state_bit_for_bit(small: Any, normalization: str) -> None:
-    agent, _ = small.trained(network="mlp", normalization=normalization)
-    other = small.agent_with(network="mlp", normalization=normalization)
-    other.load_state_dict(small.saved(agent))
-    for one in (agent, other):
-        small.live(one, small.begun(one, seed=9), 10)
-    assert same(states(agent), states(other))
 
 
 @NORMALIZED

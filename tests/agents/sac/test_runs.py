@@ -1,21 +1,17 @@
-"""Whole runs of SAC: killed and resumed, forked, repeated, compared; hooks on its two learners.
+"""Whole runs of SAC: killed and resumed, repeated; hooks on its two learners.
 
 The processes and the kills are real; see the nursery in tests/agents/conftest.py. Sizes are the smallest at which
 episodes end, the replay memory wraps around and every hook fires.
 """
 
 import json
-import random
 import shlex
-import signal
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from supple.engine.storage.names import slug
-from supple.scripts.main import dispatch
-from tests.figures import empty_figures
+from tests.agents.small import lines
 
 pytestmark = pytest.mark.slow
 
@@ -41,10 +37,6 @@ def reference(nursery: Any, folder: Path) -> Path:
     """Return a run that is neither killed nor forked."""
     assert nursery.run(*RUN, "--out", folder / "reference") == 0, nursery.stderr()
     return folder / "reference"
-
-
-def lines(run: Path, log: str) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (run / f"{log}.jsonl").read_text().splitlines()]
 
 
 def interventions(run: Path) -> list[tuple[int, str, str]]:
@@ -73,16 +65,8 @@ def test_the_reference_run_has_everything_that_can_vary(reference: Path) -> None
 def test_a_run_killed_before_changes_of_files_resumes_to_the_same_bytes(
     nursery: Any, same: Any, reference: Path, folder: Path
 ) -> None:
-    """One run, killed again and again before a file is opened, linked, renamed or removed, until it gets through."""
-    run, moments, kills = folder / "file-by-file", random.Random(0), 0
-    while True:
-        args = ["resume", run] if (run / "config.json").exists() else [*RUN, "--out", run]
-        code = nursery.run(*args, die_at=1 + 20 * kills + moments.randrange(20))
-        if code == 0:
-            break
-        assert code == -signal.SIGKILL, nursery.stderr()
-        kills += 1
-    assert kills > 2
+    run = folder / "file-by-file"
+    assert nursery.killed(RUN, run, 20) > 2
     same.assert_runs(run, reference)
 
 
@@ -144,50 +128,3 @@ def test_a_stream_of_tasks_shares_networks_memory_and_statistics(nursery: Any, t
     assert interventions(tmp_path / "run") == [(80, "fire@task", "actor"), (80, "fire@task", "critic")]
     assert {episode["task"] for episode in lines(tmp_path / "run", "episodes")} == {0, 1}
     assert lines(tmp_path / "run", "metrics")[-1]["replay/size"] > 40
-
-
-# -- comparisons -------------------------------------------------------------------------------------------
-
-ARMS = [word for arm in ("none", "critic/fire", "injection") for word in ("--arm", arm)]
-COMPARE = ["compare", *SWING, "--checkpoint-every", "240", "--fork-at", "0.5"]
-
-
-@pytest.fixture(scope="module")
-def whole(here: Any, folder: Path) -> Path:
-    """Return a comparison that is not killed, in one process."""
-    with here():
-        dispatch([*COMPARE, *ARMS, "--jobs", "1", "--out", str(folder / "whole")])
-    with empty_figures():
-        dispatch(["report", str(folder / "whole")])
-    return folder / "whole"
-
-
-def test_every_arm_starts_from_the_state_of_the_trunk_and_none_is_its_continuation(
-    nursery: Any, same: Any, folder: Path, whole: Path
-) -> None:
-    seed = whole / "seed-0"
-    at_fork = same.state(seed / "trunk/checkpoints/000000000240")
-    assert any("statistics" in name for name in at_fork)
-    for arm in map(slug, ("none", "critic/fire", "injection")):
-        assert same.state(seed / arm / "checkpoints/000000000240") == at_fork
-        assert (same.last_state(seed / arm) == same.last_state(seed / "none")) == (arm == "none")
-    plain = ["train", *SWING, "--checkpoint-every", 240, "--out", folder / "plain"]  # has a checkpoint there too
-    assert nursery.run(*plain) == 0, nursery.stderr()
-    assert same.last_state(seed / "none") == same.last_state(folder / "plain")
-
-
-@pytest.mark.usefixtures("forked_workers", "without_figures")
-def test_two_runs_at_a_time_give_the_same_bytes(nursery: Any, same: Any, folder: Path, whole: Path) -> None:
-    both = folder / "both"
-    assert nursery.run(*COMPARE, *ARMS[:4], "--jobs", 2, "--out", both) == 0, nursery.stderr()
-    for name in ("trunk", "none", slug("critic/fire")):
-        same.assert_states(both / "seed-0" / name, whole / "seed-0" / name)  # measured on more rows in new processes
-        assert same.log(both / "seed-0" / name, "episodes") == same.log(whole / "seed-0" / name, "episodes")
-
-
-def test_a_comparison_has_a_report(whole: Path) -> None:
-    page = (whole / "report/index.html").read_text()
-    for text in ("critic/fire", "injection", "Pendulum-v1", "critic"):
-        assert text in page
-    assert json.loads((whole / "report/scores.json").read_text())
-    assert list((whole / "report").glob("*.png"))

@@ -17,6 +17,7 @@ from supple.agents.sac.update import STATISTICS, SoftUpdate, Transitions, freeze
 from supple.engine.compile import can_compile
 from supple.engine.hooks.driver import HookDriver
 from supple.interventions import Hook, Intervention, Learner, make
+from tests.agents.sac.test_networks import Plain
 
 D, A, N = 4, 2, 32
 GAMMA, TAU, RATE, DECAY, START = 0.9, 0.05, 3e-3, 0.1, 0.2
@@ -51,26 +52,14 @@ def batches(count: int, seed: int = 0) -> Iterator[tuple[Transitions, Tensor]]:
 # -- the same, written out ---------------------------------------------------------------------------------
 
 
-class Block(nn.Module):
-    def __init__(self, width: int) -> None:
-        super().__init__()
-        self.norm = nn.LayerNorm(width, eps=1e-6)
-        self.wide, self.narrow = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return x + self.narrow(torch.relu(self.wide(self.norm(x))))
-
-
-class Critic(nn.Module):
+class Critic(Plain):
     """One critic, a network of its own."""
 
-    def __init__(self, width: int = 8) -> None:
-        super().__init__()
-        self.embed, self.blocks = nn.Linear(D + A, width), nn.Sequential(Block(width))
-        self.norm, self.head = nn.LayerNorm(width, eps=1e-6), nn.Linear(width, 1)
+    def __init__(self) -> None:
+        super().__init__(D + A, 8, 1, 1)
 
     def forward(self, states: Tensor, actions: Tensor) -> Tensor:
-        return self.head(self.norm(self.blocks(self.embed(torch.cat([states, actions], 1))))).squeeze(1)
+        return super().forward(torch.cat([states, actions], 1)).squeeze(1)
 
 
 class Peer:

@@ -1,6 +1,5 @@
 """Shifts of the rows of all copies have the results of each copy's own wrapper, bit for bit."""
 
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -116,25 +115,3 @@ def test_steps_before_the_first_reset_count() -> None:
         envs.progress(5)
     assert_same(*(envs.reset(range(4)) for envs in vectors))
     live(*vectors, 60)
-
-
-def test_a_negative_number_of_steps_is_refused() -> None:
-    _, together = pair("cartpole", ArrayVector, shifts="offset(over=9)")
-    with pytest.raises(ValueError, match="steps must be 0 or more, got -1"):
-        together.progress(-1)
-    together = pair("cartpole", ArrayVector, shifts="offset")[1]
-    together.progress(-1)  # nothing depends on it
-
-
-@pytest.mark.parametrize("make", [partial(make_env, "cartpole", shifts="offset"), partial(make_env, "hopper")])
-def test_results_are_never_overwritten(make: Callable[[], Any]) -> None:
-    together: Vector = vectorize([make] * 4)
-    space = together.single_action_space
-    actions = np.zeros((4, *(space.shape or ())), space.dtype)
-    kept: list[Any] = [together.reset(range(4))]
-    for _ in range(30):
-        kept += together.step(actions)[:-1]
-    copies = [array.copy() for array in kept]
-    for _ in range(30):
-        together.step(actions)
-    assert all(map(np.array_equal, kept, copies))

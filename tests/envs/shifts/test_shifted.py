@@ -193,6 +193,8 @@ IMAGE = Box(0, 255, (84, 84), np.uint8)
         ("gravity", [], "gravity needs MuJoCo physics, but Toy has none"),
         ("actuators", [], "actuators needs MuJoCo physics, but Toy has none"),
         ("mode", [], "mode needs an Atari game, got Toy"),
+        ("goal", [], "goal needs an environment with a settable goal (ninerooms), but Toy has none"),
+        ("mirror_map", [], "mirror_map needs FrozenLake, got Toy"),
     ],
 )
 def test_shifts_that_do_not_fit_an_environment_are_refused_in_one_line(
@@ -201,6 +203,8 @@ def test_shifts_that_do_not_fit_an_environment_are_refused_in_one_line(
     with pytest.raises(ValueError, match="^" + re.escape(complaint)) as error:
         Shifted(toy(*spaces), text)
     assert "\n" not in str(error.value)
+    with pytest.raises(ValueError, match="mirror_map needs a square map, but FrozenLake-v1 has 1 × 3 fields"):
+        Shifted(gym.make("FrozenLake-v1", desc=["SFG"]), "mirror_map")
 
 
 def test_a_gradual_change_longer_than_a_task_is_refused(toy: Make) -> None:
@@ -210,9 +214,7 @@ def test_a_gradual_change_longer_than_a_task_is_refused(toy: Make) -> None:
         asked.check(toy(), 100)
 
 
-def test_negative_seeds_and_tasks_are_refused(toy: Make) -> None:
-    with pytest.raises(ValueError, match="seed of shifts must be 0 or more, got -1"):
-        Shifted(toy(), "none", seed=-1)
+def test_negative_tasks_are_refused(toy: Make) -> None:
     with pytest.raises(ValueError, match="task must be 0 or more, got -1"):
         Shifted(toy(), "none", task=-1)
 

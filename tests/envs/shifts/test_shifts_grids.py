@@ -85,21 +85,3 @@ def test_an_episode_on_the_small_lake_has_at_most_two_steps() -> None:
         env.reset(seed=0)
         assert [env.step(np.int64(0))[2:4] for _ in range(2)] == [(False, False), (True, False)]
     check_env(gym.make("FrozenLake2x2-v0", disable_env_checker=True).unwrapped, skip_render_check=True)
-
-
-@pytest.mark.parametrize(
-    ("env", "text", "message"),
-    [
-        ("cartpole", "goal", "goal needs an environment with a settable goal (ninerooms), but CartPole-v1 has none"),
-        ("ninerooms", "mirror_map", "mirror_map needs FrozenLake, got NineRooms-v0"),
-    ],
-)
-def test_what_does_not_fit_is_refused_in_one_line(env: str, text: str, message: str) -> None:
-    with pytest.raises(ValueError) as error:  # noqa: PT011 - the whole line is compared
-        make_env(env, shifts=text)
-    assert str(error.value) == message
-
-
-def test_a_map_that_is_not_square_is_refused() -> None:
-    with pytest.raises(ValueError, match="mirror_map needs a square map, but FrozenLake-v1 has 1 × 3"):
-        Shifted(gym.make("FrozenLake-v1", desc=["SFG"]), "mirror_map")

@@ -10,7 +10,6 @@ import pytest
 from supple.agents.tasks import EnvTask, make_tasks, shift_tasks
 from supple.envs import make_env, parse_shifts
 from supple.envs.shifts.physics import model_of
-from supple.registry.errors import UsageError
 from supple.scripts import train
 
 
@@ -30,11 +29,6 @@ def test_a_large_lake_is_mirrored_as_large() -> None:
     assert [mirrored.step(action)[0] for action in (down, right)] == [8, 9]  # as the field (1, 0), then (1, 1)
     assert [mirrored.step(action)[0] for action in (down, down)] == [17, 25]
     assert mirrored.unwrapped.s == 11  # type: ignore[attr-defined]  # (1, 3): down was right
-
-
-def test_a_lake_that_is_not_square_cannot_be_mirrored() -> None:
-    with pytest.raises(UsageError, match="mirror_map needs a square map, but FrozenLake-v1 has 3 × 4 fields"):
-        tasks("FrozenLake-v1", {"desc": ["SFFF", "FHFH", "FFFG"]}, "mirror_map")
 
 
 @pytest.mark.parametrize("name", ["FrozenLake-v1", "FrozenLake8x8-v1"])

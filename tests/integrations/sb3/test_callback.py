@@ -21,21 +21,12 @@ from stable_baselines3.common.logger import configure
 from supple.agents.sb3 import SuppleCallback, learners_of
 from supple.interventions import restructure
 from supple.metrics import cheap_metrics, dfi_unscaled
-from tests.integrations.sb3.twins import tensors
+from tests.integrations.sb3.twins import IDS, small, tensors
 
 pytestmark = pytest.mark.slow
 
-ENV = {PPO: "CartPole-v1", DQN: "CartPole-v1", SAC: "Pendulum-v1", TD3: "Pendulum-v1"}
-OFF_POLICY = {"learning_starts": 16, "train_freq": 8, "gradient_steps": 2, "batch_size": 16, "buffer_size": 200}
 FIRE = "fire(method=polar)"
 POLICIES = [PPO, DQN, SAC, TD3]
-
-
-def small(kind: Any, **settings: Any) -> Any:
-    own = {"n_steps": 32, "batch_size": 16, "n_epochs": 2} if kind is PPO else OFF_POLICY
-    own = own | ({"max_grad_norm": 10.0} if kind is DQN else {})
-    net = {"net_arch": [8, 8], **settings.pop("policy_kwargs", {})}
-    return kind("MlpPolicy", ENV[kind], policy_kwargs=net, seed=0, device="cpu", **(own | settings))
 
 
 def slots(learner: Any) -> dict[tuple[str, str], Tensor]:
@@ -287,7 +278,7 @@ def test_events_are_kept_and_written_as_lines_of_strict_json(tmp_path: Path, cap
 def test_a_model_can_be_saved_and_loaded_after_a_hook(kind: Any, tmp_path: Path) -> None:
     model = small(kind).learn(64, callback=SuppleCallback(["fire@0.5", "reset(what=head)@1.0"], measure_every=0))
     model.save(tmp_path / "model")
-    loaded = kind.load(tmp_path / "model", env=gym.make(ENV[kind]), device="cpu")
+    loaded = kind.load(tmp_path / "model", env=gym.make(IDS[kind]), device="cpu")
     assert all(map(torch.equal, tensors(model.get_parameters()), tensors(loaded.get_parameters())))
     callback = SuppleCallback(["fire@0.75"], measure_every=0)
     loaded.learn(64, callback=callback, reset_num_timesteps=False)

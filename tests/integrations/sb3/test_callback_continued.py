@@ -13,27 +13,20 @@ pytest.importorskip("stable_baselines3")
 from stable_baselines3 import DQN, PPO, SAC
 
 from supple.agents.sb3 import SuppleCallback
-from tests.integrations.sb3.twins import tensors
+from tests.integrations.sb3.twins import IDS, small, tensors
 
 pytestmark = pytest.mark.slow
 
-ENV = {PPO: "CartPole-v1", DQN: "CartPole-v1", SAC: "Pendulum-v1"}
-OFF_POLICY = {"learning_starts": 16, "train_freq": 8, "gradient_steps": 2, "batch_size": 16, "buffer_size": 200}
 HOOKS = [
     "l2_init(strength=0.1)", "snp(noise=0.1)@every:32", "fire(method=polar)@0.5", "snp@task:2", "snp@start",
     "upgd(sigma=0.01)", "snp@when:weight_norm>0",
 ]  # fmt: skip
 
 
-def small(kind: Any) -> Any:
-    own: dict[str, Any] = {"n_steps": 32, "batch_size": 16, "n_epochs": 2} if kind is PPO else OFF_POLICY
-    return kind("MlpPolicy", ENV[kind], policy_kwargs={"net_arch": [8, 8]}, seed=0, device="cpu", **own)
-
-
 def on(kind: Any, folder: Path, callback: SuppleCallback) -> tuple[list[torch.Tensor], list[tuple[Any, ...]]]:
     """Load the model and continue to train it. Return its tensors afterwards, and the new events."""
     before = len(callback.events)
-    again = kind.load(folder / "model", env=gym.make(ENV[kind]), device="cpu")
+    again = kind.load(folder / "model", env=gym.make(IDS[kind]), device="cpu")
     callback.new_task()
     again.learn(64, callback=callback, reset_num_timesteps=False)
     return tensors(again.get_parameters()), [(e["step"], e["hook"], str(e["after"])) for e in callback.events[before:]]

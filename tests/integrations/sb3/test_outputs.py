@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import gymnasium as gym
 import numpy as np
 import pytest
 import torch
@@ -14,6 +13,7 @@ from stable_baselines3 import A2C, DDPG, DQN, PPO, SAC, TD3
 
 from supple.integrations.sb3 import learners_of
 from supple.metrics import diagnose, measure
+from tests.integrations.sb3.twins import Noise
 
 pytestmark = pytest.mark.slow
 
@@ -33,26 +33,12 @@ CASES = [
 NAMES = [f"{kind.__name__}-{space}-{'-'.join(more)}" for kind, space, more in CASES]
 
 
-class Noise(gym.Env):
-    observation_space = spaces.Box(-1, 1, (3,))
-
-    def __init__(self, action_space: spaces.Space) -> None:
-        self.action_space = action_space
-
-    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict]:
-        super().reset(seed=seed)
-        return self.observation_space.sample(), {}
-
-    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict]:
-        return self.observation_space.sample(), float(self.np_random.random()), False, self.np_random.random() < 0.1, {}
-
-
 def trained(kind: Any, space: str, settings: dict[str, Any]) -> Any:
     own: dict[Any, dict[str, Any]] = {PPO: {"n_steps": 64, "batch_size": 64, "n_epochs": 1}, A2C: {"n_steps": 64}}
     off = {"learning_starts": 16, "train_freq": 32, "batch_size": 16, "buffer_size": 100}
     net = {"net_arch": [16, 16], "activation_fn": torch.nn.ReLU, **settings.get("policy_kwargs", {})}
     more = {**settings, "policy_kwargs": net, **own.get(kind, off)}
-    return kind("MlpPolicy", Noise(SPACES[space]), seed=0, device="cpu", **more).learn(64)
+    return kind("MlpPolicy", Noise("MlpPolicy", SPACES[space]), seed=0, device="cpu", **more).learn(64)
 
 
 def tensors(outputs: Any) -> list[torch.Tensor]:

@@ -52,6 +52,19 @@ def model_of(algorithm: str, policy: str, action_space: spaces.Space | None = No
     return kind(policy, env_for(algorithm, policy, action_space), seed=0, device="cpu", **{**settings, **more})
 
 
+IDS = {PPO: "CartPole-v1", DQN: "CartPole-v1", SAC: "Pendulum-v1", TD3: "Pendulum-v1"}
+
+
+def small(kind: Any, **settings: Any) -> Any:
+    """Return a model of a small network, which learns from 16 steps on."""
+    own = {"n_steps": 32, "batch_size": 16, "n_epochs": 2} if kind is PPO else {
+        "learning_starts": 16, "train_freq": 8, "gradient_steps": 2, "batch_size": 16, "buffer_size": 200,
+        **({"max_grad_norm": 10.0} if kind is DQN else {}),
+    }  # fmt: skip
+    net = {"net_arch": [8, 8], **settings.pop("policy_kwargs", {})}
+    return kind("MlpPolicy", IDS[kind], policy_kwargs=net, seed=0, device="cpu", **(own | settings))
+
+
 def tensors(tree: Any) -> list[torch.Tensor]:
     """Return all tensors in a tree, copied."""
     if isinstance(tree, torch.Tensor):

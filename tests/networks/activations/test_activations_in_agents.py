@@ -11,49 +11,43 @@ from supple.envs import Picture
 from supple.interventions import activation_registry
 
 TEXTS = [*activation_registry.names(), "prelu(granularity=global)", "prelu(granularity=neuron)"]
+X, FRAMES = torch.randn(5, 3), torch.randint(0, 255, (2, 2, 36, 36), dtype=torch.uint8)
 
 
 def draws():
     return torch.Generator().manual_seed(0)
 
 
-def learns(network, outputs):
-    sum(o.sum() for o in outputs).backward()
-    return all(p.grad is not None and p.grad.isfinite().all() for p in network.parameters() if p.requires_grad)
+def body(kind, text, members):
+    if kind is SimBa:
+        return SimBa(3, 8, 1, text, draws(), members), 8
+    mlp = MLPBody(3, (8, 4), text, draws(), members)
+    return mlp, mlp.width
+
+
+def ppo(text, share):
+    return MultiHead({"a": PolicySpace(3, Gaussian(2))}, (8, 4), 6, text, share, draws())
+
+
+BUILT = {  # name → makes the network; a function that passes inputs through; the shapes of the outputs
+    "PPO": (lambda text: ppo(text, True), lambda net: [*net(X, "a"), *net.log_std.values()], [(5, 2), (5,), (2,)]),
+    "PPO, apart": (lambda text: ppo(text, False), lambda net: [*net(X, "a"), *net.log_std.values()],
+                   [(5, 2), (5,), (2,)]),
+    "DQN": (lambda text: ValueNetwork(2 * 36 * 36, 3, (8,), text, draws(), picture=Picture(2, 36, 36)),
+            lambda net: [net(FRAMES)], [(2, 3)]),
+    **{f"actor, {kind.__name__}": (lambda text, kind=kind: Actor(*body(kind, text, 0), 2, uniform(draws())),
+                                   lambda net: net(X), [(5, 2), (5, 2)]) for kind in (SimBa, MLPBody)},
+    **{f"critics, {kind.__name__}": (lambda text, kind=kind: QNetworks(*body(kind, text, 2), 2, uniform(draws())),
+                                     lambda net: [net(X)], [(2, 5)]) for kind in (SimBa, MLPBody)},
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("text", TEXTS)
-@pytest.mark.parametrize("share", [True, False])
-def test_networks_of_ppo_learn_with_every_activation(text, share):
-    net = MultiHead({"a": PolicySpace(3, Gaussian(2))}, (8, 4), 6, text, share, draws())
-    mean, value = net(torch.randn(5, 3), "a")
-    assert (mean.shape, value.shape) == ((5, 2), (5,))
-    assert learns(net, [mean, value, *net.log_std.values()])
-    assert len(net.units()) == len(net.wiring()[0]) == (2 if share else 4)
-
-
-@pytest.mark.parametrize("text", TEXTS)
-def test_networks_of_dqn_learn_with_every_activation(text):
-    net = ValueNetwork(2 * 36 * 36, 3, (8,), text, draws(), picture=Picture(2, 36, 36))
-    values = net(torch.randint(0, 255, (2, 2, 36, 36), dtype=torch.uint8))
-    assert values.shape == (2, 3)
-    assert learns(net, [values])
-
-
-@pytest.mark.parametrize("text", TEXTS)
-@pytest.mark.parametrize("body", ["simba", "mlp"])
-def test_networks_of_sac_learn_with_every_activation(text, body):
-    def build(members):
-        if body == "simba":
-            return SimBa(5, 8, 1, text, draws(), members), 8
-        mlp = MLPBody(5, (8, 4), text, draws(), members)
-        return mlp, mlp.width
-
-    actor = Actor(*build(0), 2, uniform(draws()))
-    mean, log_std = actor(torch.randn(3, 5))
-    assert mean.shape == (3, 2)
-    assert learns(actor, [mean, log_std])
-    critics = QNetworks(*build(2), 2, uniform(draws()))
-    values = critics(torch.randn(3, 5))
-    assert values.shape == (2, 3)
-    assert learns(critics, [values])
+@pytest.mark.parametrize("name", BUILT)
+def test_networks_of_agents_learn_with_every_activation(text, name):
+    build, run, shapes = BUILT[name]
+    net = build(text)
+    outputs = run(net)
+    assert [tuple(output.shape) for output in outputs] == shapes
+    sum(output.sum() for output in outputs).backward()
+    assert all(p.grad is not None and p.grad.isfinite().all() for p in net.parameters() if p.requires_grad)

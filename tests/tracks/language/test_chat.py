@@ -4,7 +4,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from supple.registry.cache import cache_folder
 from supple.tracks.language import chat
 from supple.tracks.language.chat import IGNORED, collate, encode, end_of_turn, prompt_ids
 from supple.tracks.language.examples import Example
@@ -88,19 +87,3 @@ def test_a_template_that_asks_for_the_date_gives_the_same_tokens_every_day() -> 
     dated = "{% if not date_string is defined %}{% set date_string = strftime_now('%d %b %Y') %}{% endif %}"
     tokenizer = with_template(dated + "Today: {{ date_string }}<|end|>" + NEWLINES)
     assert "Today: 26 Jul 2024" in tokenizer.decode(prompt_ids(tokenizer, Example("How?", "")))
-
-
-def test_smollm2_learns_the_answer_and_the_end_of_its_turn() -> None:
-    transformers = pytest.importorskip("transformers")
-    folder = cache_folder() / "smollm2" / "SmolLM2-135M-Instruct"
-    if not folder.is_dir():
-        pytest.skip("smollm2 is not fetched")
-    tokenizer = transformers.AutoTokenizer.from_pretrained(folder, local_files_only=True)
-    example = Example("What is 2+2?", "It is 4.\n#### 4")
-    (encoded,) = encode(tokenizer, [example], 100)
-    tokens, labels, _ = collate([encoded], 0)
-    assert tokenizer.convert_ids_to_tokens(labels[labels != IGNORED].tolist()) == [
-        "It", "Ġis", "Ġ", "4", ".", "Ċ", "####", "Ġ", "4", "<|im_end|>",
-    ]  # fmt: skip
-    turns = [{"role": "user", "content": example.prompt}, {"role": "assistant", "content": example.answer}]
-    assert tokenizer.decode(tokens[0]) + "\n" == tokenizer.apply_chat_template(turns, tokenize=False)

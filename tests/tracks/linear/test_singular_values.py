@@ -116,9 +116,3 @@ def test_reversed_mode_stays_on_the_saddle_at_lambda_zero_and_leaves_it_otherwis
 def test_a_singular_value_with_target_zero_decays_algebraically_at_lambda_zero() -> None:
     np.testing.assert_allclose(singular_values([0, 1, 1e6], 0.0, 2.0, 0.0), [2, 2 / 5, 2 / (1 + 4e6)])
     assert singular_values(5.0, 0.0, 0.0, 0.0) == 0
-
-
-@pytest.mark.parametrize(("times", "tau", "word"), [(-1.0, 1.0, "times"), (np.inf, 1.0, "times"), (1.0, 0.0, "tau")])
-def test_impossible_times_are_refused(times: float, tau: float, word: str) -> None:
-    with pytest.raises(ValueError, match=word):
-        transition(times, 1.0, 0.5, 0.0, tau)

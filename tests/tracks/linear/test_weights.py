@@ -14,7 +14,7 @@ from supple.tracks.linear import (
     gradient_flow,
     random_init,
 )
-from supple.tracks.linear.weights import balanced_factors, expected_balance, random_rotation, singular_pair
+from supple.tracks.linear.weights import expected_balance, random_rotation, singular_pair
 
 sizes = st.integers(1, 9)
 
@@ -96,20 +96,6 @@ def test_the_same_seed_gives_the_same_weights() -> None:
         assert np.array_equal(one, other)
 
 
-def test_factors_of_a_product_that_does_not_fit_through_the_hidden_units_are_refused() -> None:
-    with pytest.raises(ValueError, match="rank above 2 does not pass through 2 hidden units"):
-        balanced_factors(np.eye(3), 2, 0.0, np.eye(2))
-
-
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [((np.nan, 2, 2, 2), "λ must be a finite number"), ((0.0, 2, 0, 2), "n_hidden must be 1 or more, got 0")],
-)
-def test_sizes_and_lambda_that_make_no_sense_are_refused(given: tuple[float, int, int, int], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        balanced_init(*given)
-
-
 def test_gradient_descent_follows_the_flow_to_first_order_and_batches_networks() -> None:
     rng = np.random.default_rng(0)
     starts = [balanced_init(lam, 3, 3, 3, 0.5, rng) for lam in (-2.0, 0.5)]
@@ -126,19 +112,8 @@ def test_gradient_descent_follows_the_flow_to_first_order_and_batches_networks()
         assert fine == pytest.approx(coarse / 2, rel=0.1)
 
 
-def test_the_flow_takes_times_in_any_order_and_refuses_others() -> None:
+def test_the_flow_takes_times_in_any_order() -> None:
     w1, w2 = balanced_init(1.0, 2, 2, 2, rng=0)
     there, back = (gradient_flow(w1, w2, np.eye(2), times)[0] for times in ([0, 1, 2, 1], [2, 0, 1, 1]))
     assert np.array_equal(there[[2, 0, 1, 3]], back)
     assert np.array_equal(there[0], w1)
-    for times in ([-1.0], [np.nan]):
-        with pytest.raises(ValueError, match="times must be finite and ≥ 0"):
-            gradient_flow(w1, w2, np.eye(2), times)
-
-
-def test_training_with_wrong_shapes_or_numbers_is_refused() -> None:
-    w1, w2 = balanced_init(1.0, 2, 2, 2, rng=0)
-    with pytest.raises(ValueError, match=r"W1 is \(N_h, N_i\), .* got \(2, 2\), \(2, 2\) and \(3, 2\)"):
-        gradient_flow(w1, w2, np.ones((3, 2)), [1.0])
-    with pytest.raises(ValueError, match="must be finite"):
-        gradient_descent(w1 * np.nan, w2, np.eye(2), 3, 0.1)

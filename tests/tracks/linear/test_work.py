@@ -72,14 +72,6 @@ def test_the_network_begins_balanced_and_is_drawn_again_balanced() -> None:
     assert torch.equal(made(lam=1.5, init_scale=0.3).learner.redraw()["first.weight"], again["first.weight"])
 
 
-def test_the_same_seed_gives_the_same_run_and_another_one_another() -> None:
-    same, again, other = made(seed=3), made(seed=3), made(seed=4)
-    assert torch.equal(same.network.first.weight, again.network.first.weight)
-    assert not torch.equal(same.network.first.weight, other.network.first.weight)
-    assert np.array_equal(same.data[0].y, again.data[0].y)
-    assert not np.array_equal(same.data[0].y, other.data[0].y)
-
-
 def test_random_tasks_are_new_each_time_and_the_others_change_the_one_before() -> None:
     first, turned, doubled, fresh = made(tasks="random,reversal,scaled,random").data
     assert np.allclose(turned.sigma_yx, reversal(first).sigma_yx)

@@ -15,6 +15,7 @@ import torch
 
 from supple.scripts.main import dispatch
 from tests.processes import die_when, ended
+from tests.tracks.logs import require_same
 
 pytestmark = pytest.mark.slow
 
@@ -44,15 +45,6 @@ RUNS = {
 }
 
 
-def assert_same(run: Path, reference: Path, lab: Any) -> None:
-    for name in ("metrics", "tasks", "events"):
-        assert lab.log(run, name) == lab.log(reference, name), name
-    folders = [sorted((each / "checkpoints").iterdir()) for each in (run, reference)]
-    assert [folder.name for folder in folders[0]] == [folder.name for folder in folders[1]]
-    for ours, theirs in zip(*folders, strict=True):
-        assert (ours / "state.safetensors").read_bytes() == (theirs / "state.safetensors").read_bytes()
-
-
 @pytest.fixture(scope="module")
 def references(lab: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """Runs that are never killed; in this process, so that its children find imported what they need."""
@@ -76,7 +68,7 @@ def test_runs_killed_at_random_moments_resume_to_the_same_result(
             break
         assert code == -signal.SIGKILL, (tmp_path / "errors").read_text()
         kills += 1
-    assert_same(run, references[name], lab)
+    require_same(run, references[name])
 
 
 def log_size(run: Path) -> int:
@@ -107,4 +99,4 @@ def test_a_damaged_checkpoint_is_named_and_the_one_before_it_leads_to_the_same_e
     (line,) = (tmp_path / "errors").read_text().splitlines()
     assert str(damaged) in line
     assert "going back to the checkpoint before it" in line
-    assert_same(run, references["split"], lab)
+    require_same(run, references["split"])

@@ -1,7 +1,6 @@
 """Gradient steps: a stack equals separate runs, compiled steps equal eager ones, and clipping is by member."""
 
 import copy
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ from torch import Tensor, nn
 from supple.engine.compile import can_compile
 from supple.engine.hooks.parsing import read_hooks
 from supple.tracks.vision.data import DataSet
-from supple.tracks.vision.update import Update, clip_
+from supple.tracks.vision.update import Update
 
 ALONE = [
     {},
@@ -121,36 +120,3 @@ def test_loss_and_hits_are_those_of_the_tasks_own_images_before_the_step(lab: An
     loss, hits = Update(model, hooks, False)(images, labels, 1.0)
     torch.testing.assert_close(loss, expected)
     assert hits.tolist() == (logits.argmax(-1) == labels[:, :8]).sum(1).tolist()
-
-
-# -- clipping ------------------------------------------------------------------------------------------------------
-
-
-def gradients(scales: Sequence[float]) -> list[nn.Parameter]:
-    """Parameters of a stack whose members' gradients have these scales."""
-    parameters = [nn.Parameter(torch.zeros(len(scales), *shape)) for shape in ((4, 3), (4,), (2, 1, 3, 3))]
-    generator = torch.Generator().manual_seed(0)
-    for p in parameters:
-        p.grad = torch.stack([scale * torch.randn(p.shape[1:], generator=generator) for scale in scales])
-    return parameters
-
-
-def test_each_member_is_clipped_as_if_alone() -> None:
-    stack = gradients([1e-3, 1.0, 50.0])
-    apart = [[nn.Parameter(torch.zeros_like(p[member])) for p in stack] for member in range(3)]
-    for member, own in enumerate(apart):
-        for p, ours in zip(own, stack, strict=True):
-            assert ours.grad is not None
-            p.grad = ours.grad[member].clone()
-        nn.utils.clip_grad_norm_(own, 0.5)
-    clip_(stack, 0.5, stacked=True)
-    for index, p in enumerate(stack):
-        assert p.grad is not None
-        torch.testing.assert_close(p.grad, torch.stack([own[index].grad for own in apart]))
-
-
-def test_a_plain_network_is_clipped_as_one() -> None:
-    own = gradients([1.0, 50.0])
-    clip_([*own, nn.Parameter(torch.zeros(2))], 0.5, stacked=False)
-    norms = [p.grad.norm() for p in own if p.grad is not None]
-    assert float(torch.stack(norms).norm()) == pytest.approx(0.5, rel=1e-4)

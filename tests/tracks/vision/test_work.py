@@ -11,9 +11,11 @@ from safetensors.torch import load_file
 
 from supple.engine.runs import open_run, prepare
 from supple.engine.spec import RunSpec
+from supple.metrics import measure_members
 from supple.networks.optimizers import step
 from supple.registry.errors import Diverged, RunError
 from supple.tracks.vision import update
+from supple.tracks.vision.data import DataSet
 from supple.tracks.vision.update import Update
 from tests.tracks.logs import refusal
 
@@ -28,6 +30,17 @@ def test_interventions_that_need_a_policy_or_values_are_refused(
     lab: Any, tmp_path: Path, hook: str, words: str
 ) -> None:
     assert words in refusal(lab.run, tmp_path / "run", hook=(hook,))
+
+
+def test_a_seed_that_never_meets_a_condition_is_told(lab: Any, data: DataSet, tmp_path: Path) -> None:
+    norms = [measured["weight_norm"] for measured in measure_members(lab.model(data).learner)]
+    hook, told = f"fire@when:weight_norm>{sum(norms) / 2!r}", list[str]()
+    settings = lab.settings(seeds=(0, 1), hook=(hook,), learning_rate=1e-9, measure_every=6)
+    prepare(RunSpec("vision", settings), tmp_path / "run", told.append).train(lambda _: None)
+    assert f"{hook} never fired for seed {norms.index(min(norms))}, because its condition was never met" in told[0]
+    assert [e["seeds"] for e in lab.log(tmp_path / "run", "events") if e["event"] == "intervention"] == [
+        [norms.index(max(norms))]
+    ]
 
 
 @pytest.mark.parametrize("text", ["dash(batches=1)@0", "redo@0", "snp@0", "fire@0.0"])

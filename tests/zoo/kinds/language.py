@@ -16,10 +16,6 @@ def tokens() -> Tensor:
     return torch.randint(1, WORDS, (ROWS, TIME))
 
 
-def logits(module: nn.Module, *inputs: Any) -> Tensor:
-    return module(*inputs).logits
-
-
 def llama_model() -> nn.Module:
     from transformers import LlamaConfig, LlamaForCausalLM
 

@@ -31,11 +31,13 @@ class Pruned:
     Attributes:
         before, after: The number of atoms of each task.
         kept: The share of the activation mass that is left.
+        mass: The mass of each atom that is left, (atoms,).
     """
 
     before: tuple[int, ...]
     after: tuple[int, ...]
     kept: float
+    mass: Tensor
 
 
 @contextmanager
@@ -94,22 +96,16 @@ def _prune(adapter: Adapter, mass: Tensor, keep: float) -> Pruned:
         remaining = current.detach()[kept[old:]]
         setattr(adapter, name, nn.Parameter(remaining, requires_grad=current.requires_grad and len(remaining) > 0))
     adapter.sizes = tuple(int(part.sum()) for part in kept.split(before))
-    return Pruned(before, adapter.sizes, float(mass[kept].sum() / mass.sum()))
+    return Pruned(before, adapter.sizes, float(mass[kept].sum() / mass.sum()), mass[kept])
 
 
-def activation_maps(model: nn.Module, run: Callable[[], object], layers: list[str] | None = None) -> Maps:
+def activation_maps(model: nn.Module, run: Callable[[], object]) -> Maps:
     """Return the mixture weights of all tokens of `run()`, (tokens, atoms) by layer (Figures 3, 5).
 
-    Args:
-        run: Makes one or more forward passes. They are made without gradients and in evaluation mode.
-        layers: By default, all layers with adapters. A layer without tokens has shape (0, atoms).
+    run: Makes one or more forward passes. They are made without gradients and in evaluation mode. A layer without
+    tokens has shape (0, atoms).
     """
-    mixtures = _find_mixtures(model)
-    if layers is not None:
-        if missing := [name for name in layers if name not in mixtures]:
-            raise ValueError(f"'{missing[0]}' has no adapter (those that have: {', '.join(mixtures)})")
-        mixtures = {name: mixtures[name] for name in layers}
-    seen = {name: [torch.empty(0, adapter.atoms)] for name, adapter in mixtures.items()}
+    seen = {name: [torch.empty(0, adapter.atoms)] for name, adapter in _find_mixtures(model).items()}
 
     def keep(name: str, weights: Tensor) -> None:
         seen[name].append(weights.float().cpu())

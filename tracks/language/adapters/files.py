@@ -38,7 +38,8 @@ def save_adapters(model: nn.Module, folder: Path | str) -> Path:
     by_layer = adapters(model)
     if not by_layer:
         raise ValueError(f"{type(model).__name__} has no adapters to save: wrap(model, targets, …) first")
-    described = {json.dumps([_find_kind(adapter), adapter.params]) for adapter in by_layer.values()}
+    kinds = {cls: kind for kind, cls in adapters_by_kind.entries.items()}
+    described = {json.dumps([kinds[type(adapter)], adapter.params]) for adapter in by_layer.values()}
     if len(described) > 1:
         raise ValueError(f"adapters of different kinds cannot be saved together: {', '.join(sorted(described))}")
     kind, params = json.loads(described.pop())
@@ -111,13 +112,6 @@ def fingerprint(linears: dict[str, nn.Linear]) -> str:
             digest.update(f"{name}.{entry} {tuple(value.shape)} {value.dtype}".encode())
             digest.update(sample.view(torch.uint8).numpy().tobytes())
     return digest.hexdigest()
-
-
-def _find_kind(adapter: Adapter) -> str:
-    for kind in adapters_by_kind.names():
-        if adapters_by_kind.get(kind) is type(adapter):
-            return kind
-    raise ValueError(f"{type(adapter).__name__} is no registered adapter, so it could not be loaded again")
 
 
 def _read_manifest(file: Path) -> dict[str, Any]:

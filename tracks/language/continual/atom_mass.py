@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from supple.engine.storage import files
 from supple.engine.storage.restoring import require_like
-from supple.tracks.language.adapters import Pruned, activation_maps, activation_mass, adapters, prune
+from supple.tracks.language.adapters import activation_maps, activation_mass, adapters, prune
 
 MAPS = "activation_maps.safetensors"
 
@@ -30,19 +30,22 @@ class Masses:
         self.model, self.keep = model, keep
         self.total: dict[str, Tensor] = {}  # by layer, (atoms,) float64
 
-    def prune(self, run: Callable[[], object]) -> float:
-        """Add the masses of the forward passes in `run` on the last task's data, and remove atoms with next to none.
+    def prune(self, passes: Iterable[Sequence[Any]]) -> float:
+        """Add the masses of forward passes on the last task's data, and remove atoms with next to none.
+
+        passes: The positional arguments of each.
 
         Return the share of atoms removed."""
         mode = self.model.training
         self.model.train()
         with torch.no_grad(), activation_mass(self.model) as mass:
-            run()
+            for arguments in passes:
+                self.model(*arguments)
         self.model.train(mode)
         for name, earlier in self.total.items():
             mass[name][: len(earlier)] += earlier
         pruned = prune(self.model, mass, self.keep)
-        self.total = {name: remaining_mass(mass[name], pruned[name]) for name in mass}
+        self.total = {name: layer.mass for name, layer in pruned.items()}
         before = sum(sum(layer.before) for layer in pruned.values())
         return 1.0 - sum(sum(layer.after) for layer in pruned.values()) / before
 
@@ -55,16 +58,6 @@ class Masses:
         for name, total in state.items():  # of as many atoms as there were when it was last counted
             require_like(total, torch.zeros(min(len(total), atoms[name]), dtype=torch.float64), f"the mass of {name}")
         self.total = {name: total.to(device) for name, total in state.items()}
-
-
-def remaining_mass(mass: Tensor, pruned: Pruned) -> Tensor:
-    """Return the mass of the atoms that pruning by it kept, (atoms,): the heaviest of each task."""
-    parts = mass.split(pruned.before)
-    kept = [
-        part.sort(descending=True, stable=True).indices[:count].sort().values
-        for part, count in zip(parts, pruned.after, strict=True)
-    ]
-    return torch.cat([part[rows] for part, rows in zip(parts, kept, strict=True)])
 
 
 def write_maps(folder: Path, model: nn.Module, names: Sequence[str], passes: Iterable[Iterable[Sequence[Any]]]) -> None:

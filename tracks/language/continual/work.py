@@ -63,14 +63,12 @@ class ContinualWork(SupervisedWork):
     best_by, more_is_better = "score", True
 
     def __init__(self, settings: ContinualSettings, stream: TaskStream) -> None:
-        super().__init__()
-        self.settings, self.stream, self.model = settings, stream, stream.model
-        self.sources, self.hooks = dict(stream.sources), settings.own_hooks
         order = settings.permutation(len(stream.names))
         lengths = [settings.updates(place, stream.updates_per_epoch(i)) for i, place in enumerate(order)]
         ends = pairwise([0, *accumulate(lengths)])
-        self.tasks = tuple(Task(i, *span, stream.names[i]) for i, span in enumerate(ends))
-        self.place = self.tasks[0], 0
+        super().__init__(settings, [Task(i, *span, stream.names[i]) for i, span in enumerate(ends)])
+        self.stream, self.model = stream, stream.model
+        self.sources, self.hooks = dict(stream.sources), settings.own_hooks
         self.before: list[float] | None = None
         self.masses = Masses(self.model, settings.prune) if settings.prune is not None else None
         layers, frozen = stream.layers, set[str]()
@@ -166,22 +164,12 @@ class ContinualWork(SupervisedWork):
     def finish(self, task: Task, numbers: Numbers) -> Numbers:
         line = super().finish(task, numbers) | ({"before": self.before} if task.index == 0 else {})
         if self.masses:
-            line["pruned"] = self._prune(self.masses, task)
+            with self.settings.autocast():
+                line["pruned"] = self.masses.prune(self.stream.passes(task.index))
+            kept = {name: p.detach().clone() for name, p in self.model.named_parameters() if p.requires_grad}
+            self.learner.initial = self._initial_values({**self.learner.initial, **kept})
+            self.learner.optimizer = self._optimizer()
         return {**line, "score_of": self.stream.scores[task.index], "scores": self.scores()}
-
-    def _prune(self, masses: Masses, task: Task) -> float:
-        """Remove atoms with next to no mass. Return their share of all atoms."""
-
-        def pass_over_data() -> None:
-            for arguments in self.stream.passes(task.index):
-                self.model(*arguments)
-
-        with self.settings.autocast():
-            share = masses.prune(pass_over_data)
-        kept = {name: p.detach().clone() for name, p in self.model.named_parameters() if p.requires_grad}
-        self.learner.initial = self._initial_values({**self.learner.initial, **kept})
-        self.learner.optimizer = self._optimizer()
-        return share
 
     # -- checkpoints --------------------------------------------------------------------------------------------
 

@@ -1,17 +1,20 @@
-"""Tokenizers: bytes, or byte-pair encoding trained on a corpus. They have at most 65,536 tokens, which fit uint16."""
+"""Tokenizers: bytes, or byte-pair encoding trained on a corpus. They have at most 65,536 tokens, which fit uint16.
+
+`end` is the token after each text. `fingerprint` is the SHA-256 of all that a tokenizer does: corpora with the same one
+may be used together. `save` writes the file that is needed for decoding into the folder of a corpus.
+"""
 
 import json
-from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from supple.registry import one_line
-from supple.registry.errors import RunError, UsageError
+from supple.registry.errors import UsageError
+from supple.tracks.language.models import require
 
 LARGEST = 2**16
 SMALLEST_BPE = 257  # all bytes and the end of a text
@@ -19,26 +22,7 @@ END = "<|endoftext|>"  # GPT-2's
 FILE = "tokenizer.json"
 
 
-class Tokenizer(ABC):
-    """Conversion between text and tokens below `vocab_size`, as uint16. `end` is the token after each text."""
-
-    name: str
-    vocab_size: int
-    end: int
-    fingerprint: str  # SHA-256 of all that it does: corpora with the same one may be used together
-
-    @abstractmethod
-    def encode(self, text: str) -> NDArray[np.uint16]: ...
-
-    @abstractmethod
-    def decode(self, tokens: Sequence[int] | NDArray[np.integer]) -> str: ...
-
-    @abstractmethod
-    def save(self, folder: Path) -> None:
-        """Write the file that is needed for decoding into the folder of a corpus."""
-
-
-class Bytes(Tokenizer):
+class Bytes:
     """One token for each byte of UTF-8. Byte 0, which does not occur in text, ends a text."""
 
     name, vocab_size, end = "bytes", 256, 0
@@ -54,7 +38,7 @@ class Bytes(Tokenizer):
         (folder / FILE).unlink(missing_ok=True)  # of another tokenizer, before
 
 
-class TrainedTokenizer(Tokenizer):
+class TrainedTokenizer:
     """A tokenizer of the `tokenizers` library, from its JSON text. Its vocabulary has `<|endoftext|>`, as GPT-2's.
 
     Raises:
@@ -64,9 +48,12 @@ class TrainedTokenizer(Tokenizer):
 
     def __init__(self, text: str, origin: str = FILE) -> None:
         """origin: The source of the text, for messages."""
+        require("tokenizers", "a trained tokenizer")
+        import tokenizers
+
         self.text = text
         try:
-            self._tokenizer = _import_tokenizers().Tokenizer.from_str(text)
+            self._tokenizer = tokenizers.Tokenizer.from_str(text)
         except BaseException as error:  # the library raises Exception itself, and others when Rust panics
             if isinstance(error, KeyboardInterrupt | SystemExit):
                 raise
@@ -99,15 +86,17 @@ def train_bpe(texts: Iterable[str], size: int) -> TrainedTokenizer:
     """
     if not SMALLEST_BPE <= size <= LARGEST:
         raise UsageError(f"bpe:{size}: a vocabulary has {SMALLEST_BPE} to {LARGEST:,} tokens")
-    library = _import_tokenizers()
-    tokenizer = library.Tokenizer(library.models.BPE())
-    tokenizer.pre_tokenizer = library.pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tokenizer.decoder = library.decoders.ByteLevel()
-    trainer = library.trainers.BpeTrainer(
+    require("tokenizers", "a trained tokenizer")
+    import tokenizers
+
+    tokenizer = tokenizers.Tokenizer(tokenizers.models.BPE())
+    tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = tokenizers.decoders.ByteLevel()
+    trainer = tokenizers.trainers.BpeTrainer(
         vocab_size=size,
         min_frequency=2,
         special_tokens=[END],
-        initial_alphabet=sorted(library.pre_tokenizers.ByteLevel.alphabet()),
+        initial_alphabet=sorted(tokenizers.pre_tokenizers.ByteLevel.alphabet()),
         show_progress=False,
     )
     tokenizer.train_from_iterator(texts, trainer)
@@ -122,9 +111,4 @@ def read_tokenizer(path: Path) -> TrainedTokenizer:
         raise UsageError(f"{path}: cannot be read ({one_line(error)})") from error
 
 
-def _import_tokenizers() -> Any:
-    try:
-        import tokenizers
-    except ImportError as error:
-        raise RunError("a trained tokenizer needs tokenizers: pip install 'supple[language]'") from error
-    return tokenizers
+Tokenizer = Bytes | TrainedTokenizer

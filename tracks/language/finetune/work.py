@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from pathlib import Path
 
 import torch
@@ -38,7 +39,6 @@ class FinetuneWork(SupervisedWork):
     def __init__(
         self, settings: SFTSettings, language_model: LanguageModel, learn: TaskData, retain: TaskData | None
     ) -> None:
-        super().__init__()
         s = self.settings = settings
         self.language_model = language_model
         self.examined = {"learn": learn} | ({"retain": retain} if retain else {})
@@ -52,8 +52,7 @@ class FinetuneWork(SupervisedWork):
                 f"--learn {s.learn} has {len(self.train)} training examples: {s.epochs:g} epochs of them are less than "
                 f"one batch of {s.batch_size} (--batch-size)"
             )
-        self.tasks = (Task(0, 0, updates + s.cooldown, learn.name),)
-        self.place = self.tasks[0], 0
+        super().__init__(s, [Task(0, 0, updates + s.cooldown, learn.name)])
         self.sources = {"model": language_model.source} | {k: d.description for k, d in self.examined.items()}
         self.learner = causal_learner(
             language_model.model,
@@ -65,7 +64,6 @@ class FinetuneWork(SupervisedWork):
         )
         if retain:
             self.learner.offer(RetainLoss(lambda: self._mean_loss(self.retained)))
-        self._epochs: dict[int, list[int]] = {}  # the order of the examples in the epochs of the last batch
 
     def loss(self, task: Task, update: int, part: int) -> Tensor:
         """Return the mean over the answer tokens of the whole batch, as a sum over its micro-batches."""
@@ -116,16 +114,9 @@ class FinetuneWork(SupervisedWork):
     def _rows(self, update: int) -> list[Encoded]:
         """Return the examples of an update, sorted by length, so that micro-batches need little padding."""
         size, count = self.settings.batch_size, len(self.train)
-        places = [divmod(place, count) for place in range(update * size, (update + 1) * size)]
-        epochs = {epoch for epoch, _ in places}
-        if not epochs <= self._epochs.keys():
-            self._epochs = {epoch: self._order(epoch) for epoch in epochs}
-        examples = (self.train[self._epochs[epoch][i]] for epoch, i in places)
+        places = (divmod(place, count) for place in range(update * size, (update + 1) * size))
+        examples = (self.train[_order(count, self.settings.seed, epoch)[i]] for epoch, i in places)
         return sorted(examples, key=lambda example: len(example.ids))
-
-    def _order(self, epoch: int) -> list[int]:
-        draw = generator(self.settings.seed, "examples", epoch)
-        return list(torch.randperm(len(self.train), generator=draw).tolist())
 
     def _nll(self, rows: Sequence[Encoded]) -> Tensor:
         return answer_nll(self.language_model.model, rows, self.language_model.pad)
@@ -146,6 +137,12 @@ class FinetuneWork(SupervisedWork):
         for i in range(total):
             rows = self._rows(now + i // self.parts)[i % self.parts :: self.parts]
             yield token_nll(self.language_model.model, rows, self.language_model.pad)
+
+
+@lru_cache(8)
+def _order(count: int, seed: int, epoch: int) -> list[int]:
+    """Return the order of the examples in an epoch."""
+    return list(torch.randperm(count, generator=generator(seed, "examples", epoch)).tolist())
 
 
 def build(settings: SFTSettings) -> FinetuneWork:

@@ -7,7 +7,7 @@ share a class only if they share its images, and a model that was trained on "in
 tested on "inverted boot".
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -102,9 +102,7 @@ def read_domain(text: str, data: Path | None = None) -> Domain:
     else:
         name, _, selection = base.partition(":")
         names = [*(known for known in NAMES if known != "folder"), f"{FOLDER}DIR"]
-        if name not in names:
-            hint = did_you_mean(name, names)
-            raise UsageError(f"domain {text!r}: unknown data set {name!r}{hint} (known: {', '.join(names)})")
+        _require_known(text, "data set", name, names)
         is_given = data is not None and (data / name).is_dir()
         folder = (data if data is not None and is_given else cache_folder()) / name
     data_set = load(name, folder)
@@ -127,6 +125,12 @@ def class_names(domains: Sequence[Domain]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for domain in domains for name in domain.classes))
 
 
+def _require_known(text: str, what: str, name: str, known: Collection[str]) -> None:
+    if name not in known:
+        hint = did_you_mean(name, known)
+        raise UsageError(f"domain {text!r}: unknown {what} {name!r}{hint} (known: {', '.join(known)})")
+
+
 def _split_transforms(text: str) -> tuple[str, list[str]]:
     """Return the text before its transforms, and the transforms."""
     base, *transforms = text.split("+")
@@ -134,9 +138,7 @@ def _split_transforms(text: str) -> tuple[str, list[str]]:
         while transforms and transforms[0] not in TRANSFORMS:
             base = f"{base}+{transforms.pop(0)}"
     for word in transforms:
-        if word not in TRANSFORMS:
-            hint = did_you_mean(word, TRANSFORMS)
-            raise UsageError(f"domain {text!r}: unknown transform {word!r}{hint} (known: {', '.join(TRANSFORMS)})")
+        _require_known(text, "transform", word, TRANSFORMS)
     return base, transforms
 
 
@@ -165,15 +167,10 @@ def _read_class_names(text: str, name: str, data_set: DataSet, folder: Path) -> 
 
 
 def _choose_classes(text: str, classes: Sequence[str], selection: str, groups: dict[str, tuple[str, ...]]) -> list[int]:
-    chosen: list[int] = []
-    for word in selection.split(","):
-        for name in groups.get(word, (word,)):
-            if name not in classes:
-                known = [*groups, *classes]
-                hint = did_you_mean(name, known)
-                raise UsageError(f"domain {text!r}: unknown class {name!r}{hint} (known: {', '.join(known)})")
-            chosen.append(classes.index(name))
-    return list(dict.fromkeys(chosen))
+    names = dict.fromkeys(name for word in selection.split(",") for name in groups.get(word, (word,)))
+    for name in names:
+        _require_known(text, "class", name, [*groups, *classes])
+    return [classes.index(name) for name in names]
 
 
 def _select(images: Tensor, labels: Tensor, chosen: Sequence[int], transforms: Sequence[str]) -> tuple[Tensor, Tensor]:

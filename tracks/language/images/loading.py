@@ -30,20 +30,14 @@ def load_clip(name: str, device: str = "cpu", seed: int = 0) -> Clip:
     if name.startswith(NEW):
         clip = new_clip(name, seed)
     elif path.is_dir():
-        clip = _read_folder(path)
+        with read_safely(path, "a CLIP"):
+            clip = _pretrained(str(path), local_files_only=True)
     elif is_on_hub(name):
         clip = read_from_hub(name, _pretrained)
     else:
         raise UsageError(f"no such model: {name!r} (an image–text model is {FORMS})")
     clip.model.float().to(device).eval()
     return clip
-
-
-def _read_folder(folder: Path) -> Clip:
-    if not (folder / "config.json").is_file():
-        raise UsageError(f"{folder} is no model in transformers' layout: it has no config.json")
-    with read_safely(folder, f"{folder}: not a CLIP that can be read"):
-        return _pretrained(str(folder), local_files_only=True)
 
 
 def _pretrained(name: str, local_files_only: bool) -> Clip:

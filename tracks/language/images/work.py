@@ -38,15 +38,13 @@ class ClipWork(SupervisedWork):
     best_by, more_is_better = "accuracy", True
 
     def __init__(self, settings: ClipSettings) -> None:
-        super().__init__()
-        s = self.settings = settings
+        s = settings
+        super().__init__(s, [Task(0, 0, s.updates, "captions")])
         self.clip = load_clip(s.model, s.device, s.seed)
         data = None if s.data is None else Path(s.data).expanduser()
         self.domains = [read_domain(text, data) for text in dict.fromkeys(s.domains)]
         self.captions = Captions(self.clip, self.domains, s.batch_size, s.seed)
         self.sources = {"model": self.clip.source, **{domain.name: domain.source for domain in self.domains}}
-        self.tasks = (Task(0, 0, s.updates, "captions"),)
-        self.place = self.tasks[0], 0
         model, draws = self.clip.model, generator(s.seed, "interventions")
         self.learner = Learner(
             "model",

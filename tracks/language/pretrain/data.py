@@ -82,7 +82,11 @@ def prepare_texts(texts: tuple[tuple[str, tuple[Path, ...]], ...], tokenizer: st
     for name, files in texts:
         content.update(name.encode(errors="surrogateescape"))
         for file in files:
-            content.update(_digest(file))
+            try:
+                with file.open("rb") as stream:  # which may be larger than the memory
+                    content.update(file_digest(stream, "sha256").digest())
+            except OSError as error:
+                raise UsageError(f"{file}: {error.strerror}") from error
     home = cache_folder() / "tokens" / content.hexdigest()[:16]
     if not home.is_dir():
         temporary = home.with_name(f"{home.name}.{os.getpid()}.partial")
@@ -98,12 +102,3 @@ def prepare_texts(texts: tuple[tuple[str, tuple[Path, ...]], ...], tokenizer: st
         finally:
             shutil.rmtree(temporary, ignore_errors=True)
     return {name: Corpus.open(home / str(index)) for index, (name, _) in enumerate(texts)}
-
-
-def _digest(file: Path) -> bytes:
-    """Return the SHA-256 of a file, which may be larger than the memory."""
-    try:
-        with file.open("rb") as stream:
-            return file_digest(stream, "sha256").digest()
-    except OSError as error:
-        raise UsageError(f"{file}: {error.strerror}") from error

@@ -46,8 +46,9 @@ class PretrainWork(SupervisedWork):
     best_by = "val_loss"
 
     def __init__(self, settings: PretrainSettings, corpora: Corpora) -> None:
-        super().__init__()
-        s = self.settings = settings
+        s, names = settings, [" + ".join(own) for own in corpora.names]
+        starts = [0, s.first_end, s.first_end + s.steps]
+        super().__init__(s, [Task(i, starts[i], starts[i + 1], name) for i, name in enumerate(names)])
         self.corpora, self.device = corpora, torch.device(s.device)
         passes, world = s.batch_size // s.micro_batch, distributed.world()
         if passes % world:
@@ -56,12 +57,6 @@ class PretrainWork(SupervisedWork):
                 f"--micro-batch times their number"
             )
         self.parts = passes // world
-        names = [" + ".join(own) for own in corpora.names]
-        ends = [s.first_end, s.first_end + s.steps][: len(names)]
-        self.tasks = tuple(
-            Task(i, start, end, name) for i, (start, end, name) in enumerate(zip([0, *ends], ends, names, strict=False))
-        )
-        self.place = self.tasks[0], 0
         self.sources = {name: f"{c.train.path.parent.name}, {c.train.about.sha256}" for name, c in corpora.all.items()}
         vocabulary = -(-corpora.vocab_size // PADDING) * PADDING
         config = GPTConfig(vocabulary, s.block_size, s.layers, s.heads, s.width, s.dropout, activation=s.activation)

@@ -20,7 +20,7 @@ DIVERGING = LinearSegmentedColormap.from_list("lambda", [PALETTE[0], "#58a4d6", 
 HEAT = "RdBu_r"  # of signed matrices: blue below 0, white at 0, red above
 SIMULATION: dict[str, Any] = {"linewidth": 2.9, "solid_capstyle": "round"}
 THEORY: dict[str, Any] = {"color": "black", "linewidth": 1.2, "linestyle": (0, (1, 2.6)), "dash_capstyle": "round"}
-Panel = Callable[[Axes, Mapping[str, Any]], None]
+Panel = Callable[[SubFigure, Mapping[str, Any]], None]
 TIME = r"time $t/\tau$"
 
 
@@ -107,10 +107,10 @@ def split_figure(
 
 
 def draw_panels(parts: Sequence[SubFigure], numbers: Mapping[str, Any], panels: Sequence[tuple[str, Panel]]) -> None:
-    """Draw one panel in each part of a figure, with its letter and title."""
+    """Draw a panel in each part of a figure, with its letter and title."""
     for part, name, (title, draw) in zip(parts, "ABC", panels, strict=True):
         write_letter(part, name, title)
-        draw(part.subplots(), numbers)
+        draw(part, numbers)
 
 
 def draw_legend(figure: Figure | SubFigure, handles: Sequence[Line2D]) -> None:

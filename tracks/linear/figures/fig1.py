@@ -25,12 +25,12 @@ from .drawing import (
     draw_legend,
     draw_matrix,
     draw_network,
+    draw_panels,
     label_axes,
     lambda_colour,
     lambda_title,
     legend_entries,
     split_figure,
-    write_letter,
 )
 from .runs import LAMBDAS, SIZES, difference, flow_difference, to_lists, train_on_regression
 
@@ -83,14 +83,16 @@ def draw(numbers: Mapping[str, Any]) -> Figure:
     figure = new_figure(5.6)
     learning, initial = split_figure(figure, 1, 2, widths=(2.55, 1))
     above, below = split_figure(learning, 2, 1, heights=(1, 1.5))
-    _draw_schematics(above, numbers)
-    _draw_outputs(below, numbers)
-    _draw_lecun(initial, numbers)
+    panels = (
+        ("relative scale of the layers:  $W_2^T W_2 - W_1 W_1^T = λI$", _draw_schematics),
+        ("outputs while learning", _draw_outputs),
+        ("LeCun initialisation", _draw_lecun),
+    )
+    draw_panels((above, below, initial), numbers, panels)
     return figure
 
 
 def _draw_schematics(figure: SubFigure, numbers: Mapping[str, Any]) -> None:
-    write_letter(figure, "A", "relative scale of the layers:  $W_2^T W_2 - W_1 W_1^T = λI$")
     for axes, lam in zip(figure.subplots(1, 3), numbers["lambdas"], strict=True):
         widths = (THICK, THIN) if lam < 0 else (THIN, THICK) if lam > 0 else (THIN + 0.7,) * 2
         draw_network(axes, numbers["sizes"], lambda_colour(lam), widths)
@@ -98,7 +100,6 @@ def _draw_schematics(figure: SubFigure, numbers: Mapping[str, Any]) -> None:
 
 
 def _draw_outputs(figure: SubFigure, numbers: Mapping[str, Any]) -> None:
-    write_letter(figure, "B", "outputs while learning")
     draw_legend(figure, legend_entries())
     panels = figure.subplots(1, 3, sharex=True, sharey=True)
     for axes, *curves in zip(panels, numbers["simulated"], numbers["theory"], numbers["lambdas"], strict=True):
@@ -107,7 +108,6 @@ def _draw_outputs(figure: SubFigure, numbers: Mapping[str, Any]) -> None:
 
 
 def _draw_lecun(figure: SubFigure, numbers: Mapping[str, Any]) -> None:
-    write_letter(figure, "C", "LeCun initialisation")
     measured, expected = np.asarray(numbers["balance"]), numbers["expected_lambda"]
     n_in, n_hidden, n_out = numbers["lecun_sizes"]
     above, below = figure.subplots(2, 1)

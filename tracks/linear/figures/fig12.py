@@ -23,8 +23,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
+from matplotlib.figure import Figure, SubFigure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import NullFormatter, ScalarFormatter
 
@@ -85,7 +84,13 @@ def numbers(seed: int = 0, learning_rate: float = 0.005, most_steps: int = 8000,
 
     wide, tiny = start(LAMBDAS), start(TINY)
     sigmas = [task.sigma_yx for task in others]
-    random_theory = [[_theory_steps(w1, w2, s, learning_rate) for w1, w2 in zip(*wide, strict=True)] for s in sigmas]
+    random_theory = [
+        [
+            time_to_converge(Exact(w1, w2, sigma), sigma, CONVERGED * np.square(sigma).sum() / 2) / learning_rate
+            for w1, w2 in zip(*wide, strict=True)
+        ]
+        for sigma in sigmas
+    ]
     random_simulated = [descent_steps(*wide, sigma, learning_rate, most_steps) for sigma in sigmas]
     results = {
         "reversal": (descent_steps(*wide, turned.sigma_yx, learning_rate, most_steps), reversal_steps(LAMBDAS)),
@@ -145,11 +150,6 @@ def descent_steps(first: Array, second: Array, sigma_yx: Array, learning_rate: f
     return needed
 
 
-def _theory_steps(first: Array, second: Array, sigma_yx: Array, learning_rate: float) -> float:
-    threshold = CONVERGED * np.square(sigma_yx).sum() / 2
-    return time_to_converge(Exact(first, second, sigma_yx), sigma_yx, threshold) / learning_rate
-
-
 def _relative_error(simulated: Array, theory: Array, lambdas: Sequence[float]) -> float:
     """Return the largest difference of steps, relative to the theory, where both converge above rounding."""
     kept = np.abs(lambdas) >= ROUNDING
@@ -183,8 +183,8 @@ def draw(numbers: Mapping[str, Any]) -> Figure:
     return figure
 
 
-def _draw_over_lambda(axes: Axes, numbers: Mapping[str, Any]) -> None:
-    tidy(axes)
+def _draw_over_lambda(figure: SubFigure, numbers: Mapping[str, Any]) -> None:
+    tidy(axes := figure.subplots())
     lambdas = np.asarray(numbers["lambdas"])
     # what never converges (None) becomes NaN
     draws, expected = (np.array(numbers["random"][name], float) for name in ("simulated", "theory"))
@@ -205,8 +205,8 @@ def _draw_over_lambda(axes: Axes, numbers: Mapping[str, Any]) -> None:
     label_axes(axes, "λ", STEPS)
 
 
-def _draw_towards_zero(axes: Axes, numbers: Mapping[str, Any]) -> None:
-    tidy(axes)
+def _draw_towards_zero(figure: SubFigure, numbers: Mapping[str, Any]) -> None:
+    tidy(axes := figure.subplots())
     lambdas = np.asarray(numbers["tiny_lambdas"])
     places = np.where(lambdas > 0, lambdas, FLOOR)
     steps = np.array(numbers["tiny"]["simulated"], float)
@@ -229,8 +229,8 @@ def _draw_towards_zero(axes: Axes, numbers: Mapping[str, Any]) -> None:
     label_axes(axes, "λ", STEPS)
 
 
-def _draw_singular_value(axes: Axes, numbers: Mapping[str, Any]) -> None:
-    tidy(axes)
+def _draw_singular_value(figure: SubFigure, numbers: Mapping[str, Any]) -> None:
+    tidy(axes := figure.subplots())
     curves = numbers["curves"]
     steps, simulated = np.asarray(curves["steps"]), np.asarray(curves["simulated"])
     colours = [lambda_colour(0.5 * i) for i in range(len(simulated))]

@@ -20,8 +20,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
+from matplotlib.figure import Figure, SubFigure
 from matplotlib.lines import Line2D
 
 from supple.reports.figures.style import BASELINE, FAINT, INK, PALETTE, new_figure, tidy
@@ -134,8 +133,9 @@ def draw(numbers: Mapping[str, Any]) -> Figure:
     return figure
 
 
-def _draw_hierarchy(axes: Axes, numbers: Mapping[str, Any]) -> None:
+def _draw_hierarchy(figure: SubFigure, numbers: Mapping[str, Any]) -> None:
     """Draw the tree over the items, and mark those with the new feature."""
+    axes = figure.subplots()
     axes.set_axis_off()
     items = numbers["items"]
     places, height = np.arange(len(items), dtype=float), 0.0
@@ -156,8 +156,8 @@ def _draw_hierarchy(axes: Axes, numbers: Mapping[str, Any]) -> None:
     axes.set_ylim(-2.35, height + 0.15)
 
 
-def _draw_loss(axes: Axes, numbers: Mapping[str, Any]) -> None:
-    tidy(axes)
+def _draw_loss(figure: SubFigure, numbers: Mapping[str, Any]) -> None:
+    tidy(axes := figure.subplots())
     lambdas, loss = numbers["lambdas"], numbers["simulated_loss"]
     draw_curves(axes, lambdas, loss, numbers["theory_loss"], [FAINT])
     for lam in numbers["shown"]:
@@ -166,8 +166,8 @@ def _draw_loss(axes: Axes, numbers: Mapping[str, Any]) -> None:
     label_axes(axes, "λ", "generalisation loss")
 
 
-def _draw_feature(axes: Axes, numbers: Mapping[str, Any]) -> None:
-    tidy(axes)
+def _draw_feature(figure: SubFigure, numbers: Mapping[str, Any]) -> None:
+    tidy(axes := figure.subplots())
     places = np.arange(len(numbers["items"]))
     colours = [wide_lambda_colour(lam) for lam in numbers["shown"]]
     axes.plot(places, numbers["expected"], zorder=4, **EXPECTED)

@@ -49,11 +49,11 @@ from .drawing import (
     TIME,
     draw_legend,
     draw_matrix,
+    draw_panels,
     label_axes,
     legend_entries,
     split_figure,
     wide_lambda_colour,
-    write_letter,
 )
 from .fig13 import learnable_starts
 from .runs import to_lists
@@ -142,8 +142,7 @@ def rebalance_to(first: Array, second: Array, lambdas: Sequence[float]) -> tuple
 def remaining_loss(function: Array, task: LinearTask) -> Array:
     """Return the loss over time, (networks, T), of functions (networks, T, N_o, N_i), as shares of the first one."""
     losses = task.excess_loss(function)
-    parts: Array = losses / losses[:, :1]
-    return parts
+    return losses / losses[:, :1]
 
 
 def _descend(
@@ -201,15 +200,16 @@ def draw(numbers: Mapping[str, Any]) -> Figure:
     There is a column for the hierarchy and one for each new task."""
     figure = new_figure(8.8)
     draw_legend(figure, legend_entries())
-    tasks, remaining, curves = split_figure(figure, 3, 1, heights=(1.15, 1, 1.1))
-    _draw_tasks(tasks, numbers)
-    _draw_remaining(remaining, numbers)
-    _draw_loss_curves(curves, numbers)
+    panels = (
+        (r"input–output correlation $\tilde{\Sigma}^{yx}$ of the tasks", _draw_tasks),
+        (f"loss that is left after {numbers['budget']:g} τ, over $λ_{{FT}}$", _draw_remaining),
+        (f"loss while training;  fine-tuning after $λ_{{PT}} = {numbers['from']:g}$", _draw_loss_curves),
+    )
+    draw_panels(split_figure(figure, 3, 1, heights=(1.15, 1, 1.1)), numbers, panels)
     return figure
 
 
 def _draw_tasks(figure: SubFigure, numbers: Mapping[str, Any]) -> None:
-    write_letter(figure, "A", r"input–output correlation $\tilde{\Sigma}^{yx}$ of the tasks")
     tasks = {"pre-training: hierarchy": numbers["pretraining"]}
     tasks |= {f"fine-tuning: {name}": task for name, task in numbers["tasks"].items()}
     limit = max(np.abs(task["sigma_yx"]).max() for task in tasks.values())
@@ -222,7 +222,6 @@ def _draw_tasks(figure: SubFigure, numbers: Mapping[str, Any]) -> None:
 
 
 def _draw_remaining(figure: SubFigure, numbers: Mapping[str, Any]) -> None:
-    write_letter(figure, "B", f"loss that is left after {numbers['budget']:g} τ, over $λ_{{FT}}$")
     beside, *panels = figure.subplots(1, 1 + len(numbers["tasks"]))
     lambdas = numbers["pretrained"]
     for axes, task in zip(panels, numbers["tasks"].values(), strict=True):
@@ -237,7 +236,6 @@ def _draw_remaining(figure: SubFigure, numbers: Mapping[str, Any]) -> None:
 
 
 def _draw_loss_curves(figure: SubFigure, numbers: Mapping[str, Any]) -> None:
-    write_letter(figure, "C", f"loss while training;  fine-tuning after $λ_{{PT}} = {numbers['from']:g}$")
     panels = figure.subplots(1, 1 + len(numbers["tasks"]), sharey=True)
     phases = (numbers["pretraining"], *numbers["tasks"].values())
     for i, (axes, phase) in enumerate(zip(panels, phases, strict=True)):
@@ -269,5 +267,4 @@ def _lambda_entries(lambdas: Sequence[float], what: str) -> list[Line2D]:
 
 
 def _widths(lambdas: Sequence[float]) -> list[float]:
-    widths: list[float] = np.linspace(6.5, 1.8, len(lambdas)).tolist()
-    return widths
+    return np.linspace(6.5, 1.8, len(lambdas)).tolist()

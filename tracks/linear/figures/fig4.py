@@ -169,16 +169,20 @@ def draw(numbers: Mapping[str, Any]) -> Figure:
 def _draw_task(figure: SubFigure, numbers: Mapping[str, Any]) -> None:
     write_letter(figure, "A", "semantic hierarchy: features of items, their singular vectors, and similarities")
     panels = figure.subplots(1, 6, width_ratios=(1.25, 1, 1, 1, 1, 1))
-    draw_matrix(panels[0], numbers["sigma_yx"], r"$\tilde{\Sigma}^{yx}$")
+    maps = (
+        (numbers["sigma_yx"], r"$\tilde{\Sigma}^{yx}$"),
+        (numbers["u"], r"$\tilde{U}$"),
+        (np.diag(numbers["s"]), r"$\tilde{S}$"),
+        (np.transpose(numbers["v"]), r"$\tilde{V}^T$"),
+        (numbers["task_items"], r"$\tilde{V}\tilde{S}\tilde{V}^T$ (items)"),
+        (numbers["task_features"], r"$\tilde{U}\tilde{S}\tilde{U}^T$ (features)"),
+    )
+    for axes, (matrix, title) in zip(panels, maps, strict=True):
+        draw_matrix(axes, matrix, title)
     panels[0].set_yticks(range(8), numbers["features"], fontsize=7)
     panels[0].set_xticks(range(8), numbers["items"], fontsize=7, rotation=90)
     panels[0].tick_params(length=0, colors="#555555")
     panels[0].set_xlabel("")
-    draw_matrix(panels[1], numbers["u"], r"$\tilde{U}$")
-    draw_matrix(panels[2], np.diag(numbers["s"]), r"$\tilde{S}$")
-    draw_matrix(panels[3], np.transpose(numbers["v"]), r"$\tilde{V}^T$")
-    draw_matrix(panels[4], numbers["task_items"], r"$\tilde{V}\tilde{S}\tilde{V}^T$ (items)")
-    draw_matrix(panels[5], numbers["task_features"], r"$\tilde{U}\tilde{S}\tilde{U}^T$ (features)")
 
 
 def _draw_maps(

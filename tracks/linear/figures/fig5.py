@@ -33,11 +33,11 @@ from .drawing import (
     draw_curves,
     draw_legend,
     draw_network,
+    draw_panels,
     label_axes,
     lambda_colour,
     legend_entries,
     split_figure,
-    write_letter,
 )
 from .runs import regression_starts, to_lists
 
@@ -102,18 +102,19 @@ def draw(numbers: Mapping[str, Any]) -> Figure:
     figure = new_figure(6.6)
     above, below = split_figure(figure, 2, 1)
     schematics, final = split_figure(above, 1, 2, widths=(1.15, 1))
-    write_letter(schematics, "A", "architectures")
-    for axes, (name, sizes) in zip(schematics.subplots(1, 3), numbers["architectures"].items(), strict=True):
-        draw_network(axes, sizes, COLOURS[name], (1.6, 1.6))
-        axes.set_ylim(-2.9, 2.1)  # as large as the tallest
-        axes.set_title(f"{name}\n{'-'.join(map(str, sizes))}", fontsize=10, color=COLOURS[name], fontweight="bold")
-    _draw_final(final, numbers)
-    _draw_course(below, numbers)
+    panels = (("architectures", _draw_schematics), ("after training", _draw_final), ("over training", _draw_course))
+    draw_panels((schematics, final, below), numbers, panels)
     return figure
 
 
+def _draw_schematics(figure: SubFigure, numbers: Mapping[str, Any]) -> None:
+    for axes, (name, sizes) in zip(figure.subplots(1, 3), numbers["architectures"].items(), strict=True):
+        draw_network(axes, sizes, COLOURS[name], (1.6, 1.6))
+        axes.set_ylim(-2.9, 2.1)  # as large as the tallest
+        axes.set_title(f"{name}\n{'-'.join(map(str, sizes))}", fontsize=10, color=COLOURS[name], fontweight="bold")
+
+
 def _draw_final(figure: SubFigure, numbers: Mapping[str, Any]) -> None:
-    write_letter(figure, "B", "after training")
     axes = figure.subplots()
     tidy(axes)
     for name, values in numbers["final"].items():
@@ -125,7 +126,6 @@ def _draw_final(figure: SubFigure, numbers: Mapping[str, Any]) -> None:
 
 
 def _draw_course(figure: SubFigure, numbers: Mapping[str, Any]) -> None:
-    write_letter(figure, "C", "over training")
     most = max(map(abs, numbers["lambdas"]))
     colours = [lambda_colour(lam, most) for lam in numbers["lambdas"]]
     panels = figure.subplots(1, 3, sharex=True, sharey=True)

@@ -135,5 +135,4 @@ def to_lists(values: ArrayLike) -> list[Any]:
     with np.errstate(divide="ignore"):
         size = np.where(values == 0, 0.0, np.floor(np.log10(np.abs(values))))
     unit = 10.0 ** (DIGITS - 1 - size)
-    rounded: list[Any] = (np.round(values * unit) / unit).tolist()
-    return rounded
+    return (np.round(values * unit) / unit).tolist()

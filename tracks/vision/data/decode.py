@@ -34,8 +34,9 @@ def decode_splits(folder: Path, train: Split, test: Split) -> tuple[tuple[Tensor
     another size than the first one. The message names the image.
     """
     kept = cache_folder() / "decoded" / f"{_list_fingerprint(folder, train, test)}.safetensors"
-    images = _read_kept(kept)
-    if images is None:
+    try:
+        images = load_file(kept)
+    except (OSError, SafetensorError):  # there is none, or it is damaged
         pixels = _read_pixels([*train.files, *test.files])
         images = {"train": pixels[: len(train.files)], "test": pixels[len(train.files) :]}
         _write_kept(kept, images)
@@ -52,14 +53,6 @@ def _list_fingerprint(folder: Path, *splits: Split) -> str:
             line = f"{file.relative_to(folder)} {state.st_size} {state.st_mtime_ns}\n"
             digest.update(line.encode(errors="surrogateescape"))  # names of files need not be UTF-8
     return digest.hexdigest()[:32]
-
-
-def _read_kept(kept: Path) -> dict[str, Tensor] | None:
-    """Return the decoded images, or None if there are none or their file is damaged."""
-    try:
-        return load_file(kept)
-    except (OSError, SafetensorError):
-        return None
 
 
 def _write_kept(kept: Path, images: dict[str, Tensor]) -> None:

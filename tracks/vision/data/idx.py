@@ -57,7 +57,12 @@ def _read_split(name: str, folder: Path, split: str, sums: dict[str, str]) -> tu
         compressed = folder / f"{path}.gz"
         file = compressed if compressed.is_file() and not plain.is_file() else plain
         require_file(file, f"`supple fetch {name}` downloads it (plain or .gz), or let --data name its folder")
-        content = _read(file)
+        content = file.read_bytes()
+        if file == compressed:
+            try:
+                content = gzip.decompress(content)
+            except (OSError, EOFError, zlib.error) as error:
+                raise UsageError(f"{file}: truncated or damaged gzip ({error})") from error
         sums[path] = hashlib.sha256(content).hexdigest()
         arrays.append(read_idx(content, axes, file))
     images, labels = arrays[0].unsqueeze(1), arrays[1].long()
@@ -65,12 +70,3 @@ def _read_split(name: str, folder: Path, split: str, sums: dict[str, str]) -> tu
         raise UsageError(f"{file}: {len(labels):,} labels, for {len(images):,} images")
     check_labels(labels, CLASSES, file)
     return images, labels
-
-
-def _read(file: Path) -> bytes:
-    if file.suffix != ".gz":
-        return file.read_bytes()
-    try:
-        return gzip.decompress(file.read_bytes())
-    except (OSError, EOFError, zlib.error) as error:
-        raise UsageError(f"{file}: truncated or damaged gzip ({error})") from error

@@ -35,7 +35,13 @@ def read_imagenet32(name: str, folder: Path) -> DataSet:
 def _read_files(names: list[str], folder: Path) -> tuple[Tensor, Tensor]:
     remedy = f"--data needs a folder with {TRAIN[0]} … {TRAIN[-1]} and {TEST[0]}, or with train/<class>/"
     files = [require_file(folder / name, remedy) for name in names]
-    labels = [_check_and_shift(_read_array(file, "labels"), file) for file in files]
+    labels = []
+    for file in files:
+        read = _read_array(file, "labels")
+        if read.ndim != 1 or read.dtype.kind not in "iu":
+            raise UsageError(f"{file}: 'labels' is {read.shape} {read.dtype}, expected one integer for each image")
+        labels.append(torch.from_numpy(read.astype(np.int64)) - 1)
+        check_labels(labels[-1] + 1, CLASSES, file, first=1)
     images = torch.empty(sum(len(part) for part in labels), *SHAPE, dtype=torch.uint8)  # 3.9 GB: only once
     start = 0
     for file, file_labels in zip(files, labels, strict=True):
@@ -49,15 +55,6 @@ def _read_files(names: list[str], folder: Path) -> tuple[Tensor, Tensor]:
 
 def _read_array(file: Path, key: str) -> np.ndarray:
     try:
-        array: np.ndarray = np.load(file, allow_pickle=False)[key]
-        return array
+        return np.load(file, allow_pickle=False)[key]
     except (OSError, ValueError, LookupError, TypeError, EOFError, zipfile.BadZipFile, zlib.error) as error:
         raise UsageError(f"{file}: array {key!r} cannot be read: {error}") from error
-
-
-def _check_and_shift(labels: np.ndarray, file: Path) -> Tensor:
-    if labels.ndim != 1 or labels.dtype.kind not in "iu":
-        raise UsageError(f"{file}: 'labels' is {labels.shape} {labels.dtype}, expected one integer for each image")
-    numbers = torch.from_numpy(labels.astype(np.int64))
-    check_labels(numbers, CLASSES, file, first=1)
-    return numbers - 1

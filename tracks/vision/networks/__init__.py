@@ -22,7 +22,7 @@ __all__ = [
     "Network",
     "ResNet18",
     "ViT",
-    "network",
+    "make_network",
 ]
 
 

@@ -5,7 +5,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from supple.tracks.language import wrap_moram
 from supple.tracks.language.adapters import (
     activation_maps,
     activation_mass,
@@ -50,7 +49,7 @@ def test_mass_is_the_sum_of_the_weights_of_all_tokens(training):
 
 
 @settings(max_examples=40)
-@given(st.lists(st.floats(0, 10) | st.just(0.0), min_size=12, max_size=12), st.floats(0.05, 1.0))
+@given(st.lists(st.floats(0, 10, allow_subnormal=False) | st.just(0.0), min_size=12, max_size=12), st.floats(0.05, 1.0))
 def test_pruning_keeps_the_fewest_atoms_with_that_share_of_the_mass(values, keep):
     mass = torch.tensor(values, dtype=torch.float64)
     made, all_mass = model(), {"0": mass, "2": torch.ones(12, dtype=torch.float64)}
@@ -66,8 +65,10 @@ def test_pruning_keeps_the_fewest_atoms_with_that_share_of_the_mass(values, keep
     assert remaining == 1 or ordered[: remaining - 1].sum() < keep * mass.sum() * (1 + 1e-12)
     assert report.kept == pytest.approx(float(ordered[:remaining].sum() / mass.sum()))
     assert report.before == (4, 4, 4)
+    assert sorted(report.mass.tolist(), reverse=True) == ordered[:remaining].tolist()
     kept = [int((keys == key).all(-1).nonzero()) for key in made[0].bank("A")]
     assert kept == sorted(kept)
+    assert torch.equal(report.mass, mass[kept])
     assert report.after == tuple(sum(i // 4 == task for i in kept) for task in range(3))
 
 
@@ -88,15 +89,6 @@ def test_outputs_of_a_pruned_layer_are_those_of_its_atoms_left():
     made(inputs()).sum().backward()
 
 
-def test_pruning_atoms_without_any_weight_changes_little():
-    """An atom that is never used matters only through the norm in eq. 5."""
-    made = model(k=None, tau=None, delta=None)
-    before = made[0](inputs())
-    report = prune(made, {"0": torch.ones(12), "2": torch.ones(12)}, 1.0)
-    assert report["0"].after == (4, 4, 4)
-    assert torch.equal(made[0](inputs()), before)
-
-
 def test_maps_are_the_weights_in_evaluation_and_leave_the_mode_alone():
     made = model(k=3).train()
     made[2].eval()
@@ -105,10 +97,7 @@ def test_maps_are_the_weights_in_evaluation_and_leave_the_mode_alone():
     assert (made[0].training, made[2].training) == (True, False)
     weights = made.eval()[0].weights(inputs(), inputs() @ made[0].bank("A").T).detach().view(40, 12)
     np.testing.assert_allclose(maps["0"], np.tile(weights.numpy(), (2, 1)), rtol=1e-6)
-    assert list(activation_maps(made, lambda: made(inputs()), ["2"])) == ["2"]
     assert made[0].watch is None
-    with pytest.raises(ValueError, match="'3' has no adapter"):
-        activation_maps(made, lambda: None, ["3"])
 
 
 @pytest.mark.parametrize(
@@ -128,13 +117,6 @@ def test_parameters_are_counted_as_in_table_11(kind, params, trainable, stored, 
     assert (row["trainable"], row["stored"], row["activated"]) == (trainable, stored, activated)
     assert row["trainable"] == sum(p.numel() for p in made[0].parameters() if p.requires_grad)
     assert total["trainable"] == sum(p.numel() for p in made.parameters() if p.requires_grad)
-
-
-def test_with_one_task_moram_activates_what_table_11_says():
-    made = nn.Sequential(nn.Linear(30, 20))
-    wrap_moram(made, ["0"], r=16, k=4)
-    add_task(made)
-    assert parameter_table(made)[0]["activated"] == 16 * 30 + 4 * 20
 
 
 def test_figures_show_each_token_and_each_set(tmp_path):

@@ -8,10 +8,11 @@ import pytest
 from safetensors.torch import load_file, save_file
 
 from supple.reports import load
-from supple.tracks.language.adapters import load_adapters
+from supple.tracks.language.adapters import adapters, load_adapters
 from supple.tracks.language.models import load_model
 from supple.tracks.language.presets import METHODS
 from supple.tracks.language.report.atom_maps import draw_stored_maps
+from tests.tracks.logs import require_same
 
 pytestmark = pytest.mark.slow
 
@@ -48,11 +49,7 @@ def test_a_run_resumes_bit_for_bit_in_the_middle_of_the_third_task(
     shutil.rmtree(last)
     shutil.rmtree(run / "model")
     trials.resume(run)
-    for log in ("metrics", "tasks", "events"):
-        assert trials.log(run, log) == trials.log(finished[name], log), log
-    for path in ("checkpoints/000000000012", "model"):
-        for file in (finished[name] / path).glob("*.safetensors"):
-            assert (run / path / file.name).read_bytes() == file.read_bytes(), file.name
+    require_same(run, finished[name])
 
 
 @pytest.mark.parametrize("name", [name for name in RUNS if name != "full"])
@@ -74,10 +71,7 @@ def test_exported_adapters_and_models_can_be_loaded(trials: Any, finished: dict[
     model = load_model("llama:32x1").model
     load_adapters(model, finished["moram"] / "model")
     tokens = work.stream.inputs(0, 0)
-    names = {"atoms": 0}
-    for module in model.modules():
-        names["atoms"] += getattr(module, "atoms", 0)
-    assert names["atoms"] == 7 * 3 * 2  # layers × tasks × r
+    assert sum(adapter.atoms for adapter in adapters(model).values()) == 7 * 3 * 2  # layers × tasks × r
     assert model(*tokens).logits.isfinite().all()
     assert load_model(str(finished["full"] / "model")).model(*tokens).logits.isfinite().all()
 

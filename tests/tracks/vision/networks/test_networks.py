@@ -1,4 +1,4 @@
-"""What ResNet-18, VGG-16 and ViT have in common: their lists of layers and units, and interventions on them."""
+"""Networks of vision apart from ViT: lists of layers and units, interventions on them, and what each has of its own."""
 
 from collections.abc import Callable, Sequence
 
@@ -7,9 +7,11 @@ import torch
 from torch import Tensor, fx, nn
 from torch.nn import functional as F
 
-from supple.interventions import FireScope, Learner, activation, learner_for, make, redraw
+from supple.interventions import FireScope, Learner, StackedConv2d, activation, learner_for, make, redraw
 from supple.metrics import dfi_unscaled, measure
-from supple.tracks.vision.networks.resnet import ResNet18
+from supple.networks.activations import Units, initial_gain
+from supple.tracks.vision.networks import ConvNet
+from supple.tracks.vision.networks.resnet import BasicBlock, ResNet18
 from supple.tracks.vision.networks.vgg import VGG16
 from supple.tracks.vision.networks.vit import ViT
 from tests.tracks.logs import refusal
@@ -224,17 +226,6 @@ def test_redraw_reaches_every_parameter_and_draws_as_the_constructor_does(build:
             assert not there.any() or bool(there.std() == 0) or not torch.equal(again, there)
 
 
-@pytest.mark.slow
-@every_network
-def test_metrics_can_be_taken_and_leave_the_network_as_it_was(build: Build) -> None:
-    learner = train_few_steps(build)
-    before = state(learner.module)
-    values = measure(learner)
-    assert {"dfi", "srank", "dormant_fraction", "gradient_norm"} <= values.keys()
-    assert not changed(learner.module, before)
-    assert learner.module.training
-
-
 def test_sizes_that_do_not_divide_are_refused() -> None:
     for build in (tiny_vgg, tiny_vit):
         assert "images of 28 × 32 do not fit, their sides must be multiples of" in refusal(build, (3, 28, 32))
@@ -243,9 +234,83 @@ def test_sizes_that_do_not_divide_are_refused() -> None:
 
 @pytest.mark.slow
 @every_network
-def test_interventions_write_in_place_and_keep_the_layout_in_memory(build: Build) -> None:
+def test_interventions_write_in_place_and_metrics_not_at_all(build: Build) -> None:
     learner = train_few_steps(build)
+    before = state(learner.module)
+    assert {"dfi", "srank", "dormant_fraction", "gradient_norm"} <= measure(learner).keys()
+    assert not changed(learner.module, before)
+    assert learner.module.training
     places = {name: (p.data_ptr(), p.stride()) for name, p in learner.module.named_parameters()}
     for name in ("fire", "snp", "reset"):
         make(name).apply(learner)
     assert {name: (p.data_ptr(), p.stride()) for name, p in learner.module.named_parameters()} == places
+
+
+def test_it_has_eighteen_layers_along_the_blocks_and_three_shortcuts() -> None:
+    names = [layer.name for layer in ResNet18((3, 32, 32), 10, width=4).layers()]
+    assert len([name for name in names if "shortcut" not in name]) == 18
+    assert [name for name in names if "shortcut" in name] == [f"blocks.{i}.shortcut.0" for i in (2, 4, 6)]
+
+
+def test_kernels_lie_channels_last() -> None:
+    for layer in ResNet18((3, 32, 32), 10, width=4).layers()[:-1]:
+        assert layer.weight.is_contiguous(memory_format=torch.channels_last)
+
+
+def test_sides_are_halved_between_stages_only() -> None:
+    module, sides = ResNet18((3, 32, 32), 10, width=4), []
+    for block in module.blocks:
+        block.register_forward_hook(lambda _, __, output: sides.append(tuple(output.shape[1:])))
+    module(torch.randn(1, 3, 32, 32))
+    assert sides[::2] == sides[1::2] == [(4, 32, 32), (8, 16, 16), (16, 8, 8), (32, 4, 4)]
+
+
+@pytest.mark.parametrize(("d_in", "stride"), [(8, 1), (4, 1), (4, 2)])
+def test_a_block_adds_its_input_before_the_last_activation(d_in: int, stride: int) -> None:
+    torch.manual_seed(0)
+    block, x = BasicBlock(d_in, 8, stride, Units("relu")), torch.randn(5, d_in, 6, 6)
+
+    def normalized(y: torch.Tensor) -> torch.Tensor:
+        mean, variance = y.mean((0, 2, 3), keepdim=True), y.var((0, 2, 3), correction=0, keepdim=True)
+        return (y - mean) / (variance + 1e-5).sqrt()
+
+    hidden = normalized(F.conv2d(x, block.first[0].weight, stride=stride, padding=1)).relu()
+    inner = normalized(F.conv2d(hidden, block.second[0].weight, padding=1))
+    same = d_in == 8 and stride == 1
+    assert isinstance(block.shortcut, nn.Identity) is same
+    shortcut = x if same else normalized(F.conv2d(x, block.shortcut[0].weight, stride=stride))
+    torch.testing.assert_close(block(x), (inner + shortcut).relu(), rtol=1e-4, atol=1e-5)
+
+
+def test_for_tiny_imagenet_the_classifier_is_that_of_hare_and_tortoise() -> None:
+    with torch.device("meta"):
+        *_, first, second, head = VGG16((3, 64, 64), 200).layers()
+    assert [tuple(layer.weight.shape) for layer in (first, second, head)] == [(1024, 2048), (1024, 1024), (200, 1024)]
+
+
+def test_thirteen_convolutions_double_their_channels_up_to_eight_times() -> None:
+    convolutions = [layer.weight for layer in VGG16((3, 32, 32), 10, width=2).layers()[:13]]
+    assert [len(weight) for weight in convolutions] == [2, 2, 4, 4, 8, 8, 8, 16, 16, 16, 16, 16, 16]
+    assert all(weight.shape[2:] == (3, 3) for weight in convolutions)
+
+
+def test_every_convolution_is_normalised_before_its_units() -> None:
+    kinds = [type(part) for part in VGG16((3, 32, 32), 10, width=2).encoder]
+    for place in (i for i, kind in enumerate(kinds) if kind is nn.Conv2d):
+        assert kinds[place + 1 : place + 3] == [nn.BatchNorm2d, nn.ReLU]
+    assert kinds.count(nn.MaxPool2d) == 5
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("activation", ["relu", "leaky_relu(negative_slope=0.7)", "tanh", "crelu"])
+def test_the_case_studies_network_keeps_the_size_of_its_signal(activation: str) -> None:
+    """Gains that fit the activation: the second convolution's outputs are as large as the first one's, which are as
+    large as the pixels (times the gain)."""
+    torch.manual_seed(0)
+    net = ConvNet(2, (3, 32, 32), 10, activation)
+    gain, sizes = initial_gain(net.encoder[1]), list[Tensor]()
+    for part in [part for part in net.encoder if isinstance(part, StackedConv2d)][:2]:
+        part.register_forward_hook(lambda _m, _i, out: sizes.append(out.square().mean((1, 2, 3, 4))))
+    with torch.no_grad():
+        net(torch.randn(2, 64, 3, 32, 32) / gain)
+    assert all(0.6 < size < 1.6 for size in torch.cat(sizes).tolist())

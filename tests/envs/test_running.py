@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from supple.envs import AtariVector, ConcatenatedVector, Envs, Vector, make_env, vectorize
+from supple.envs import AtariVector, ConcatenatedVector, Envs, EnvWorkers, Vector, WorkerVector, make_env, vectorize
+from tests.envs.test_workers import bodies
 
 CARTPOLE, HOPPER = partial(make_env, "cartpole", shifts="offset + noise", task=1), partial(make_env, "hopper")
 
@@ -69,6 +70,29 @@ def test_a_reset_thaws_all_rows(vectors: tuple[Any, Any]) -> None:
         assert theirs.episodes == ours.episodes
     for envs in vectors:
         envs.close()
+
+
+def test_results_are_never_overwritten(vectors: tuple[Any, Any]) -> None:
+    require_kept(vectors[0])
+
+
+@pytest.mark.slow
+def test_results_of_games_and_workers_are_never_overwritten() -> None:
+    pytest.importorskip("ale_py")
+    workers = EnvWorkers(2, int)
+    for envs in (AtariVector("asterix", 2), WorkerVector(workers, "Hopper-v5", bodies, 2)):
+        envs.reset([0, 1])
+        require_kept(envs)
+    workers.close()
+
+
+def require_kept(envs: Any) -> None:
+    kept = [array for step in range(30) for array in envs.step(act(envs, step))[:5]]
+    copies = [array.copy() for array in kept]
+    for step in range(30):
+        envs.step(act(envs, step))
+    assert all(map(np.array_equal, kept, copies))
+    envs.close()
 
 
 @pytest.mark.slow

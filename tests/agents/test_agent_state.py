@@ -1,0 +1,186 @@
+"""Agents go on from their state as from themselves; measuring, evaluations and idle calls leave no trace in it."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from supple.engine.hooks.driver import HookDriver
+from supple.interventions import Hook, Intervention, Learner
+from supple.metrics import measure
+from supple.registry.errors import RunError
+from tests.agents.dqn import test_agent as dqn
+from tests.agents.dqn import test_agent_images as dqn_images
+from tests.agents.dqn import test_agent_vectors as dqn_vectors
+from tests.agents.lives import live
+from tests.agents.ppo import test_agent as ppo
+from tests.agents.sac import conftest as sac
+from tests.agents.sac import test_agent_images as sac_images
+from tests.agents.states import apply, changed, everything, learners_of, saved
+
+pytestmark = pytest.mark.slow
+
+RANDOM = {"activation": "rand_smooth_leaky"}
+MLP = {"network": "mlp", **RANDOM}
+# the agent, its environments by a seed, and interventions on it
+CASES: dict[str, tuple[Callable[[], Any], Callable[[int], Any], tuple[str, ...]]] = {
+    "ppo": (lambda: ppo.agent_with(**RANDOM), lambda seed: ppo.world("a", seed=seed), ("fire",)),
+    "dqn": (lambda: dqn.agent_with(**RANDOM), lambda seed: dqn.world(seed=seed), ()),
+    "dqn, injections": (lambda: dqn.agent_with(**RANDOM), lambda seed: dqn.world(seed=seed), ("injection",) * 3),
+    "dqn, layer": (
+        lambda: dqn.agent_with(**RANDOM), lambda seed: dqn.world(seed=seed),
+        ("injection", "fire", "reset(what=layer,layer=mlp.2)"),
+    ),
+    "dqn, rows": (
+        lambda: dqn_images.agent(double_q=True, normalization="spectral"), lambda seed: dqn_images.steps(), (),
+    ),
+    "dqn, stack": (lambda: dqn_images.agent(seeds=(0, 1)), lambda seed: dqn_images.steps(4), ()),
+    "sac": (lambda: sac.agent_with(**RANDOM), lambda seed: sac.world(seed=seed), ()),
+    "sac, mlp": (lambda: sac.agent_with(**MLP), lambda seed: sac.world(seed=seed), ()),
+    "sac, injections": (
+        lambda: sac.agent_with(**RANDOM), lambda seed: sac.world(seed=seed), ("injection", "injection", "fire", "snp"),
+    ),
+    "sac, mlp, injections": (
+        lambda: sac.agent_with(**MLP), lambda seed: sac.world(seed=seed), ("injection", "injection", "fire", "snp"),
+    ),
+    **{
+        f"sac, {name}": (
+            lambda name=name: sac.agent_with(network="mlp", normalization=name), lambda seed: sac.world(seed=seed), (),
+        )
+        for name in ("layer", "spectral")
+    },
+    **{
+        f"sac, images, {network}, {heads}": (
+            lambda network=network, heads=heads: sac_images.agent_with(sac, network=network, heads=heads),
+            lambda seed: sac_images.world(), ("injection",),
+        )
+        for network in ("mlp", "simba") for heads in ("one", "environment", "one-hot")
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_an_agent_continues_from_its_state_bit_for_bit(case: str) -> None:
+    make, world, changes = CASES[case]
+    agent, steps = make(), world(0)
+    torch.manual_seed(3)
+    live(agent, steps, 16, begin=True)
+    for change in changes:
+        apply(agent, change)
+        live(agent, steps, 16 if case == "ppo" else 3)
+    state, random, other = saved(agent), torch.get_rng_state(), make()
+    other.load_state_dict(state)
+    for learner in agent.learners.values():
+        assert other.learners[learner.name].changes == learner.changes
+    ends = []
+    for one in (agent, other):
+        torch.set_rng_state(random)
+        live(one, steps := world(9), 16, begin=True)
+        for text in ("redo(tau=0.5)", "fire", "reset(what=head,toward=fresh)", "snp(noise=0.01)"):
+            apply(one, text)
+        live(one, steps, 16)
+        ends.append((everything(one), one.numbers()))
+    assert changed(ends[0][0], ends[1][0]) == []
+    assert ends[0][1] == ends[1][1]
+
+
+@pytest.mark.parametrize("case", ["dqn", "dqn, rows", "sac", "sac, mlp", "sac, layer", "sac, spectral"])
+def test_measuring_and_evaluating_leave_no_trace(case: str) -> None:
+    agent, steps = CASES[case][0](), CASES[case][1](0)
+    live(agent, steps, 16, begin=True)
+    before, observations = everything(agent), next(steps).obs
+    for learner in agent.learners.values():
+        assert all(np.isfinite(value) for value in measure(learner, per_layer=True).values())
+    with agent.greedy("a") as policy:
+        policy(observations)
+    assert all(learner.module.training for learner in agent.learners.values())
+    assert changed(before, everything(agent)) == []
+    live(agent, steps, 1)
+    assert changed(before, everything(agent)) != []
+
+
+REPLAY = pytest.mark.parametrize("module", [dqn, sac], ids=["dqn", "sac"])
+
+
+@REPLAY
+def test_nothing_is_learned_before_learning_starts(module: Any) -> None:
+    agent, steps = module.agent_with(learning_starts=20), module.world()
+    before = everything(agent)
+    live(agent, steps, 10, begin=True)
+    learned = [name for name in changed(before, everything(agent)) if name.startswith(("q/", "actor/", "critic/"))]
+    assert learned == []
+    live(agent, steps, 1)
+    assert {f"{name}/slot 0/step" for name in learners_of(agent)} <= everything(agent).keys()
+
+
+@REPLAY
+def test_a_loss_that_is_not_finite_ends_the_run(module: Any) -> None:
+    agent, steps = module.agent_with(), module.world()
+    live(agent, steps, 10, begin=True)
+    agent.numbers()
+    with torch.no_grad():
+        next(list(agent.learners.values())[-1].module.parameters()).fill_(float("nan"))
+    live(agent, steps, 1)
+    with pytest.raises(RunError, match="the loss is not finite"):
+        agent.numbers()
+
+
+@REPLAY
+def test_numbers_are_means_since_the_last_call(module: Any) -> None:
+    agent, steps = module.agent_with(replay_ratio=2.0, learning_starts=10), module.world()
+    live(agent, steps, 10, begin=True)
+    assert agent.numbers()["updates"] == 20
+    assert {"updates", "loss/td", "loss/actor"}.isdisjoint(agent.numbers())  # nothing was learned in between
+    live(agent, steps, 2)
+    found = agent.numbers()
+    assert found["updates"] == 8
+    assert module is dqn or found["temperature"] == pytest.approx(float(agent.temperature().detach()), rel=0.02)
+
+
+@REPLAY
+@pytest.mark.parametrize("num_envs", [1, 3])
+@pytest.mark.parametrize("ratio", [0.3, 0.5, 1.0, 3.0])
+def test_replay_ratio_is_gradient_steps_per_decision(module: Any, ratio: float, num_envs: int) -> None:
+    agent, steps = module.agent_with(num_envs=num_envs, replay_ratio=ratio, learning_starts=6), module.world(num_envs)
+    for decided in range(num_envs, 28, num_envs):
+        live(agent, steps, 1, begin=decided == num_envs)
+        assert agent.experience.taken == int(round(ratio * max(0, decided - 6), 6))
+    for learner in learners_of(agent).values():
+        assert learner.optimizer is not None
+        assert {int(slots["step"]) for slots in learner.optimizer.state.values()} == {agent.experience.taken}
+
+
+class Counter(Intervention):
+    """Pulls parameters towards 0, and counts its calls."""
+
+    name = "counter"
+    calls = penalties = 0
+
+    def penalty(self, learner: Learner) -> torch.Tensor:
+        self.penalties += 1
+        return 1e3 * torch.stack([p.square().sum() for p in learner.module.parameters()]).sum()
+
+    def after_update(self, learner: Learner) -> None:
+        self.calls += 1
+
+
+@REPLAY
+def test_hooks_that_follow_updates_or_add_to_losses_take_part_in_every_gradient_step(module: Any) -> None:
+    sizes = []
+    for hooks in ([Hook("counter", counter := Counter(), None)], []):
+        agent = module.agent_with(replay_ratio=2.0, learning_rate=1e-3)
+        live(agent, module.world(), 25, HookDriver(hooks, agent.learners, lambda **_: None, 1), begin=True)
+        sizes.append(
+            float(sum(p.detach().square().sum() for p in list(agent.learners.values())[-1].module.parameters()))
+        )
+    assert counter.calls == counter.penalties == len(agent.learners) * agent.experience.taken > 40
+    assert sizes[0] < 0.9 * sizes[1]
+
+
+def test_the_last_values_of_dqn_are_normalised_without_a_trace() -> None:
+    agent = dqn_vectors.lived(normalization="spectral", double_q=True)
+    before = everything(agent)
+    agent.loss.targets(dqn_vectors.batch_of(agent))
+    assert changed(before, everything(agent)) == []

@@ -1,0 +1,237 @@
+"""Tasks, noise, transfer and sequences of linear networks: closed forms against sampling, training and the flow."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize_scalar
+
+from supple.tracks.linear.continual import follow, forgetting, time_to_converge
+from supple.tracks.linear.exact import Exact
+from supple.tracks.linear.flow import gradient_flow
+from supple.tracks.linear.noise import (
+    converged_norms,
+    converged_parameter_noise_loss,
+    input_noise_loss,
+    most_robust_lambda,
+    parameter_noise_loss,
+)
+from supple.tracks.linear.representations import converged_quadrants
+from supple.tracks.linear.singular_values import singular_values
+from supple.tracks.linear.tasks import (
+    FEATURES,
+    ITEMS,
+    add_feature,
+    random_regression,
+    reversal,
+    scale_targets,
+    semantic_hierarchy,
+)
+from supple.tracks.linear.transfer import generalisation_loss, hierarchy_feature, new_feature
+from supple.tracks.linear.weights import aligned_init, balance_residual, balanced_init
+
+
+def test_random_inputs_are_white_and_targets_have_the_scale_asked_for() -> None:
+    task = random_regression(5, 4, 2000, rng=0)
+    np.testing.assert_allclose(task.x @ task.x.T / 2000, np.eye(5), atol=1e-13)
+    assert task.y.std() == pytest.approx(0.5, rel=0.03)
+    assert random_regression(5, 4, 2000, 3.0, 0).y.std() == pytest.approx(3.0, rel=0.03)
+
+
+def test_the_loss_is_the_mean_over_the_examples() -> None:
+    task = random_regression(3, 2, 7, rng=0)
+    maps = np.random.default_rng(1).normal(size=(4, 2, 3))
+    plain = [np.square(each @ task.x - task.y).sum(0).mean() / 2 for each in maps]
+    np.testing.assert_allclose(task.loss(maps), plain, rtol=1e-12)
+    assert task.loss(task.sigma_yx) == pytest.approx(task.least_loss)
+    assert task.loss(maps).min() > task.least_loss > 0
+
+
+def test_the_hierarchy_has_the_singular_values_of_its_tree() -> None:
+    values = np.linalg.svd(semantic_hierarchy(0.0).sigma_yx)[1] * np.sqrt(8)
+    np.testing.assert_allclose(values, np.sqrt([8, 8, 4, 4, 2, 2, 2, 2]), atol=1e-13)
+    assert (np.diff(np.linalg.svd(semantic_hierarchy().sigma_yx)[1]) < -1e-4).all()
+
+
+def test_the_targets_of_an_item_encode_its_place_in_the_tree() -> None:
+    """The paper's example: a left child of the root and of the animals, a right one of the fish."""
+    task = semantic_hierarchy(0.0)
+    assert task.y[:, 1].tolist() == [1, 1, 1, 0, -1, 0, 0, 0]
+    assert len(ITEMS) == len(FEATURES) == 8
+    similar = task.y.T @ task.y
+    assert similar[0, 1] > similar[0, 2] > similar[0, 4]
+
+
+def test_a_reversal_turns_the_sign_of_the_directions_asked_for_and_keeps_what_cannot_be_fitted() -> None:
+    task = random_regression(4, 3, 9, rng=2)
+    left, values, right = np.linalg.svd(task.sigma_yx, full_matrices=False)
+    turned = reversal(task, (0, 2))
+    np.testing.assert_allclose(turned.sigma_yx, (left * values * [-1, 1, -1]) @ right, atol=1e-13)
+    assert turned.least_loss == pytest.approx(task.least_loss)
+    np.testing.assert_allclose(scale_targets(task, 3.0).sigma_yx, 3 * task.sigma_yx)
+
+
+def test_a_feature_is_added_to_one_item() -> None:
+    task = semantic_hierarchy()
+    changed = add_feature(task, 5, 0)
+    assert np.argwhere(changed.y != task.y).tolist() == [[5, 0]]
+    assert changed.y[5, 0] == 1
+
+
+def test_parameter_noise_is_exact_for_two_point_noise_of_one_unit() -> None:
+    """All 2⁵ corners ±σ of (1, 3)- and (2, 1)-shaped weights: their mean has the moments of any such noise."""
+    rng, std = np.random.default_rng(1), 0.7
+    W1, W2, sigma = rng.normal(size=(1, 3)), rng.normal(size=(2, 1)), rng.normal(size=(2, 3))
+    corners = std * (1 - 2 * ((np.arange(32)[:, None] >> np.arange(5)) & 1))
+    noisy = (W2 + corners[:, :2, None]) @ (W1 + corners[:, None, 2:])
+    rise = np.square(noisy - sigma).sum((-2, -1)).mean() / 2 - np.square(W2 @ W1 - sigma).sum() / 2
+    assert parameter_noise_loss(W1, W2, std) == pytest.approx(rise)
+
+
+@pytest.mark.parametrize(("lam", "n_in", "n_out"), [(-2.0, 4, 4), (3.0, 5, 3), (-3.0, 5, 3), (2.0, 3, 5)])
+def test_converged_networks_have_these_norms(lam: float, n_in: int, n_out: int) -> None:
+    rng = np.random.default_rng(2)
+    sigma = rng.normal(size=(n_out, n_in))
+    W1, W2 = balanced_init(lam, n_in, min(n_in, n_out), n_out, rng=rng)
+    limit = Exact(W1, W2, sigma).limit()
+    norms = [np.trace(limit[:n_in, :n_in]), np.trace(limit[n_in:, n_in:])]
+    np.testing.assert_allclose(converged_norms(sigma, lam), norms)
+    at_rest = [np.zeros_like(W1), np.zeros_like(W2)]
+    at_rest[0][0, 0], at_rest[1][0, 0] = np.sqrt(norms)
+    np.testing.assert_allclose(converged_parameter_noise_loss(sigma, lam, 0.3), parameter_noise_loss(*at_rest, 0.3))
+
+
+@pytest.mark.parametrize("shape", [(3, 5), (5, 3), (4, 4), (6, 1), (1, 6)])
+def test_most_robust_lambda_is_the_minimum_of_the_loss(shape: tuple[int, int]) -> None:
+    sigma = np.random.default_rng(3).normal(size=shape)
+    minimum = minimize_scalar(lambda lam: converged_parameter_noise_loss(sigma, lam, 1.0), bracket=(-1, 1), tol=1e-10)
+    lam = most_robust_lambda(sigma)
+    assert lam == pytest.approx(minimum.x, abs=1e-6)
+    assert np.sign(lam) == np.sign(shape[0] - shape[1])
+
+
+def test_most_robust_lambda_of_equal_singular_values_has_a_closed_form() -> None:
+    for unit in (1e-12, 1.0, 1e12):
+        assert most_robust_lambda(2.0 * unit * np.eye(2, 8)) == pytest.approx(2 * unit * (2 - 8) / np.sqrt(16))
+
+
+def test_most_robust_lambda_of_low_rank_is_at_the_kink() -> None:
+    sigma = np.zeros((4, 3))
+    assert most_robust_lambda(sigma) == 0
+    sigma[0, 0] = 1.0
+    assert most_robust_lambda(sigma) == pytest.approx(0, abs=1e-9)
+
+
+def test_input_noise_does_not_depend_on_lambda_and_parameter_noise_broadcasts() -> None:
+    sigma = np.random.default_rng(4).normal(size=(4, 4))
+    lam, std = np.linspace(-5, 5, 11), np.array([[0.5], [1.0]])
+    loss = converged_parameter_noise_loss(sigma, lam, std)
+    assert loss.shape == (2, 11)
+    np.testing.assert_allclose(loss, loss[:, ::-1])  # N_i = N_o: even in λ
+    assert (loss.argmin(1) == 5).all()
+    rise = np.square(sigma).sum() / 8
+    np.testing.assert_allclose(input_noise_loss(np.stack([sigma, 2 * sigma]), 0.5), [rise, 4 * rise])
+
+
+TASK = semantic_hierarchy()
+TARGET = np.linalg.svd(TASK.sigma_yx, compute_uv=False)
+
+
+@pytest.mark.parametrize("lam", [-2.0, 0.0, 2.0])
+def test_training_the_row_from_zero_gives_the_closed_form(lam: float) -> None:
+    W1, _ = aligned_init(TASK.sigma_yx, TARGET, lam, rng=0)
+    hidden = W1 @ TASK.x
+    row, item = np.zeros(8), 1
+    for _ in range(2000):
+        row += 0.5 / np.square(hidden[:, item]).sum() * (1.5 - row @ hidden[:, item]) * hidden[:, item]
+    right = row @ hidden
+    np.testing.assert_allclose(new_feature(W1.T @ W1, TASK.x, item, 1.5), right, atol=1e-10)
+    np.testing.assert_allclose(
+        new_feature(converged_quadrants(TASK.sigma_yx, lam).w1tw1, TASK.x, item, 1.5), right, atol=1e-10
+    )
+
+
+def test_generalisation_improves_with_lambda_from_nothing_to_the_hierarchy() -> None:
+    lams = np.array([-1e4, -10, -5, -2, -1, 0, 1, 2, 5, 10, 1e4])
+    kernels = np.stack([converged_quadrants(TASK.sigma_yx, lam).w1tw1 for lam in lams])
+    features = new_feature(kernels, TASK.x, 0)
+    assert features.shape == (11, 8)
+    losses = generalisation_loss(features, hierarchy_feature(TASK, 0), 0)
+    assert (np.diff(losses) < 0).all()
+    assert losses[-1] < 1e-15
+    np.testing.assert_allclose(features[0], np.eye(8)[0], atol=1e-6)
+    np.testing.assert_allclose(features[-1], hierarchy_feature(TASK, 0), atol=1e-6)
+
+
+def test_the_hierarchy_gives_the_feature_to_relatives_by_degree() -> None:
+    feature = hierarchy_feature(TASK, 0, value=2.0)
+    assert feature[0] == pytest.approx(2.0)
+    assert feature[0] > feature[1] > feature[2] > feature[4] + 0.1  # salmon, canary, kelp
+    np.testing.assert_allclose(feature[4:], 0, atol=1e-12)
+
+
+def test_the_trained_item_does_not_count() -> None:
+    expected = np.array([1.0, 0.5, 0.0])
+    assert generalisation_loss(np.array([9.0, 0.5, 2.0]), expected, item=0) == pytest.approx(1.0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("lam", "sizes"), [(0.0, (3, 5, 4)), (1.0, (4, 3, 3)), (-2.0, (3, 2, 4))])
+def test_losses_over_a_sequence_of_tasks_match_the_integrated_flow(lam: float, sizes: tuple[int, int, int]) -> None:
+    n_in, n_hidden, n_out = sizes
+    tasks = [random_regression(n_in, n_out, 8, scale=1.0, rng=seed) for seed in range(3)]
+    W1, W2 = balanced_init(lam, n_in, n_hidden, n_out, scale=0.3, rng=0)
+    times = np.linspace(0, 4, 5)
+    course = follow(W1, W2, tasks, times, tau=2.0)
+    for k, task in enumerate(tasks):
+        first, second = gradient_flow(W1, W2, task.sigma_yx, times, tau=2.0)
+        np.testing.assert_allclose(course.function[k], second @ first, atol=1e-7)
+        for i, tested in enumerate(tasks):
+            np.testing.assert_allclose(course.losses[k, :, i], tested.loss(second @ first), atol=1e-7)
+        W1, W2 = first[-1], second[-1]
+    assert (course.W1.shape, course.W2.shape) == (W1.shape, W2.shape)
+    np.testing.assert_allclose(course.W2 @ course.W1, W2 @ W1, atol=1e-7)
+    assert balance_residual(course.W1, course.W2, lam) < 1e-9
+
+
+def test_forgetting_after_convergence_is_the_closed_form_whatever_lambda_is() -> None:
+    tasks = [random_regression(4, 3, 8, scale=1.5, rng=seed) for seed in range(3)]
+    for lam in (0.0, 3.0):
+        losses = follow(*balanced_init(lam, 4, 3, 3, rng=1), tasks, [0.0, 1e5]).losses[:, -1]
+        for i, j, k in [(0, 0, 1), (0, 1, 2), (1, 0, 2), (2, 0, 1)]:
+            assert losses[k, i] - losses[j, i] == pytest.approx(forgetting(tasks, i, j, k), abs=1e-9)
+    distance = np.square(tasks[0].sigma_yx - tasks[1].sigma_yx).sum() / 2
+    assert forgetting(tasks, 0, 0, 1) == pytest.approx(distance)
+
+
+def test_a_sequence_can_continue_from_a_network_that_learned_nothing() -> None:
+    """All hidden units are zero: the factor of QQᵀ has no columns."""
+    task = random_regression(3, 2, 5, rng=0)
+    course = follow(np.zeros((2, 3)), np.zeros((2, 2)), [task, task], [0.0, 10.0])
+    assert (course.function == 0).all()
+    assert course.W1.shape == (2, 3)
+
+
+@pytest.mark.parametrize("lam", [-2.0, 0.3, 4.0])
+def test_reversal_of_a_learnt_task_is_a_singular_value_with_a_negative_start(lam: float) -> None:
+    task = semantic_hierarchy()
+    again = reversal(task, columns=[0])
+    target = np.linalg.svd(task.sigma_yx, compute_uv=False)
+    times = np.linspace(0, 3, 7)
+    W1, W2 = aligned_init(task.sigma_yx, target, lam, rng=0)
+    course = follow(W1, W2, [again], times)
+    curve = singular_values(times, target[0], -target[0], lam)
+    np.testing.assert_allclose(course.losses[0, :, 0] - again.least_loss, (target[0] - curve) ** 2 / 2, atol=1e-10)
+
+
+@pytest.mark.slow
+def test_time_to_converge_is_when_the_loss_crosses_the_threshold() -> None:
+    sigma = np.random.default_rng(0).normal(size=(3, 4))
+    for tau in (1.0, 50.0):
+        exact = Exact(*balanced_init(0.5, 4, 3, 3, scale=0.1, rng=1), sigma, tau)
+        time = time_to_converge(exact, sigma, 1e-3)
+        loss = np.square(exact.function([time * (1 - 1e-9), time]) - sigma).sum((1, 2)) / 2
+        assert loss[1] <= 1e-3 < loss[0]
+    assert time_to_converge(exact, sigma, 1e3) == 0.0
+    saddle = Exact(*aligned_init(sigma, -np.linalg.svd(sigma)[1], 0.0, rng=0), sigma)
+    assert time_to_converge(saddle, sigma, 1e-3) == math.inf
