@@ -4,7 +4,7 @@ import json
 import shutil
 import traceback
 from collections.abc import Sequence
-from contextlib import ExitStack, suppress
+from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -27,7 +27,7 @@ from .spec import FILE, TRACEBACK, Resolved, RunSpec, Start, note_versions, read
 from .storage import checkpoint, files, signed_json, versions
 from .storage.checkpoint import newest_step
 from .storage.lock import PATIENCE, Lock
-from .storage.run_directory import CHECKPOINTS, RunDirectory, open_directory
+from .storage.run_directory import CHECKPOINTS, RunDirectory
 from .threads import fastest
 from .trackers import tracking
 from .user_code import plugins
@@ -196,7 +196,7 @@ def _train_briefly(path: Path, kind: str, settings: RunSettings, progress: Progr
     prepare(RunSpec(kind, settings), path, lambda line: None).train(progress)
 
 
-class Run:
+class Run(AbstractContextManager["Run"]):
     """A run in its folder. Make one with `prepare` or `open_run`; it can be used in a with statement.
 
     Attributes:
@@ -225,9 +225,6 @@ class Run:
             self._work.close()
         self._work = self._hooks = None
 
-    def __enter__(self) -> "Run":
-        return self
-
     def __exit__(self, *_: object) -> None:
         self.close()
 
@@ -253,7 +250,7 @@ class Run:
                 if distributed.world() > 1:
                     self.close()  # networks that several processes train are made once these have found each other
                 stack.enter_context(distributed.join_processes(getattr(settings, "device", "cpu")))
-                folder = stack.enter_context(open_directory(path, spec.resolved.identity))
+                folder = stack.enter_context(RunDirectory(path, spec.resolved.identity))
                 folder.lock = held
                 if distributed.is_first() and newest_step(folder.checkpoints) < spec.end:
                     note_versions(path, spec)

@@ -69,17 +69,6 @@ def test_json_is_replaced_completely_or_not_at_all(tmp_path: Path) -> None:
     assert [file.name for file in tmp_path.iterdir()] == ["x.json"]
 
 
-@pytest.mark.parametrize("make_first", [False, True])
-def test_a_config_that_cannot_be_written_leaves_nothing(tmp_path: Path, make_first: bool) -> None:
-    path = tmp_path / "run"
-    if make_first:
-        path.mkdir()
-    with pytest.raises(TypeError):
-        start_folder(path, "config.json", {"bad": object()})
-    assert path.exists() == make_first
-    assert not [*tmp_path.rglob("*.json*")]
-
-
 def test_a_folder_that_another_process_has_just_made_is_left_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
