@@ -138,7 +138,7 @@ def fork(trunk: RunSpec, source: Path, target: Path, spec: RunSpec) -> None:
 
     The complete state is shared (weights, optimizer, replay memory, generators, statistics) by links to the trunk's
     files, so that a large memory costs nothing. The logs begin empty. config.json is written last: a folder that has
-    one is complete and is left alone.
+    one is complete.
 
     Args:
         trunk: The specification of the trunk.
@@ -149,16 +149,10 @@ def fork(trunk: RunSpec, source: Path, target: Path, spec: RunSpec) -> None:
     Raises:
         CheckpointError: The trunk's checkpoint is missing or damaged.
     """
-    if (target / FILE).exists():
-        return
     checkpoints = target / CHECKPOINTS
-    shutil.rmtree(checkpoints, ignore_errors=True)  # left by a process that was killed here
-    try:
-        checkpoint.adopt(source, trunk.resolved.identity, checkpoints, spec.resolved.identity, logs={})
-        start_run(target, spec, CHECKPOINTS)
-    except BaseException:
-        shutil.rmtree(checkpoints, ignore_errors=True)
-        raise
+    shutil.rmtree(checkpoints, ignore_errors=True)  # left by an attempt that was killed or failed here
+    checkpoint.adopt(source, trunk.resolved.identity, checkpoints, spec.resolved.identity, logs={})
+    start_run(target, spec, CHECKPOINTS)
 
 
 def resolved(spec: RunSpec, work: Work) -> RunSpec:
@@ -259,7 +253,9 @@ class Run(AbstractContextManager["Run"]):
                 stack.callback(work.close)
                 self._train_work(folder, work, hooks, progress)
                 if spec.end == spec.total_steps and distributed.is_first():
-                    _export(folder, work)
+                    for left in files.leftovers(path, EXPORT):  # by a process that was killed here
+                        shutil.rmtree(left)
+                    work.export(path / EXPORT)
         except BrokenPipeError:  # the reader of the output has gone
             raise
         except OSError as error:  # such as a full disk
@@ -316,13 +312,6 @@ def other_versions(path: Path) -> str:
     spec = read_spec(path)
     ended = newest_step(path / CHECKPOINTS) >= spec.end
     return "" if ended else versions.remark(path, {"": spec.resolved.versions}, plugins.sums())
-
-
-def _export(run: RunDirectory, work: Work) -> None:
-    """Write the trained model, if the kind exports one."""
-    for left in files.leftovers(run.path, EXPORT):  # by a process that was killed here
-        shutil.rmtree(left)
-    work.export(run.path / EXPORT)
 
 
 def _check(path: Path, spec: RunSpec, work: Work) -> None:

@@ -183,7 +183,7 @@ def test_what_cannot_be_asked_for_is_refused_before_anything_is_written(
         ({"arms": ["none", "fresh"]}, "reference fresh"),
         ({"seeds": [1, 1]}, "--seeds must be different numbers"),
         ({"vary": {"learning_rate": [0.1, 0.1]}}, "a value is given twice"),
-        ({"vary": {"speed": [1, 2]}}, "speed: ppo has no setting"),
+        ({"vary": {"speed": [1, 2]}}, "ppo has no setting 'speed'"),
         ({"vary": {"learning_rate": ["fast"]}}, "learning_rate should be"),
         ({"jobs": 0}, "jobs must be a positive number, got 0"),
         (
