@@ -37,12 +37,6 @@ def test_an_arm_begins_with_the_state_of_the_trunk_and_empty_logs(tmp_path: Path
     assert ours["logs"] == {}
 
 
-def test_checkpoints_of_trunk_and_arm_are_not_taken_for_each_other(tmp_path: Path, source: Path) -> None:
-    fork(TRUNK, source, tmp_path / "arm", ARM)
-    with pytest.raises(CheckpointError, match="belongs to another run"):
-        checkpoint.load_newest(tmp_path / "arm/checkpoints", "trunk", pytest.fail)
-
-
 def test_what_a_killed_fork_left_is_cleared_away(tmp_path: Path, source: Path) -> None:
     (tmp_path / "arm/checkpoints/000000000001").mkdir(parents=True)
     (tmp_path / "arm/checkpoints/tmp-000000000064-1").mkdir()

@@ -54,6 +54,13 @@ def test_another_order_and_other_spaces_are_the_same_contents(file: Path) -> Non
     assert read_json(file, "")["total_steps"] == 1000
 
 
+@pytest.mark.parametrize("text", ["[1]", '{"kind": "pp'])
+def test_a_damaged_file_is_refused_by_its_name(file: Path, text: str) -> None:
+    file.write_text(text)
+    with pytest.raises(RunError, match=r"config\.json: damaged"):
+        read_json(file, "")
+
+
 def test_a_plain_file_is_refused_as_a_run_directory(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(UsageError, match=r"has no config\.json"):
