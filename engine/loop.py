@@ -259,7 +259,8 @@ class Loop:
             "best": None if self.best == -inf else self.best,
             "work": work,
             "hooks": self.hooks.state_dict(),
-            "torch": _global_generators(),
+            # PyTorch's global generators (CPU, and GPU if in use): random activations draw from them
+            "torch": [torch.get_rng_state(), *([torch.cuda.get_rng_state()] if torch.cuda.is_initialized() else [])],
             "logs": self.run.log_lengths(self.step),
             "seconds": self.run.seconds(),
             **({"diverged": {str(seed): how for seed, how in self.diverged.items()}} if self.diverged else {}),
@@ -311,7 +312,9 @@ class Loop:
         self.diverged.update({int(seed): how for seed, how in state.get("diverged", {}).items()})
         if self.diverged:
             self._freeze(self.work.seeds.index(seed) for seed in self.diverged)
-        _set_global_generators(state["torch"])
+        torch.set_rng_state(state["torch"][0])
+        for gpu in state["torch"][1:]:
+            torch.cuda.set_rng_state(gpu)
         if state["best"] is not None and self.step > self.start:  # an arm does not inherit the best value of its trunk
             self.best = state["best"]
 
@@ -325,14 +328,3 @@ class Loop:
                 later = (folder for folder in checkpoint.folders_of(kept) if int(folder.name) > step)
                 for folder in (*later, *checkpoint.leftovers(kept)):
                     shutil.rmtree(folder)
-
-
-def _global_generators() -> list[torch.Tensor]:
-    """Return the states of PyTorch's global generators (CPU, and GPU if in use): random activations draw from them."""
-    return [torch.get_rng_state(), *([torch.cuda.get_rng_state()] if torch.cuda.is_initialized() else [])]
-
-
-def _set_global_generators(states: list[Any]) -> None:
-    torch.set_rng_state(states[0])
-    for gpu in states[1:]:
-        torch.cuda.set_rng_state(gpu)

@@ -62,6 +62,13 @@ def require_outside(path: Path) -> None:
                 )
 
 
+def require_new(path: Path) -> None:
+    """Raise UsageError if a folder that a user names for other results is not empty, or lies inside a run."""
+    if path.exists() and (not path.is_dir() or any(path.iterdir())):
+        raise UsageError(f"--out {path} already holds other files: choose a new folder")
+    require_outside(path)
+
+
 def _is_signed(file: Path) -> bool:
     with suppress(UsageError, RunError):
         return SIGNATURE in _read_object(file, str(file))
