@@ -151,7 +151,8 @@ def _plan_change(path: Path, wanted: Comparison, jobs: int, warn: Warn, tuning: 
     begun = _read_begun(path)
     if begun is None:
         return Change(wanted, begun, wanted.resolve(jobs, warn), tuning)
-    begun.require_same_lead(wanted)
+    if begun.leads and wanted.leads != begun.leads:
+        raise UsageError(f"leads is {wanted.leads!r}, but runs were started with {begun.leads!r}: restore that value")
     known, asked = ({(point.arm, name_variant(point.variant)) for point in c.points} for c in (begun, wanted))
     if asked <= known and set(wanted.seeds) <= set(begun.seeds):  # nothing is new, and no network needs to be built
         return Change(wanted, begun, begun, tuning)
