@@ -2,12 +2,11 @@
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import cast
 
 from supple.registry import quoted
 from supple.registry.errors import RunError
 
-from .loop import BEST, KEPT, Loop, State, Warn
+from .loop import BEST, KEPT, Loop, Warn
 from .machine.denormals import flushing_denormals
 from .runs import attach_hooks, build
 from .spec import read_spec
@@ -51,7 +50,7 @@ def load_states(path: Path, folders: Mapping[int, Path], warn: Warn) -> Iterator
             for step, folder in folders.items():
                 tree = checkpoint.load(folder, run.identity)
                 with restoring(folder.parent):
-                    loop.restore(cast(State, tree))
+                    loop.restore(tree)
                 for learner in work.learners.values():
                     learner.module.eval()
                 yield step, work

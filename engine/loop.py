@@ -6,7 +6,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from math import inf
 from pathlib import Path
-from typing import Any, NotRequired, TypedDict, cast
+from typing import Any
 
 import torch
 
@@ -26,20 +26,6 @@ from .work import Numbers, Task, Work, crossed
 Progress = Callable[[int], None]
 Warn = Callable[[str], None]  # takes one line for the user
 BEST, KEPT = "best", "kept"  # folders of checkpoints that are not removed when later ones are written
-
-
-class State(TypedDict):
-    """The state of a run, as a tree that `engine.storage.checkpoint` can save."""
-
-    step: int
-    number: int
-    best: float | None
-    work: dict[str, Any]
-    hooks: dict[str, Any]
-    torch: list[Any]
-    logs: dict[str, int]
-    seconds: float
-    diverged: NotRequired[dict[str, Divergence]]  # by seed
 
 
 @dataclass
@@ -273,7 +259,8 @@ class Loop:
             "best": None if self.best == -inf else self.best,
             "work": work,
             "hooks": self.hooks.state_dict(),
-            "torch": _global_generators(),
+            # PyTorch's global generators (CPU, and GPU if in use): random activations draw from them
+            "torch": [torch.get_rng_state(), *([torch.cuda.get_rng_state()] if torch.cuda.is_initialized() else [])],
             "logs": self.run.log_lengths(self.step),
             "seconds": self.run.seconds(),
             **({"diverged": {str(seed): how for seed, how in self.diverged.items()}} if self.diverged else {}),
@@ -296,23 +283,23 @@ class Loop:
             self._forget_later(0)
             return
         with restoring(self.run.checkpoints):
-            self.restore(state := cast(State, tree))
+            self.restore(tree)
         self.saved = checkpoint.folder_of(self.run.checkpoints, self.step)
         self._forget_later(self.step)
         if distributed.is_first():
             checkpoint.prune(self.run.checkpoints, self.work.settings.keep_checkpoints, self.step)
         if self.step < self.end:
-            self._start_logs(state["logs"], state["seconds"])
+            self._start_logs(tree["logs"], tree["seconds"])
         else:  # a finished run is left untouched
-            require_ended(self.run.path, state["logs"])
+            require_ended(self.run.path, tree["logs"])
 
     def _start_logs(self, lengths: dict[str, int], seconds: float) -> None:
         self.run.start_logs(lengths, seconds, self.work.logs)
         if distributed.is_first():
             self.started(self.step)
 
-    def restore(self, state: State) -> None:
-        """Restore the work, the hooks and the generators from a state that a checkpoint held."""
+    def restore(self, state: dict[str, Any]) -> None:
+        """Restore the work, the hooks and the generators from a state that `_save` wrote."""
         self.step, self.number = state["step"], state["number"]
         if not 0 < self.step <= self.end or self.step < self.start:
             raise ValueError(f"it is from step {self.step}, but the run goes from step {self.start} to {self.end}")
@@ -325,7 +312,9 @@ class Loop:
         self.diverged.update({int(seed): how for seed, how in state.get("diverged", {}).items()})
         if self.diverged:
             self._freeze(self.work.seeds.index(seed) for seed in self.diverged)
-        _set_global_generators(state["torch"])
+        torch.set_rng_state(state["torch"][0])
+        for gpu in state["torch"][1:]:
+            torch.cuda.set_rng_state(gpu)
         if state["best"] is not None and self.step > self.start:  # an arm does not inherit the best value of its trunk
             self.best = state["best"]
 
@@ -339,14 +328,3 @@ class Loop:
                 later = (folder for folder in checkpoint.folders_of(kept) if int(folder.name) > step)
                 for folder in (*later, *checkpoint.leftovers(kept)):
                     shutil.rmtree(folder)
-
-
-def _global_generators() -> list[torch.Tensor]:
-    """Return the states of PyTorch's global generators (CPU, and GPU if in use): random activations draw from them."""
-    return [torch.get_rng_state(), *([torch.cuda.get_rng_state()] if torch.cuda.is_initialized() else [])]
-
-
-def _set_global_generators(states: list[Any]) -> None:
-    torch.set_rng_state(states[0])
-    for gpu in states[1:]:
-        torch.cuda.set_rng_state(gpu)

@@ -4,7 +4,7 @@ import json
 import shutil
 import traceback
 from collections.abc import Sequence
-from contextlib import ExitStack, suppress
+from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -27,7 +27,7 @@ from .spec import FILE, TRACEBACK, Resolved, RunSpec, Start, note_versions, read
 from .storage import checkpoint, files, signed_json, versions
 from .storage.checkpoint import newest_step
 from .storage.lock import PATIENCE, Lock
-from .storage.run_directory import CHECKPOINTS, RunDirectory, open_directory
+from .storage.run_directory import CHECKPOINTS, RunDirectory
 from .threads import fastest
 from .trackers import tracking
 from .user_code import plugins
@@ -138,7 +138,7 @@ def fork(trunk: RunSpec, source: Path, target: Path, spec: RunSpec) -> None:
 
     The complete state is shared (weights, optimizer, replay memory, generators, statistics) by links to the trunk's
     files, so that a large memory costs nothing. The logs begin empty. config.json is written last: a folder that has
-    one is complete and is left alone.
+    one is complete.
 
     Args:
         trunk: The specification of the trunk.
@@ -149,16 +149,10 @@ def fork(trunk: RunSpec, source: Path, target: Path, spec: RunSpec) -> None:
     Raises:
         CheckpointError: The trunk's checkpoint is missing or damaged.
     """
-    if (target / FILE).exists():
-        return
     checkpoints = target / CHECKPOINTS
-    shutil.rmtree(checkpoints, ignore_errors=True)  # left by a process that was killed here
-    try:
-        checkpoint.adopt(source, trunk.resolved.identity, checkpoints, spec.resolved.identity, logs={})
-        start_run(target, spec, CHECKPOINTS)
-    except BaseException:
-        shutil.rmtree(checkpoints, ignore_errors=True)
-        raise
+    shutil.rmtree(checkpoints, ignore_errors=True)  # left by an attempt that was killed or failed here
+    checkpoint.adopt(source, trunk.resolved.identity, checkpoints, spec.resolved.identity, logs={})
+    start_run(target, spec, CHECKPOINTS)
 
 
 def resolved(spec: RunSpec, work: Work) -> RunSpec:
@@ -196,7 +190,7 @@ def _train_briefly(path: Path, kind: str, settings: RunSettings, progress: Progr
     prepare(RunSpec(kind, settings), path, lambda line: None).train(progress)
 
 
-class Run:
+class Run(AbstractContextManager["Run"]):
     """A run in its folder. Make one with `prepare` or `open_run`; it can be used in a with statement.
 
     Attributes:
@@ -225,9 +219,6 @@ class Run:
             self._work.close()
         self._work = self._hooks = None
 
-    def __enter__(self) -> "Run":
-        return self
-
     def __exit__(self, *_: object) -> None:
         self.close()
 
@@ -253,7 +244,7 @@ class Run:
                 if distributed.world() > 1:
                     self.close()  # networks that several processes train are made once these have found each other
                 stack.enter_context(distributed.join_processes(getattr(settings, "device", "cpu")))
-                folder = stack.enter_context(open_directory(path, spec.resolved.identity))
+                folder = stack.enter_context(RunDirectory(path, spec.resolved.identity))
                 folder.lock = held
                 if distributed.is_first() and newest_step(folder.checkpoints) < spec.end:
                     note_versions(path, spec)
@@ -262,7 +253,9 @@ class Run:
                 stack.callback(work.close)
                 self._train_work(folder, work, hooks, progress)
                 if spec.end == spec.total_steps and distributed.is_first():
-                    _export(folder, work)
+                    for left in files.leftovers(path, EXPORT):  # by a process that was killed here
+                        shutil.rmtree(left)
+                    work.export(path / EXPORT)
         except BrokenPipeError:  # the reader of the output has gone
             raise
         except OSError as error:  # such as a full disk
@@ -319,13 +312,6 @@ def other_versions(path: Path) -> str:
     spec = read_spec(path)
     ended = newest_step(path / CHECKPOINTS) >= spec.end
     return "" if ended else versions.remark(path, {"": spec.resolved.versions}, plugins.sums())
-
-
-def _export(run: RunDirectory, work: Work) -> None:
-    """Write the trained model, if the kind exports one."""
-    for left in files.leftovers(run.path, EXPORT):  # by a process that was killed here
-        shutil.rmtree(left)
-    work.export(run.path / EXPORT)
 
 
 def _check(path: Path, spec: RunSpec, work: Work) -> None:

@@ -75,7 +75,6 @@ def _run_trial(way: Connection, kind: str, settings: RunSettings, train: Train, 
     try:
         with tempfile.TemporaryDirectory() as folder:
             run = partial(train, Path(folder) / "run", find_kind(kind).name, settings)
-            meter = measure_speed(run, SECONDS, begin=settings.untrained_steps)
-        way.send(meter.speed)
+            way.send(measure_speed(run, SECONDS, begin=settings.untrained_steps))
     except (RunError, UsageError, OSError) as error:
         way.send(describe_error(error))

@@ -16,7 +16,7 @@ from contextlib import contextmanager, redirect_stdout, suppress
 from dataclasses import dataclass, replace
 from io import StringIO
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from supple.registry.errors import describe_error
 
@@ -41,16 +41,6 @@ class TrackedRun:
     group: str | None
     folder: Path
     config: Mapping[str, Any]
-
-
-class Tracker(Protocol):
-    """A run in a tracker's library. Its methods may raise any exception."""
-
-    def log(self, step: int, values: Mapping[str, float | str]) -> None:
-        """Log named numbers, or the text of an event."""
-
-    def close(self, failed: bool) -> None:
-        """Mark the run as finished or failed, and wait until everything is stored."""
 
 
 class TensorBoard:
@@ -149,7 +139,8 @@ class Trackio:
             self.run.finish()
 
 
-TRACKERS: dict[str, Callable[[TrackedRun], Tracker]] = {"wandb": Wandb, "mlflow": MLflow, "trackio": Trackio}
+# Each logs named numbers, or the text of an event, and is closed as finished or failed. It may raise any exception.
+TRACKERS: dict[str, Callable[[TrackedRun], Any]] = {"wandb": Wandb, "mlflow": MLflow, "trackio": Trackio}
 
 
 @contextmanager
@@ -160,7 +151,7 @@ def tracking(run: RunDirectory, spec: RunSpec, warn: Warn) -> Iterator[Callable[
         A function to call with the step at which training starts. There is no such call if the run has ended already.
     """
     board = TensorBoard(run.path.absolute() / BOARD, 0)
-    trackers: dict[str, Tracker] = {}
+    trackers: dict[str, Any] = {}
 
     @contextmanager
     def surviving(name: str) -> Iterator[None]:

@@ -17,6 +17,7 @@ from supple.networks import StackedLinear
 
 from .divergence import return_to_start
 from .hooks.driver import HookDriver
+from .hooks.parsing import Span
 from .machine.matmul import faster_matmul
 from .settings import RunSettings
 from .storage.run_directory import RunDirectory
@@ -25,12 +26,9 @@ Numbers = dict[str, Any]  # name → number; for a stack of seeds, name → one 
 
 
 @dataclass(frozen=True)
-class Task:
+class Task(Span):
     """One task of a run, trained from step `start` to step `end`, in the kind's unit of steps."""
 
-    index: int
-    start: int
-    end: int
     name: str
 
     @property

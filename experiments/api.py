@@ -146,10 +146,12 @@ def resume(path: str | Path, *, jobs: int = 1, progress: Step = lambda step: Non
     with _keep_threads():
         if (path / sweep.FILE).is_file() or (path / comparisons.FILE).is_file():
             queue = sweep.open_queue(path, jobs, warn)
-            _warn_if(queue.other_versions(path), warn)
+            if line := queue.other_versions(path):
+                warn(line)
             _finish_queue(path, queue, jobs, warn)
         else:
-            _warn_if(other_versions(path), warn)
+            if line := other_versions(path):
+                warn(line)
             open_run(path, warn).train(progress)
     return load(path)
 
@@ -193,11 +195,6 @@ def _finish_queue(path: Path, queue: Queue, jobs: int, warn: Warn) -> None:
     if failed := queue.failed:
         reason = (failed[0].outcome or {}).get("reason")
         raise RunError(f"{len(failed)} of {len(queue)} runs failed, the first in {failed[0].folder}: {reason}")
-
-
-def _warn_if(line: str, warn: Warn) -> None:
-    if line:
-        warn(line)
 
 
 @contextmanager

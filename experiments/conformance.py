@@ -8,7 +8,6 @@ one, one with a target network, and stacks of three seeds, also with two network
 updates, with all moments of the intervention. An intervention may refuse a network by raising ValueError in `attach`.
 """
 
-import inspect
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -128,13 +127,12 @@ def copy_tensors(by_name: Bits) -> Bits:
 def differing_names(before: Bits, after: Bits) -> list[str]:
     """Return the names of the tensors that differ in any bit, or exist only before or after."""
 
-    def same(name: str) -> bool:
-        pair = before.get(name), after.get(name)
-        if pair[0] is None or pair[1] is None or pair[0].shape != pair[1].shape:
-            return False
-        return torch.equal(*(t.detach().contiguous().flatten().view(torch.uint8) for t in pair if t is not None))
+    def bits(tensor: Tensor) -> Tensor:
+        return tensor.detach().contiguous().flatten().view(torch.uint8)
 
-    return [name for name in (before | after) if not same(name)]
+    both = [name for name in before.keys() & after.keys() if before[name].shape == after[name].shape]
+    same = {name for name in both if torch.equal(bits(before[name]), bits(after[name]))}
+    return [name for name in (before | after) if name not in same]
 
 
 # -- rules ------------------------------------------------------------------------------------------------------------
@@ -146,24 +144,17 @@ def check_text_and_docstring(call: str, new: Network) -> None:
     it = make(parsed.name, **parsed.params)
     if parse_hook_text(str(it)).call != parsed:
         raise Broken(f"its text {str(it)!r} is parsed to something else")
-    if not (inspect.getdoc(type(it)) or "").strip() or type(it).__doc__ is None:
+    if not (type(it).__doc__ or "").strip():
         raise Broken("its class has no docstring, whose first sentence `supple list interventions` shows")
 
 
 def check_attach(call: str, new: Network) -> None:
-    """Require that `attach` changes nothing, and that `contract` and `numbers` return the right types."""
+    """Require that `attach` changes nothing."""
     learner = new()
     before = copy_tensors(named_tensors(learner))
-    it = attach(call, learner)
+    attach(call, learner)
     if changed := differing_names(before, named_tensors(learner)):
         raise Broken(f"attach changed {', '.join(changed[:3])}")
-    contract, numbers = it.contract(learner), it.numbers(learner)
-    if not isinstance(contract, dict) or not all(isinstance(text, str) for pair in contract.items() for text in pair):
-        raise Broken("contract() must return a dict from texts to texts")
-    if not isinstance(numbers, dict):
-        raise Broken(f"numbers() must return a dict from texts to tensors, not {summary(numbers)}")
-    if strange := [name for name, value in numbers.items() if not isinstance(value, Tensor)]:
-        raise Broken(f"numbers() must return tensors, but {strange[0]!r} is not one")
 
 
 def check_tensors_stay(call: str, new: Network) -> None:
@@ -202,8 +193,6 @@ def check_written_names(call: str, new: Network) -> None:
     before = copy_tensors(dict(learner.module.named_parameters()))
     written = it.apply(learner)
     after: Bits = dict(learner.module.named_parameters())
-    if not isinstance(written, list):
-        raise Broken(f"apply must return a list of names, not {type(written).__name__}")
     if strange := [name for name in written if name not in after]:
         raise Broken(f"apply names {strange[0]!r}, which is not a parameter")
     if len(set(written)) < len(written):
@@ -388,10 +377,8 @@ def conform(call: str, networks: Mapping[str, Network] | None = None) -> list[Fi
 def _check_promise(text: str, check: Check, call: str, name: str, new: Network | Stack) -> Finding:
     try:
         check(call, new)
-    except Broken as error:
-        return Finding(text, name, "broken", str(error))
     except Refused as error:
         return Finding(text, name, "refused", str(error))
     except Exception as error:
-        return Finding(text, name, "broken", one_line(error))
+        return Finding(text, name, "broken", str(error) if isinstance(error, Broken) else one_line(error))
     return Finding(text, name, "kept")

@@ -35,7 +35,6 @@ _TOKEN = re.compile(
     )""",
     re.VERBOSE | re.ASCII | re.DOTALL,
 )
-DEEPEST = 16  # calls as values within each other
 _KEYWORDS: dict[str, bool | None] = {"true": True, "false": False, "none": None}
 
 
@@ -116,7 +115,7 @@ class Parser:
 
     def __init__(self, text: str) -> None:
         self.text = text
-        self.index, self.level = 0, 0
+        self.index = 0
         self.tokens = [
             Token(str(match.lastgroup), match[match.lastgroup], match.start(match.lastgroup))
             for match in _TOKEN.finditer(text)
@@ -200,12 +199,7 @@ class Parser:
             self.index += 1
             return re.sub(r"\\(.)", r"\1", token.text[1:-1], flags=re.DOTALL)
         if token.kind == "word" and self.tokens[self.index + 1].text == "(":
-            self.level += 1
-            if self.level > DEEPEST:  # before Python's own stack ends
-                self.fail(f"more than {DEEPEST} calls within each other", token)
-            text = str(self.call())
-            self.level -= 1
-            return text
+            return str(self.call())
         word = self.take("word", "a value").text
         return word if word.lower() not in _KEYWORDS else scalar_of(word)
 

@@ -17,7 +17,7 @@ from typing import Annotated, Any
 
 import tyro
 
-from supple.engine.storage.signed_json import require_outside
+from supple.engine.storage.signed_json import require_new
 from supple.registry import naming
 from supple.registry.errors import RunError, UsageError
 from supple.registry.schema import Positive
@@ -75,10 +75,8 @@ def main(args: Sequence[str]) -> None:
     if (options := parse_or_explain(Options, args, "supple doctor", __doc__)) is None:
         return
     load_plugins(args)
-    if options.out and options.out.exists() and (not options.out.is_dir() or any(options.out.iterdir())):
-        raise UsageError(f"--out {options.out} already holds other files: choose a new folder")
     if options.out:
-        require_outside(options.out)
+        require_new(options.out)
     examine(options)
 
 

@@ -14,7 +14,6 @@ the same files, or with files from which they can be made.
 import gzip
 import hashlib
 import http.client
-import os
 import shutil
 import subprocess
 import urllib.error
@@ -29,6 +28,7 @@ from urllib.parse import quote
 
 import tyro
 
+from supple.engine.storage.files import replace
 from supple.envs.humanoid_assets import NAME, manifest
 from supple.registry import did_you_mean, quoted
 from supple.registry.cache import cache_folder
@@ -226,12 +226,7 @@ def _uncompress(content: bytes, origin: str) -> bytes:
 
 def _write(file: Path, content: bytes) -> None:
     file.parent.mkdir(parents=True, exist_ok=True)
-    partial = file.with_name(f"{file.name}.{os.getpid()}.partial")
-    try:
-        partial.write_bytes(content)
-        partial.replace(file)
-    finally:
-        partial.unlink(missing_ok=True)
+    replace(file, content)
 
 
 def main(args: Sequence[str]) -> None:

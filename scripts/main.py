@@ -39,7 +39,10 @@ def dispatch(args: Sequence[str]) -> None:
     if not args or args[0] in ("-h", "--help"):
         say(*_help())
     elif args[0] == "--version":
-        say(*_versions())
+        from supple.engine.storage.versions import versions
+
+        found = versions()
+        say(f"supple {found.pop('supple')}", *(f"{name} {version}" for name, version in found.items()))
     elif args[0].replace("_", "-") in COMPLETION:
         from supple.scripts.cli.completion import write_completion
 
@@ -63,12 +66,6 @@ def _help() -> list[str]:
     lines += [f"  {name:10}{about}" for name, about in COMMANDS.items()]
     lines += ["", "`supple COMMAND` shows examples, `supple COMMAND --help` all options, `supple --version` versions."]
     return [*lines, "Completion with the tab key: docs/reference/command_line.md."]
-
-
-def _versions() -> list[str]:
-    from supple.engine.storage.versions import versions
-
-    return [f"{name} {version}" for name, version in sorted(versions().items(), key=lambda item: item[0] != "supple")]
 
 
 def main() -> None:

@@ -57,33 +57,14 @@ def main(args: Sequence[str]) -> None:
     templates = resources("supple.scripts") / "templates"
     texts = [(templates / f"{file}.txt").read_text(encoding="utf-8") for file in (what, f"test_{what}")]
     options.out.mkdir(parents=True, exist_ok=True)
-    write_new(dict(zip(paths, (Template(text).substitute(fields) for text in texts), strict=True)))
+    for path, text in zip(paths, texts, strict=True):
+        path.write_text(Template(text).substitute(fields), encoding="utf-8")
     file, test = paths
     say(f"wrote {file} and {test}; next:", f"  pytest {quoted(test)}")
     if what == "intervention":
         say(f"  supple check {quoted(file)}")
     use = USE[what].format(name=name)
     say(f"  supple train ppo --env cartpole {use} --plugin {quoted(file)} --out runs/{name}")
-
-
-def write_new(texts: dict[Path, str]) -> None:
-    """Write all of these files, or none if one of them exists.
-
-    Raises:
-        UsageError: One of them exists.
-    """
-    written: list[Path] = []
-    try:
-        for path, text in texts.items():
-            with path.open("xb") as file:  # which replaces nothing
-                written.append(path)
-                file.write(text.encode())
-    except BaseException as error:
-        for path in written:
-            path.unlink()
-        if isinstance(error, FileExistsError):
-            raise UsageError(f"{error.filename} exists already and is left unchanged") from error
-        raise
 
 
 if __name__ == "__main__":

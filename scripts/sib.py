@@ -14,6 +14,7 @@ import tyro
 from rich.table import Table
 
 from supple.engine.settings import Device, device_here
+from supple.engine.storage.signed_json import require_new
 from supple.registry.errors import UsageError
 from supple.registry.schema import NotNegative, Positive
 from supple.scripts.cli.console import parse_or_explain, run, say, screen
@@ -56,8 +57,7 @@ class Options:
 def main(args: Sequence[str]) -> None:
     if (options := parse_or_explain(Options, args, "supple sib", __doc__)) is None:
         return
-    if options.out.exists() and (not options.out.is_dir() or any(options.out.iterdir())):
-        raise UsageError(f"--out {options.out} already holds other files: choose a new folder")
+    require_new(options.out)
     torch.set_num_threads(options.threads)
     count = options.batch_size * options.batches
     task = load_task(options.retain, options.seed, count, 1)

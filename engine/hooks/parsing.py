@@ -1,7 +1,7 @@
 """Parse the texts of hooks, and check them against the run for which they are meant."""
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from dataclasses import dataclass
 
 from supple.interventions import AtStart, Every, Hook, Learner, parse_hook, parse_hook_text
 from supple.interventions.schedule import AtTask
@@ -11,15 +11,13 @@ from .driver import HookDriver
 from .event import NO_EXTRAS, ExtraMeasurements
 
 
-class Span(Protocol):
-    """One task of a run: its index, and its first and last step."""
+@dataclass(frozen=True)
+class Span:
+    """The place of a task in a run: its index, and its first and last step."""
 
-    @property
-    def index(self) -> int: ...
-    @property
-    def start(self) -> int: ...
-    @property
-    def end(self) -> int: ...
+    index: int
+    start: int
+    end: int
 
 
 def read_hooks(

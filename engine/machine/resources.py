@@ -35,17 +35,12 @@ def own_cpus() -> int:
 
 
 def processor_maker() -> str:
-    """Return the maker of the processor as it names itself, such as AuthenticAMD, or "" if that is not known."""
-    return _cpuinfo("vendor_id")
-
-
-def _cpuinfo(name: str) -> str:
-    """Return what Linux says about the first processor, or "" on other systems."""
+    """Return the maker of the first processor as Linux has it, such as AuthenticAMD; "" on other systems."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:
         return ""
-    return next((line.partition(":")[2].strip() for line in lines if line.startswith(name)), "")
+    return next((line.partition(":")[2].strip() for line in lines if line.startswith("vendor_id")), "")
 
 
 def gpus() -> list[str]:

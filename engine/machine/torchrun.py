@@ -30,14 +30,6 @@ def local_rank(gpus: int) -> int:
     return index
 
 
-def remark() -> str:
-    """Return a line if there is a RANK that means nothing here, such as that of a scheduler, or ""."""
-    index = os.environ.get(RANK, "0")
-    if os.environ.get(WORLD_SIZE) or index in ("", "0"):
-        return ""
-    return f"{RANK}={index} without {WORLD_SIZE} is not from torchrun: this process trains alone, as without it"
-
-
 def require_alone(what: str) -> None:
     """Raise UsageError if torchrun has started several processes, each of which would do the same."""
     if (count := world()) > 1:

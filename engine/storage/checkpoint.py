@@ -16,7 +16,7 @@ import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any
 
 import numpy as np
 import torch
@@ -33,24 +33,6 @@ FORMAT = "supple checkpoint 3"
 STEP = re.compile(r"[0-9]{12}|[1-9][0-9]{12,}")  # the name of a checkpoint's folder
 MANIFEST, WEIGHTS = "state.json", "state.safetensors"
 TENSOR, ARRAY, ROWS = "__tensor__", "__array__", "__rows__"
-
-
-class RowsEntry(TypedDict):
-    """The rows of a leaf as listed in state.json: their numbers, and the files that hold them."""
-
-    first: int
-    end: int
-    parts: list[Part]
-
-
-class Manifest(TypedDict):
-    """The body of state.json."""
-
-    step: int
-    identity: str
-    tree: dict[str, Any]
-    tensors_sha256: str
-    rows: dict[str, RowsEntry]
 
 
 def folder_of(checkpoints: Path, step: int) -> Path:
@@ -90,7 +72,6 @@ def save(checkpoints: Path, step: int, tree: dict[str, Any], identity: str, sinc
         TypeError: The tree holds something else.
         OSError: For example because the disk is full. Nothing is left behind.
     """
-    require_savable(tree)
     tensors: dict[str, torch.Tensor] = {}
     growing: dict[str, Rows] = {}
     body = {"step": step, "identity": identity, "tree": _split(tree, "", tensors, growing)}
@@ -109,22 +90,6 @@ def save(checkpoints: Path, step: int, tree: dict[str, Any], identity: str, sinc
     return target
 
 
-def require_savable(value: Any, path: str = "") -> None:
-    """Raise TypeError for a tree that a checkpoint cannot hold. The message names the first entry that is wrong."""
-    if isinstance(value, dict):
-        if bad := [key for key in value if not isinstance(key, str) or key in (TENSOR, ARRAY, ROWS)]:
-            raise TypeError(f"checkpoint keys must be strings of one's own, got {bad[0]!r} in '{path}'")
-    elif isinstance(value, torch.Tensor | np.ndarray):
-        sparse = isinstance(value, torch.Tensor) and value.layout != torch.strided
-        if sparse or (isinstance(value, np.ndarray) and value.dtype.hasobject):
-            raise TypeError(f"a checkpoint cannot hold {'sparse tensors' if sparse else 'objects'} (at '{path}')")
-    elif value is not None and not isinstance(value, Rows | list | tuple | bool | int | float | str):
-        raise TypeError(f"a checkpoint cannot hold {type(value).__name__} (at '{path}')")
-    inside = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list | tuple) else ()
-    for key, item in inside:
-        require_savable(item, f"{path}/{key}")
-
-
 def load(folder: Path, identity: str) -> dict[str, Any]:
     """Return the tree of a checkpoint. Its `Rows` stay in the files, and can be read as long as the folder exists.
 
@@ -132,9 +97,7 @@ def load(folder: Path, identity: str) -> dict[str, Any]:
         CheckpointError: A file is missing, damaged or from another run; the message names it.
     """
     body, weights = _read_manifest(folder, identity), folder / WEIGHTS
-    data = files.read(weights)
-    if files.sha256(data) != body["tensors_sha256"]:
-        raise CheckpointError(f"{weights}: damaged (its checksum does not match)")
+    data = files.read(weights, body["tensors_sha256"])
     append_only.verify(folder, [part for entry in body["rows"].values() for part in entry["parts"]])
     growing = {
         path: append_only.open_rows(folder, entry["first"], entry["end"], entry["parts"])
@@ -164,7 +127,7 @@ def adopt(source: Path, identity: str, checkpoints: Path, new_identity: str, **c
     """
     body = _read_manifest(source, identity)
     parts = [part for entry in body["rows"].values() for part in entry["parts"]]
-    files.verify(source / WEIGHTS, body["tensors_sha256"])
+    files.read(source / WEIGHTS, body["tensors_sha256"])
     append_only.require(source, parts)
     with files.atomic_folder(folder_of(checkpoints, body["step"])) as folder:
         for file in (WEIGHTS, *(part.file for part in parts)):
@@ -215,8 +178,11 @@ def _write_manifest(folder: Path, body: Mapping[str, Any]) -> None:
     (folder / MANIFEST).write_bytes(f"{json.dumps(head)}\n{text}\n".encode())
 
 
-def _read_manifest(folder: Path, identity: str) -> Manifest:
-    """Return the body of state.json. Raises CheckpointError if it is missing, damaged or from another run."""
+def _read_manifest(folder: Path, identity: str) -> dict[str, Any]:
+    """Return the body of state.json. Raises CheckpointError if it is missing, damaged or from another run.
+
+    Its entries are `step`, `identity`, `tree`, `tensors_sha256`, and `rows`: by leaf, `first`, `end` and `parts`.
+    """
     body, file = _read_body(folder), folder / MANIFEST
     if body["identity"] != identity:
         raise CheckpointError(f"{file}: belongs to another run (other settings or another seed)")
@@ -225,7 +191,7 @@ def _read_manifest(folder: Path, identity: str) -> Manifest:
     return body
 
 
-def _read_body(folder: Path) -> Manifest:
+def _read_body(folder: Path) -> dict[str, Any]:
     """Return the second line of state.json. Raises CheckpointError if its format or its sum is not right."""
     file = folder / MANIFEST
     head_line, _, body_line = files.read(file).partition(b"\n")
@@ -241,9 +207,9 @@ def _read_body(folder: Path) -> Manifest:
         )
     if files.sha256(body_line.rstrip(b"\n")) != expected:
         raise CheckpointError(f"{file}: damaged (its checksum does not match)")
-    body: Manifest = json.loads(body_line)
+    body: dict[str, Any] = json.loads(body_line)
     for entry in body["rows"].values():
-        entry["parts"] = [Part(**part) for part in entry["parts"]]  # type: ignore[arg-type]
+        entry["parts"] = [Part(**part) for part in entry["parts"]]
     return body
 
 
@@ -256,7 +222,10 @@ def _earlier_parts(folder: Path, identity: str) -> dict[str, list[Part]]:
 
 
 def _split(value: Any, path: str, tensors: dict[str, torch.Tensor], growing: dict[str, Rows]) -> Any:
-    """Return a tree as JSON values. Tensors and arrays move to `tensors`, rows to `growing`; markers replace them."""
+    """Return a tree as JSON values. Tensors and arrays move to `tensors`, rows to `growing`; markers replace them.
+
+    Raises TypeError for a tree that a checkpoint cannot hold. The message names the first entry that is wrong.
+    """
     if isinstance(value, torch.Tensor):
         tensors[path] = value.detach().cpu().clone(memory_format=torch.contiguous_format)
         return {TENSOR: path}
@@ -267,9 +236,13 @@ def _split(value: Any, path: str, tensors: dict[str, torch.Tensor], growing: dic
         growing[path] = value
         return {ROWS: path}
     if isinstance(value, dict):
+        if bad := [key for key in value if not isinstance(key, str) or key in (TENSOR, ARRAY, ROWS)]:
+            raise TypeError(f"checkpoint keys must be strings of one's own, got {bad[0]!r} in '{path}'")
         return {key: _split(item, f"{path}/{key}", tensors, growing) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
         return [_split(item, f"{path}/{i}", tensors, growing) for i, item in enumerate(value)]
+    if value is not None and not isinstance(value, bool | int | float | str):
+        raise TypeError(f"a checkpoint cannot hold {type(value).__name__} (at '{path}')")
     return value
 
 

@@ -23,22 +23,26 @@ def sync(path: Path) -> None:
         os.close(handle)
 
 
-def read(file: Path) -> bytes:
-    """Return the contents of a file. Raises CheckpointError if it is missing or cannot be read."""
+def read(file: Path, expected: str = "") -> bytes:
+    """Return the contents of a file of a checkpoint.
+
+    Raises CheckpointError if it cannot be read, or its SHA-256 sum is not the expected one, if one is given.
+    """
     try:
-        return file.read_bytes()
+        data = file.read_bytes()
+    except FileNotFoundError as error:
+        raise CheckpointError(f"{file}: missing") from error
     except OSError as error:
-        raise _refusal(file, error) from error
+        raise CheckpointError(f"{file}: unreadable ({error.strerror})") from error
+    if expected and sha256(data) != expected:
+        raise CheckpointError(f"{file}: damaged (its checksum does not match)")
+    return data
 
 
 def write(file: Path, data: bytes) -> None:
-    """Write a file, in place of an earlier one, and flush it to the disk. If that fails, it is removed."""
-    try:
-        file.write_bytes(data)
-        sync(file)
-    except BaseException:
-        file.unlink(missing_ok=True)
-        raise
+    """Write a file, in place of an earlier one, and flush it to the disk."""
+    file.write_bytes(data)
+    sync(file)
 
 
 def replace(file: Path, data: bytes) -> None:
@@ -53,17 +57,6 @@ def replace(file: Path, data: bytes) -> None:
 
 def sha256(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
-
-
-def verify(file: Path, expected: str) -> None:
-    """Raise CheckpointError if a file cannot be read or its SHA-256 sum is not the expected one."""
-    try:
-        with file.open("rb") as stream:
-            actual = hashlib.file_digest(stream, "sha256").hexdigest()
-    except OSError as error:
-        raise _refusal(file, error) from error
-    if actual != expected:
-        raise CheckpointError(f"{file}: damaged (its checksum does not match)")
 
 
 def link(source: Path, target: Path) -> None:
@@ -119,9 +112,3 @@ def lock_folder(folder: Path) -> Iterator[None]:
         yield
     finally:
         os.close(handle)
-
-
-def _refusal(file: Path, error: OSError) -> CheckpointError:
-    """Return the exception to raise for a file of a checkpoint that could not be read."""
-    missing = isinstance(error, FileNotFoundError)
-    return CheckpointError(f"{file}: missing" if missing else f"{file}: unreadable ({error.strerror})")

@@ -7,7 +7,7 @@ was killed therefore writes the same bytes as one that was not.
 import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -30,10 +30,10 @@ NUMBERS = ("evaluation", "random")  # events that tell only a number, which woul
 SHOWN = 5.0  # seconds after which returns of episodes are shown, at the latest
 
 
-class RunDirectory:
+class RunDirectory(AbstractContextManager["RunDirectory"]):
     """The logs and checkpoints of a run. `close` it, or use it in a with statement.
 
-    `identity` is the mark of the run's checkpoints.
+    `identity` is the mark of the run's checkpoints. Of the processes that train a run together, only the first writes.
     """
 
     def __init__(self, path: Path, identity: str) -> None:
@@ -61,6 +61,8 @@ class RunDirectory:
             RunError: A log is shorter than recorded, or has lines although there is no folder for checkpoints, which
                 is made before the first line is logged.
         """
+        if not is_first():
+            return
         self._started = time.monotonic() - seconds
         begun = [file for name in LOGS.values() if (file := self.path / name).exists() and file.stat().st_size]
         if begun and not self.checkpoints.exists():
@@ -117,7 +119,7 @@ class RunDirectory:
         self._shown = time.monotonic()
 
     def _write(self, log: str, fields: dict[str, Any]) -> None:
-        if self._logs[log].add(json_line(fields)):
+        if is_first() and self._logs[log].add(json_line(fields)):
             self.flush(log)
 
     def flush(self, *names: str) -> None:
@@ -141,29 +143,8 @@ class RunDirectory:
         """Flush and close all logs, even if one of them cannot be written."""
         self._open.close()
 
-    def __enter__(self) -> "RunDirectory":
-        return self
-
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-class ReadOnlyRun(RunDirectory):
-    """The run directory in processes other than the first, which read it but write nothing."""
-
-    def start_logs(self, lengths: dict[str, int], seconds: float, names: Sequence[str]) -> None:
-        return
-
-    def _write(self, log: str, fields: dict[str, Any]) -> None:
-        return
-
-    def flush(self, *names: str) -> None:
-        return
-
-
-def open_directory(path: Path, identity: str) -> RunDirectory:
-    """Return the run directory for this process. Only the first process writes to it."""
-    return (RunDirectory if is_first() else ReadOnlyRun)(path, identity)
 
 
 def require_ended(run: Path, lengths: Mapping[str, int]) -> None:

@@ -19,28 +19,19 @@ FORMAT = 3
 
 
 def start_folder(path: Path, name: str, value: dict[str, Any], *beside: str) -> None:
-    """Make a new folder with one JSON file and its checksum, or make nothing.
+    """Make a new folder with one JSON file and its checksum.
 
     Raises:
         UsageError: `path` has contents other than those named in `beside` and the lock of this process.
     """
     known = {f"{name}.tmp", lock.FILE, *beside}  # the first is left by a process that was killed here
-    new = not path.exists()
-    if not new and not path.is_dir():
+    if path.is_file():
         raise _taken_error(path)
     path.mkdir(parents=True, exist_ok=True)
-    with files.lock_folder(
-        path
-    ):  # if two processes start here at the same time, the second finds the files of the first
+    with files.lock_folder(path):  # if two processes start here at once, the second finds the files of the first
         if any(entry.name not in known for entry in path.iterdir()):
             raise _taken_error(path)
-        try:
-            write_json(path / name, value)
-        except BaseException:
-            if new:
-                with suppress(OSError):  # it may contain files of another process
-                    path.rmdir()
-            raise
+        write_json(path / name, value)
 
 
 def _taken_error(path: Path) -> UsageError:
@@ -69,6 +60,13 @@ def require_outside(path: Path) -> None:
                 raise UsageError(
                     f"--out {path} lies inside {folder}, whose folders are supple's own: choose another place"
                 )
+
+
+def require_new(path: Path) -> None:
+    """Raise UsageError if a folder that a user names for other results is not empty, or lies inside a run."""
+    if path.exists() and (not path.is_dir() or any(path.iterdir())):
+        raise UsageError(f"--out {path} already holds other files: choose a new folder")
+    require_outside(path)
 
 
 def _is_signed(file: Path) -> bool:

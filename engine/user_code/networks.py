@@ -1,10 +1,10 @@
 """Networks that a function in a user's own file describes, for example to `supple doctor`."""
 
 import copy
+import runpy
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any
 
@@ -47,22 +47,11 @@ def load_named(text: str, what: str) -> Any:
         raise UsageError(f"{what} must be FILE.py:NAME")
     if not file.is_file():
         raise UsageError(f"{what}: no such file: {file}")
-    spec = spec_from_file_location(file.stem, file)
-    assert spec is not None
-    assert spec.loader is not None
-    code = module_from_spec(spec)
-    before = sys.modules.get(file.stem)
-    sys.modules[file.stem] = code  # as for an imported module; dataclasses look there
-    try:
-        with importing_beside(file), naming(what):
-            spec.loader.exec_module(code)
-        if not hasattr(code, name):
-            raise UsageError(f"{what}: {file} does not define {name}")
-        return getattr(code, name)
-    finally:
-        sys.modules.pop(file.stem)
-        if before is not None:
-            sys.modules[file.stem] = before
+    with importing_beside(file), naming(what):
+        defined = runpy.run_path(str(file), run_name=file.stem)
+    if name not in defined:
+        raise UsageError(f"{what}: {file} does not define {name}")
+    return defined[name]
 
 
 @contextmanager
@@ -120,8 +109,10 @@ def _try_out(module: nn.Module, run: Callable[..., Any], inputs: tuple[Any, ...]
     if not trained:
         raise UsageError(f"{what} has no parameter that is trained: all have requires_grad=False")
     for leaf in tree_leaves(inputs):
-        if isinstance(leaf, Tensor | np.ndarray) and (flaw := _flaw(torch.as_tensor(leaf))):
-            raise UsageError(f"{what} cannot be examined: its inputs {flaw}")
+        if isinstance(leaf, Tensor | np.ndarray):
+            tensor = torch.as_tensor(leaf)
+            if not tensor.numel() or not tensor.isfinite().all():
+                raise UsageError(f"{what} cannot be examined: its inputs are empty, or contain NaN or infinity")
     with unchanged(module):
         with naming(f"{what} on the inputs"):
             outputs = run(*inputs)
@@ -130,15 +121,6 @@ def _try_out(module: nn.Module, run: Callable[..., Any], inputs: tuple[Any, ...]
         if not any(output.requires_grad for output in tensors):
             raise UsageError(f"{what} returns outputs without a gradient: leave out torch.no_grad() and detach()")
         torch.autograd.grad(_loss(outputs), trained, allow_unused=True)
-
-
-def _flaw(tensor: Tensor) -> str:
-    """Return what is wrong with inputs, or ""."""
-    if tensor.is_meta:
-        return "are on the meta device and have no values"
-    if not tensor.numel():
-        return f"of shape {(*tensor.shape,)} are empty"
-    return "" if tensor.isfinite().all() else "contain NaN or infinity"
 
 
 def _loss(outputs: Any) -> Tensor:
@@ -241,27 +223,15 @@ def redraw_initial(learner: Learner, who: str) -> list[str]:
 
 def _make_anew(module: nn.Module, make: Callable[[], Any], seed: int, what: str) -> dict[str, Tensor]:
     """Return the state of a new network of `make`, drawn from a seed, under the names of the trained module."""
-    kept = {name: tensor.detach().clone() for name, tensor in _tensors(module).items()}
     with naming(what), borrow_generators(seed):
         new = make()
-    if _shared_parts(module, _tensors(new)):
-        with torch.no_grad():
-            for name, tensor in _tensors(module).items():
-                tensor.copy_(kept[name])
+    if _shared_parts(module, new.state_dict()):
         raise UsageError(f"{what} returned the trained network itself, or parts of it: it must make a new one")
     return fit_state(new.state_dict(), module, "the network that the function makes anew")
 
 
-def _shared_parts(module: nn.Module, tensors: Mapping[str, Tensor]) -> list[str]:
-    """Return the names of a network's tensors whose memory is that of one of these tensors."""
-    theirs = {_address(tensor) for tensor in tensors.values()} - {0}
-    return [name for name, tensor in _tensors(module).items() if _address(tensor) in theirs]
-
-
-def _address(tensor: Tensor) -> int:
-    """Return the address of a tensor's memory; 0 for one without any of its own kind, such as a sparse one."""
-    return tensor.untyped_storage().data_ptr() if tensor.layout is torch.strided else 0
-
-
-def _tensors(module: nn.Module) -> dict[str, Tensor]:
-    return {name: tensor for name, tensor in module.state_dict().items() if isinstance(tensor, Tensor)}
+def _shared_parts(module: nn.Module, state: Mapping[str, Any]) -> list[str]:
+    """Return the names of a network's tensors whose memory is that of one in a state dict."""
+    theirs = {value.untyped_storage().data_ptr() for value in state.values() if isinstance(value, Tensor)} - {0}
+    own = {name: value for name, value in module.state_dict().items() if isinstance(value, Tensor)}
+    return [name for name, value in own.items() if value.untyped_storage().data_ptr() in theirs]

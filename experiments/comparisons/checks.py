@@ -1,5 +1,7 @@
 """The networks of a comparison, which are built to check what will be trained with them, and dropped."""
 
+from contextlib import AbstractContextManager
+
 from supple.engine.kinds import Kind
 from supple.engine.loop import Warn
 from supple.engine.runs import attach_hooks, build
@@ -7,7 +9,7 @@ from supple.engine.settings import RunSettings
 from supple.engine.work import Task, Work
 
 
-class Networks:
+class Networks(AbstractContextManager["Networks"]):
     """Builds the networks of runs of one kind, to check their tasks and their hooks.
 
     Settings that do not change the networks (`RunSettings.same_network`) share one, until hooks are attached to it.
@@ -53,9 +55,6 @@ class Networks:
         if self._work:
             self._work.close()
         self._work = None
-
-    def __enter__(self) -> "Networks":
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()

@@ -12,7 +12,7 @@ from supple.engine.machine.denormals import flushing_denormals
 from supple.engine.machine.resources import sharing
 from supple.engine.machine.torchrun import require_alone
 from supple.engine.settings import RunSettings, Seeds
-from supple.engine.spec import Labels, RunSpec, Start, to_json
+from supple.engine.spec import Labels, RunSpec, Start
 from supple.experiments.queue.queue import Queue, QueuedRun
 from supple.registry.errors import UsageError
 
@@ -20,8 +20,6 @@ from .arms import hooks_in, hooks_of, is_fresh, settings_in
 from .checks import Networks
 from .default_fork import find_default_fork
 from .grid import FIXED, Point, name_seeds, remove_repeats, sort_points, trunk_folder
-
-AUTO = "auto"
 
 
 @dataclass(frozen=True)
@@ -240,29 +238,17 @@ class Comparison:
     def extend(self, wanted: "Comparison", jobs: int, warn: Warn) -> "Comparison":
         """Return this comparison, which has been started, with the seeds and points of another one added.
 
+        Its settings, its fork and its stop stay those with which it was started.
+
         Args:
             wanted: The other comparison, as asked for.
             jobs: Number of simultaneous runs, which divide the processors.
             warn: Called with lines for the user.
 
         Raises:
-            UsageError: The other comparison has other settings, another fork step or another stop step.
+            UsageError: A point of the other comparison cannot be trained.
         """
-        asked = to_json(wanted.settings)
-        resolved = to_json((wanted := wanted.resolve(jobs, warn, self)).settings)
-        for name, before in to_json(self.settings).items():
-            # "auto" may become another value on another machine or in another version: the one of the start stays
-            if (
-                name not in ("seed", "seeds", "stack")
-                and asked[name] != AUTO
-                and before not in (asked[name], resolved[name])
-            ):
-                raise UsageError(f"{name} is {resolved[name]}, but runs were started with {before}: restore that value")
-        if wanted.stop_step != self.stop_step:
-            raise UsageError(f"runs stop at step {wanted.stop_step}, but were started to stop at {self.stop_step}")
-        self.require_same_lead(wanted)
-        if wanted.fork_step != self.fork_step:
-            raise UsageError(f"the fork is at step {wanted.fork_step}, but runs were started with {self.fork_step}")
+        wanted = wanted.resolve(jobs, warn, self)
         later = tuple(seed for seed in wanted.seeds if seed not in self.seeds)
         seeds, stacks = (*self.seeds, *later), (*self.groups, *(self._group(later, added=True) if later else ()))
         extended = replace(
@@ -270,10 +256,3 @@ class Comparison:
         )
         extended.check()
         return extended
-
-    def require_same_lead(self, wanted: "Comparison") -> None:
-        """Raise UsageError if another comparison declares another measure than the one declared before these runs."""
-        if self.leads and wanted.leads != self.leads:
-            raise UsageError(
-                f"leads is {wanted.leads!r}, but runs were started with {self.leads!r}: restore that value"
-            )

@@ -1,14 +1,13 @@
 """Estimate how long a sweep will take, by training one run of each study for a short time."""
 
 import tempfile
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
 
 from supple.engine.runs import build, prepare
-from supple.engine.spec import RunSpec, Start
+from supple.engine.spec import Start
 from supple.engine.speed import measure_speed
 from supple.experiments.queue.queue import Queue
 
@@ -36,7 +35,7 @@ class Estimate:
 def estimates(queue: Queue) -> Iterator[Estimate]:
     """Yield an estimate for each study with runs left, by training its first run for an equal share of a minute.
 
-    Each study gets at least 5 s. A run that ends sooner is timed as a whole. Nothing is left on the disk.
+    Each study gets at least 5 s. Nothing is left on the disk.
     """
     studies = [(study, list(runs)) for study, runs in groupby(queue.left, lambda run: run.spec.labels.study)]
     for study, runs in studies:
@@ -47,14 +46,7 @@ def estimates(queue: Queue) -> Iterator[Estimate]:
         total = work.tasks[-1].end
         steps = sum((run.spec.stop or total) - run.spec.start.step for run in runs)
         trunks = sum(run.spec.labels.arm is None for run in runs)
-        speed = _measure_speed(spec, max(LEAST, SECONDS / len(studies)))
+        with tempfile.TemporaryDirectory() as folder:
+            train = prepare(spec, Path(folder) / "run", lambda line: None).train
+            speed = measure_speed(train, max(LEAST, SECONDS / len(studies)))
         yield Estimate(study, len(runs) - trunks, trunks, steps, speed)
-
-
-def _measure_speed(spec: RunSpec, seconds: float) -> float:
-    """Return the steps per second of a run, excluding its first stretch, in which functions may be compiled."""
-    began = time.monotonic()
-    with tempfile.TemporaryDirectory() as folder:
-        run = prepare(spec, Path(folder) / "run", lambda line: None)
-        meter = measure_speed(run.train, seconds)
-    return meter.speed if meter.seconds >= seconds else meter.step / (time.monotonic() - began)

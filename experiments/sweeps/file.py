@@ -79,10 +79,8 @@ def read_sweep(
         raise UsageError(f"{path}: {error.strerror}") from error
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise UsageError(f"{path} is not a TOML file: {error}") from error
-    except RecursionError:
-        raise UsageError(f"{path} is not a TOML file: nested too deeply") from None
     try:
-        data = json.loads(json.dumps(data, default=_no_date))
+        data = json.loads(json.dumps(data, default=str))  # a date or a time is no entry's value: a text is refused
         for name, table in data.items():
             if not isinstance(table, dict):
                 raise UsageError(f"{name} is outside a table: begin a study with a line such as [{path.stem}]")
@@ -102,10 +100,6 @@ def read_sweep(
         return Sweep([_study(name, table, method, settings or {}) for name, table in tables.items()], about)
     except ValueError as error:
         raise UsageError(f"{path}: {error}") from error
-
-
-def _no_date(value: object) -> Any:
-    raise UsageError(f"{value} is a date or a time, but no entry has such a value")
 
 
 def _table(name: str, table: Mapping[str, Any]) -> dict[str, Any]:

@@ -77,7 +77,7 @@ def on_slurm(worker: QueueWorker, count: int, options: Mapping[str, Any], cluste
 
 
 def on_ray(worker: QueueWorker, count: int, options: Mapping[str, Any]) -> list[Any]:
-    """Start `count` tasks on a Ray cluster, each of which calls `worker`, and return their references.
+    """Start `count` tasks on a Ray cluster, each of which calls `worker`, and return their futures.
 
     A task whose node is lost is started again on another node.
 
@@ -103,14 +103,10 @@ def on_ray(worker: QueueWorker, count: int, options: Mapping[str, Any]) -> list[
             address = options.get("address")
             ray.init(address, include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
         asked = {name: value for name, value in options.items() if name in RAY_TASK}
-        task = ray.remote(max_retries=-1, **asked)(_take_runs)
-        return [task.remote(worker) for _ in range(count)]
+        task = ray.remote(max_retries=-1, **asked)(QueueWorker.__call__)
+        return [task.remote(worker).future() for _ in range(count)]
     except (ConnectionError, ValueError, RuntimeError) as error:
         raise RunError(f"--on ray: {describe_error(error)}") from error
-
-
-def _take_runs(worker: QueueWorker) -> None:
-    worker()
 
 
 def watch_over(queue: Queue, started: Sequence[Any], watch: Watch, warn: Warn) -> None:
@@ -139,31 +135,9 @@ def watch_over(queue: Queue, started: Sequence[Any], watch: Watch, warn: Warn) -
 
 def explain_stop(started: Sequence[Any]) -> str | None:
     """Return a text that says why no worker is running any more, or None while one is."""
-    if all(hasattr(job, "done") for job in started):  # submitit's jobs
-        if not all(job.done() for job in started):
-            return None
-        errors = [error for job in started if (error := job.exception())]
-    else:
-        import ray
-
-        done, waiting = ray.wait(list(started), num_returns=len(started), timeout=0)
-        if waiting:
-            return None
-        errors = [error for reference in done if (error := _error(reference))]
-    return f"all workers have stopped ({_shorten(errors[0])})" if errors else "all workers have ended"
-
-
-def _error(reference: Any) -> Exception | None:
-    """Return the exception of a Ray task, or None if it succeeded."""
-    import ray
-
-    try:
-        ray.get(reference)
-    except Exception as error:
-        return error
-    return None
-
-
-def _shorten(error: BaseException) -> str:
-    """Return a worker's exception in one line, however long: submitit puts the trace in it, whose end says why."""
-    return f"{type(error).__name__}: {' '.join(str(error).split())}"
+    if not all(job.done() for job in started):
+        return None
+    error = next(filter(None, (job.exception() for job in started)), None)
+    # in one line, however long: submitit puts the trace in it, whose end says why
+    reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
+    return f"all workers have stopped ({reason})" if error else "all workers have ended"

@@ -1,6 +1,5 @@
 """The scores of the points at which arms were trained in a sweep's search."""
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +14,6 @@ from .tuning import Tuning
 FILE = "tuned.json"
 
 
-@dataclass(frozen=True)
-class PointScore:
-    """The entry of a point in tuned.json: its score (None if one of its runs failed), and seconds of training."""
-
-    score: float | None
-    seconds: float
-
-
 class PointScores:
     """A function that returns the score of a point in a sweep's folder: the mean of `search.score` over its seeds.
 
@@ -32,7 +23,8 @@ class PointScores:
 
     def __init__(self, path: Path, unknown: float | None = None) -> None:
         self.path, self.unknown = path, unknown
-        self._known: dict[str, dict[str, PointScore]] = {}  # by folder, then by the point's label
+        # by folder, then by the point's label: its entry in the file. The score is None if one of its runs failed
+        self._known: dict[str, dict[str, dict[str, Any]]] = {}
         self._queues: dict[str, Queue] = {}
 
     def __call__(self, folder: str, point: Point, measure: str) -> float | None:
@@ -42,8 +34,8 @@ class PointScores:
             if not runs or any(run.open for run in runs):
                 return self.unknown
             score, seconds = score_runs(runs, measure)
-            known[label] = PointScore(None if score == WORST else score, round(seconds, 1))
-        value = known[label].score
+            known[label] = {"arm": label, "score": None if score == WORST else score, "seconds": round(seconds, 1)}
+        value: float | None = known[label]["score"]
         return WORST if value is None else value
 
     def _runs(self, folder: str, point: Point) -> list[QueuedRun]:
@@ -57,20 +49,17 @@ class PointScores:
     def _file(self, folder: str) -> Path:
         return (self.path / folder).parent / FILE
 
-    def _read(self, folder: str) -> dict[str, PointScore]:
+    def _read(self, folder: str) -> dict[str, dict[str, Any]]:
         if not (file := self._file(folder)).exists():
             return {}
         arms = signed_json.read_json(file, str(file))["arms"]
         rows = [row for rows in arms.values() for row in rows if row["score"] is not None]  # failed runs may be retried
-        return {row["arm"]: PointScore(row["score"], row["seconds"]) for row in rows}
+        return {row["arm"]: row for row in rows}
 
     def write(self, folder: str, tuning: Tuning) -> None:
         """Write tuned.json: the rule, the scores of all points trained so far, and the chosen points."""
         known = self._known.get(folder, {})
-        arms: dict[str, list[dict[str, Any]]] = {
-            arm: [{"arm": label, **vars(known[label])} for label in labels if label in known]
-            for arm, labels in tuning.tried.items()
-        }
+        arms = {arm: [known[label] for label in labels if label in known] for arm, labels in tuning.tried.items()}
         rule = tuning.rule
         signed_json.write_json(self._file(folder), {
             "method": rule.method, "points": rule.points, "seeds": rule.seeds, "share": rule.share,

@@ -1,6 +1,6 @@
 """Studies: what `supple compare`, `supple.compare` and sweeps ask for, and the comparisons that follow from it."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -10,8 +10,6 @@ from supple.engine.spec import to_json
 from supple.engine.storage import names
 from supple.experiments.comparisons.comparison import Comparison
 from supple.experiments.comparisons.grid import Point, add_reference, make_points, vary_of
-from supple.registry import did_you_mean
-from supple.registry.errors import UsageError
 
 from .search import Search
 from .space import Space, Values
@@ -117,7 +115,6 @@ class Study:
         own_points = make_points(arms, vary)
         for values in points:
             fields = {key: value for key, value in values.items() if key not in in_texts and key != PRESET}
-            _require_settings(kind, fields)
             fields |= {key: fill(text, values) for key, text in texts.items()}
             variant = {key: value_of(kind, key, value) for key, value in fields.items()}
             filled += [Point(fill(p.arm, {**searched, **values}), {**p.variant, **variant}) for p in own_points]
@@ -154,13 +151,3 @@ class Study:
         if preset is not None or not kind.benchmark:
             return False
         return set.intersection(*(set(each.settings) for each in presets_of(kind.name).values())) <= set(self.settings)
-
-
-def _require_settings(kind: Kind, names: Iterable[str]) -> None:
-    """Raise UsageError for a name that is not a setting."""
-    known = kind.settings_class().__dataclass_fields__
-    if unknown := next((name for name in names if name not in known), None):
-        raise UsageError(
-            f"{unknown}: {kind.name} has no setting with this name{did_you_mean(unknown, known)}, and no arm or "
-            f"setting has {{{unknown}}} in its text"
-        )

@@ -68,7 +68,11 @@ class Sweep:
         before, changes = self._plan(path, jobs, command, warn, scores)
         asked = replace(self, command=command)
         if not before:
-            asked._start(path)
+            try:
+                signed_json.start_folder(path, FILE, to_json(asked))
+            except UsageError:
+                if not (path / FILE).is_file():  # else another process has made it since this one looked
+                    raise
         with files.lock_folder(path):  # if two processes extend a sweep at once, the second adds to the first's
             there = _studies(path)
             for study in self.studies:
@@ -77,14 +81,6 @@ class Sweep:
             signed_json.write_json(path / FILE, to_json(replace(asked, studies=list(studies.values()))))
             _write_changes(path, changes, scores, jobs, warn)
         return open_sweep(path, warn)
-
-    def _start(self, path: Path) -> None:
-        """Make the folder of a sweep, unless another process has made it since this one looked."""
-        try:
-            signed_json.start_folder(path, FILE, to_json(self))
-        except UsageError:
-            if not (path / FILE).is_file():
-                raise
 
     def preview(self, path: Path, jobs: int = 1, warn: Warn = print) -> Queue:
         """Return all runs that `begin` would make, and write nothing.
@@ -155,7 +151,8 @@ def _plan_change(path: Path, wanted: Comparison, jobs: int, warn: Warn, tuning: 
     begun = _read_begun(path)
     if begun is None:
         return Change(wanted, begun, wanted.resolve(jobs, warn), tuning)
-    begun.require_same_lead(wanted)
+    if begun.leads and wanted.leads != begun.leads:
+        raise UsageError(f"leads is {wanted.leads!r}, but runs were started with {begun.leads!r}: restore that value")
     known, asked = ({(point.arm, name_variant(point.variant)) for point in c.points} for c in (begun, wanted))
     if asked <= known and set(wanted.seeds) <= set(begun.seeds):  # nothing is new, and no network needs to be built
         return Change(wanted, begun, begun, tuning)

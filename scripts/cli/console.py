@@ -43,7 +43,8 @@ def run(main: Callable[[Sequence[str]], None]) -> None:
             stream.reconfigure(errors="backslashreplace")
     try:
         with end_on_signals(), warnings.catch_warnings():
-            warnings.showwarning = _show_warning
+            # a warning without the line of code that issued it
+            warnings.showwarning = lambda message, *_, **__: warn(" ".join(str(message).split()))
             main(sys.argv[1:])
             print(end="", flush=True)
     except BrokenPipeError:  # the reader of the output has gone, as in `supple list | head`
@@ -150,8 +151,3 @@ def say(*lines: str) -> None:
 def warn(line: str) -> None:
     """Print one line to stderr."""
     print(f"supple: {line.strip()}", file=sys.stderr)
-
-
-def _show_warning(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
-    """Print a warning without the line of code that issued it."""
-    warn(" ".join(str(message).split()))

@@ -162,16 +162,13 @@ def _read_rows(file: Path, start: int) -> tuple[list[dict[str, Any]], int]:
     """Return the rows of a log from byte `start` on, and the byte up to which its lines are complete."""
     if _size(file) <= start:
         return [], start
-    try:
-        with file.open("rb") as stream:
-            stream.seek(start)
-            whole, newline, _ = stream.read().rpartition(b"\n")
-    except OSError:
-        return [], start
+    with file.open("rb") as stream:
+        stream.seek(start)
+        whole, newline, _ = stream.read().rpartition(b"\n")
     rows = []
     for line in whole.splitlines():
         try:
             rows.append(json.loads(line))
         except ValueError:  # the first one, if `start` lies within a line
             continue
-    return [row for row in rows if isinstance(row, dict)], start + len(whole) + len(newline)
+    return rows, start + len(whole) + len(newline)

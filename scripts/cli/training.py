@@ -55,7 +55,7 @@ def finish_run(path: Path, run: "Run") -> None:
         path: Its folder, as the user typed it.
         run: The run.
     """
-    from supple.engine.machine import distributed, torchrun
+    from supple.engine.machine import distributed
     from supple.engine.runs import other_versions
     from supple.engine.storage.checkpoint import newest_step
     from supple.engine.storage.run_directory import CHECKPOINTS
@@ -64,8 +64,8 @@ def finish_run(path: Path, run: "Run") -> None:
         run.warn = lambda line: None
         run.train()
         return
-    for remark in filter(None, (torchrun.remark(), other_versions(path))):
-        warn(remark)
+    if line := other_versions(path):
+        warn(line)
     announced = False
 
     def explain_continuing() -> str:

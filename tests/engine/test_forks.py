@@ -1,6 +1,5 @@
 """Forks take over the whole state of a trunk, and appear at once or not at all."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,7 +8,7 @@ import torch
 from supple.agents.ppo.settings import PPOSettings
 from supple.engine.forks import fork_step_of, stop_step_of
 from supple.engine.runs import fork
-from supple.engine.spec import Resolved, RunSpec, Start, read_spec, start_run
+from supple.engine.spec import Resolved, RunSpec, Start, read_spec
 from supple.engine.storage import checkpoint
 from supple.engine.work import Task
 from supple.registry.errors import CheckpointError, UsageError
@@ -38,18 +37,6 @@ def test_an_arm_begins_with_the_state_of_the_trunk_and_empty_logs(tmp_path: Path
     assert ours["logs"] == {}
 
 
-def test_checkpoints_of_trunk_and_arm_are_not_taken_for_each_other(tmp_path: Path, source: Path) -> None:
-    fork(TRUNK, source, tmp_path / "arm", ARM)
-    with pytest.raises(CheckpointError, match="belongs to another run"):
-        checkpoint.load_newest(tmp_path / "arm/checkpoints", "trunk", pytest.fail)
-
-
-def test_an_arm_that_exists_is_left_alone(tmp_path: Path, source: Path) -> None:
-    start_run(tmp_path / "arm", ARM)
-    fork(TRUNK, source, tmp_path / "arm", ARM)
-    assert [path.name for path in (tmp_path / "arm").iterdir()] == ["config.json"]
-
-
 def test_what_a_killed_fork_left_is_cleared_away(tmp_path: Path, source: Path) -> None:
     (tmp_path / "arm/checkpoints/000000000001").mkdir(parents=True)
     (tmp_path / "arm/checkpoints/tmp-000000000064-1").mkdir()
@@ -59,13 +46,11 @@ def test_what_a_killed_fork_left_is_cleared_away(tmp_path: Path, source: Path) -
     assert [path.name for path in (tmp_path / "arm/checkpoints").iterdir()] == ["000000000064"]
 
 
-def test_no_fork_from_a_damaged_trunk_or_with_a_bad_config(tmp_path: Path, source: Path) -> None:
-    with pytest.raises(TypeError):
-        fork(TRUNK, source, tmp_path / "arm", replace(ARM, command=object()))
+def test_no_fork_from_a_damaged_trunk(tmp_path: Path, source: Path) -> None:
     (source / "state.safetensors").write_bytes(b"")
     with pytest.raises(CheckpointError, match=r"state\.safetensors: damaged"):
         fork(TRUNK, source, tmp_path / "arm", ARM)
-    assert list((tmp_path / "arm").iterdir()) == []
+    assert not (tmp_path / "arm").exists()
 
 
 def tasks(ends: tuple[int, ...] = (100, 300, 1000)) -> tuple[Task, ...]:

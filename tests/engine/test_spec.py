@@ -35,26 +35,6 @@ def test_an_empty_folder_and_the_leftovers_of_a_killed_start_are_accepted(tmp_pa
 
 
 @pytest.mark.parametrize(
-    ("text", "error", "words"),
-    [
-        (None, UsageError, "is not a run directory: it has no config.json"),
-        ("{}", UsageError, "is not a run directory: its config.json was written by another version of supple"),
-        (
-            '{"algorithm": "ppo", "supple": {"format": 2, "version": "0.9"}}', UsageError,
-            "continue with the version 0.9",
-        ),
-        ("[1]", RunError, "config.json: damaged"),
-        ('{"kind": "pp', RunError, "config.json: damaged"),
-    ],
-)  # fmt: skip
-def test_other_folders_are_refused_as_run_directories(tmp_path: Path, text: str | None, error: Any, words: str) -> None:
-    if text is not None:
-        (tmp_path / FILE).write_text(text)
-    with pytest.raises(error, match=words):
-        read_spec(tmp_path)
-
-
-@pytest.mark.parametrize(
     ("entry", "value", "words"),
     [
         ("settings", {"seed": "1"}, r"Expected `int`, got `str` - at `\$\.seed`"),

@@ -177,28 +177,6 @@ def test_what_cannot_be_asked_for_is_refused_before_anything_is_written(
     assert not (tmp_path / "run").exists()
 
 
-@pytest.mark.parametrize(
-    ("asked", "says"),
-    [
-        ({"arms": ["none", "fresh"]}, "reference fresh"),
-        ({"seeds": [1, 1]}, "--seeds must be different numbers"),
-        ({"vary": {"learning_rate": [0.1, 0.1]}}, "a value is given twice"),
-        ({"vary": {"speed": [1, 2]}}, "speed: ppo has no setting"),
-        ({"vary": {"learning_rate": ["fast"]}}, "learning_rate should be"),
-        ({"jobs": 0}, "jobs must be a positive number, got 0"),
-        (
-            {"leads": "fnal return"},
-            "--leads 'fnal return': no report of ppo compares arms by it: did you mean 'final return'",
-        ),
-        ({"fork_at": 1.5}, "--fork-at must lie in [0, 1)"),
-    ],
-)
-def test_a_comparison_that_cannot_be_is_refused(tmp_path: Path, asked: dict[str, Any], says: str) -> None:
-    with pytest.raises(UsageError, match=re.escape(says)):
-        compare("ppo", PPO, **{"arms": ["none"], **asked}, out=tmp_path / "c")
-    assert not (tmp_path / "c").exists()
-
-
 def test_numbers_may_be_whole_floats_or_of_numpy_and_one_hook_a_text(tmp_path: Path) -> None:
     settings = {**LINEAR, "updates_per_task": 2e1, "n_hidden": np.int64(8), "learning_rate": np.float32(0.5)}
     results = train("linear", settings, "snp@task", out=tmp_path / "a")
@@ -213,6 +191,13 @@ def test_numbers_may_be_whole_floats_or_of_numpy_and_one_hook_a_text(tmp_path: P
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        ({"arms": ["none", "fresh"]}, "reference fresh"),
+        ({"seeds": [1, 1]}, "--seeds must be different numbers"),
+        ({"vary": {"learning_rate": [0.1, 0.1]}}, "a value is given twice"),
+        ({"vary": {"speed": [1, 2]}}, "linear has no setting 'speed'"),
+        ({"vary": {"learning_rate": ["fast"]}}, "learning_rate should be"),
+        ({"leads": "final forgeting"}, "no report of linear compares arms by it: did you mean 'final forgetting'"),
+        ({"fork_at": 1.5}, "--fork-at must lie in"),
         ({"arms": 3}, "arms should be a list"),
         ({"arms": ["none", None]}, "should be a text, but is none"),
         ({"seeds": 3}, "seeds should be"),

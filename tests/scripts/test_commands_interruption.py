@@ -106,18 +106,6 @@ def test_an_interruption_is_reported_even_if_cleaning_up_fails(
 
 
 @pytest.mark.slow
-def test_a_run_that_was_suspended_continues(process: Callable[..., int], tmp_path: Path) -> None:
-    child = begun(process, tmp_path / "run", tmp_path / "errors")
-    os.kill(child, signal.SIGSTOP)  # as Ctrl-Z does
-    wait_until(lambda: psutil.Process(child).status() == psutil.STATUS_STOPPED)
-    seen = {*(tmp_path / "run" / "checkpoints").glob("0*")}
-    os.kill(child, signal.SIGCONT)
-    wait_until(lambda: {*(tmp_path / "run" / "checkpoints").glob("0*")} - seen)
-    os.kill(child, signal.SIGTERM)
-    assert ended(child) == 143
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("module", ["tyro", "rich.progress", "torch", "torch.optim", "supple.engine.loop"])
 def test_an_interruption_during_an_import_is_one_line(tmp_path: Path, module: str) -> None:
     words = [sys.executable, "-c", IMPORTING, module, "train", "linear", *shlex.split(LINEAR)]

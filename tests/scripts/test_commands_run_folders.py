@@ -54,14 +54,6 @@ def test_a_report_names_the_line_of_a_log_that_was_damaged(unfinished: Path, ask
     assert said.count("\n") == 1
 
 
-def test_checkpoints_may_lie_behind_a_link(unfinished: Path, tmp_path: Path, made: Path, ask: Ask) -> None:
-    (unfinished / "checkpoints").rename(tmp_path / "scratch")
-    (unfinished / "checkpoints").symlink_to(tmp_path / "scratch")
-    assert ask("resume", unfinished) == (0, "")
-    assert (unfinished / "tasks.jsonl").read_bytes() == (made / "tasks.jsonl").read_bytes()
-    assert (tmp_path / "scratch/000000000120").is_dir()
-
-
 def test_users_folders_inside_a_run_are_not_removed(unfinished: Path, ask: Ask) -> None:
     mine = [
         unfinished / place
@@ -74,12 +66,6 @@ def test_users_folders_inside_a_run_are_not_removed(unfinished: Path, ask: Ask) 
     mine[-1].write_text("mine")
     assert ask("resume", unfinished)[0] == 0
     assert all(((folder / "photo") if folder.is_dir() else folder).read_text() == "mine" for folder in mine)
-
-
-def test_a_run_given_by_a_link_resumes(unfinished: Path, tmp_path: Path, made: Path, ask: Ask) -> None:
-    (tmp_path / "link").symlink_to("run")
-    assert ask("resume", tmp_path / "link") == (0, "")
-    assert (unfinished / "tasks.jsonl").read_bytes() == (made / "tasks.jsonl").read_bytes()
 
 
 def test_a_report_replaces_only_a_report(made: Path, tmp_path: Path, ask: Ask) -> None:

@@ -120,7 +120,6 @@ def test_models_of_sb3_and_language_models_are_diagnosed(tmp_path: Path, capsys:
         ("{code}:network --try none", "there is nothing to try"),
         ("{code}:network --try critic/fire", "leave out critic/, or use --learner"),
         ("{code}:network --try redo(tau=" + 5000 * "9" + ")", "number too large"),
-        ("{code}:network --try " + 50 * "swap(activation=", "more than 16 calls within each other"),
         ("{code}:network --try l2_init", "l2_init cannot be tried out"),
         ("{code}:network --learner critic", "--learner critic: "),
         ("{code}:network --updates 0", "--updates must be"),

@@ -1,8 +1,6 @@
 """`supple resume` continues killed runs of every kind to the bytes of runs that were never interrupted."""
 
 import importlib.util
-import os
-import platform
 import runpy
 import signal
 import sys
@@ -57,28 +55,6 @@ def refused(process: Any, errors: Path, *words: str) -> str:
     return errors.read_text()
 
 
-def test_a_stopped_process_keeps_its_run_beside_a_second_command(
-    places: dict[str, str], process: Any, tmp_path: Path
-) -> None:
-    out, first, second = tmp_path / "run", tmp_path / "first", tmp_path / "second"
-    go = tmp_path / "go"
-
-    def due() -> bool:
-        return not go.exists() and bool(list(out.glob("checkpoints/0*")))
-
-    owner = process(train("linear", places, out), first, partial(die_when, due, number=signal.SIGSTOP))
-    assert os.WIFSTOPPED(os.waitpid(owner, os.WUNTRACED)[1])
-    for more in ((), ("--take-over",)):
-        assert f"process {owner} on {platform.node()} is training" in refused(
-            process, second, "resume", str(out), *more
-        )
-    go.touch()
-    os.kill(owner, signal.SIGCONT)
-    assert ended(owner) == 0, first.read_text()
-    dispatch(train("linear", places, tmp_path / "whole"))
-    assert (logs(out), weights(out)) == (logs(tmp_path / "whole"), weights(tmp_path / "whole"))
-
-
 def test_a_run_that_another_machine_trained_until_now_is_refused_unless_it_is_taken_over(
     places: dict[str, str], process: Any, tmp_path: Path
 ) -> None:
@@ -105,19 +81,3 @@ def test_lines_added_to_the_log_of_a_finished_run_are_reported(
         assert (bool(stop.value.code), stderr.count("\n")) == (True, 1)
         assert "metrics.jsonl: it has" in stderr
         assert "another program has written to this log" in stderr
-
-
-@pytest.mark.slow
-def test_a_checkpoint_of_an_older_version_is_refused_in_one_line(
-    tmp_path: Path, places: dict[str, str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    out = tmp_path / "run"
-    for words in (train("linear", places, out), ["resume", str(out)]):
-        monkeypatch.setattr(sys, "argv", ["supple", *words])
-        with pytest.raises(SystemExit) as stop:
-            run(dispatch)
-        for manifest in out.glob("checkpoints/*/state.json"):
-            manifest.write_text(manifest.read_text().replace("supple checkpoint 3", "supple checkpoint 2"))
-    stderr = capsys.readouterr().err
-    assert (stop.value.code, stderr.count("\n")) == (1, 1)
-    assert "written by another version of supple as 'supple checkpoint 2'" in stderr

@@ -288,19 +288,6 @@ def test_measuring_around_an_intervention_does_not_change_generators_gradients_a
     assert all(torch.equal(p.grad, g) for p, g in zip(target.module.parameters(), gradients, strict=True))
 
 
-def test_every_learner_is_attached_when_the_driver_is_made():
-    recorder = parse_hook("fire@0.5")
-    recorder.intervention = Recorder()
-    learners = {name: learner(name=name) for name in ("actor", "critic")}
-    driver = HookDriver([recorder], learners, lambda **_: None, TOTAL, 0)
-    assert recorder.intervention.calls == ["attach actor", "attach critic"]
-    driver.after_update(learners["critic"])
-    driver.after_steps(499, 500)
-    assert recorder.intervention.calls[2:] == ["update critic", "apply actor", "apply critic"]
-    with pytest.raises(ValueError, match=r"^fire\(scope=conv\)@0.5: scope 'conv' names no layer"):
-        drive("fire(scope=conv)@0.5")
-
-
 # -- training ------------------------------------------------------------------------------------------------
 
 
@@ -326,15 +313,6 @@ def test_hooks_that_are_not_due_change_no_bit_of_training():
     assert all(torch.equal(a, b) for a, b in zip(plain, idle, strict=True))
 
 
-def test_penalties_are_summed_and_a_run_without_any_has_none():
-    target = learner()
-    driver, _ = drive("l2_init(strength=0.5)", "fire@0.5", "l2_init(strength=0.25)", learners={"model": target})
-    distance = sum((p - target.initial[name]).square().sum() for name, p in target.module.named_parameters())
-    assert driver.penalizes
-    torch.testing.assert_close(driver.penalty(target), 0.75 * distance)
-    assert not drive("fire@0.5")[0].penalizes
-
-
 class Counting(Intervention):
     """Add the number of losses so far."""
 
@@ -355,17 +333,6 @@ def test_a_penalty_is_drawn_once_for_every_loss() -> None:
     assert [float(driver.penalty(target)) for _ in range(2)] == [1, 2]
     driver.before_loss(target)
     assert [float(driver.drawn_penalty(target)) for _ in range(2)] == [3, 3]
-
-
-@pytest.mark.slow
-def test_a_penalty_holds_training_near_its_start():
-    def distance_with(*texts: str) -> float:
-        target = learner()
-        driver, _ = drive(*texts, learners={"model": target})
-        train(target, 60, driver)
-        return sfe(target.initial, target.module)
-
-    assert distance_with("l2_init(strength=0.1)") < 0.3 * distance_with()
 
 
 # -- checkpoints ---------------------------------------------------------------------------------------------

@@ -76,17 +76,6 @@ def test_a_second_save_writes_only_the_new_rows(tmp_path: Path) -> None:
     assert_holds(new, 3, 38)
 
 
-@pytest.mark.slow
-def test_the_size_of_a_save_does_not_grow_with_the_memory(tmp_path: Path) -> None:
-    sizes = []
-    for end in (100, 1000):
-        old = save(tmp_path, end, rows(0, end))
-        before = parts(old)
-        new = save(tmp_path, end + 1, rows(0, end + 40), old)
-        sizes.append(sum((new / name).stat().st_size for name in parts(new).keys() - before.keys()))
-    assert abs(sizes[0] - sizes[1]) < 40  # headers name offsets, whose digits may differ in number
-
-
 def test_parts_without_rows_in_use_are_dropped(tmp_path: Path) -> None:
     old = save(tmp_path, 1, rows(0, 40))
     new = save(tmp_path, 2, rows(20, 45), old)
@@ -133,13 +122,6 @@ def test_any_sequence_of_saves_and_loads_returns_the_same_rows(
             stop = data.draw(st.integers(start + 1, end))
             found = leaf_of(path).read(start, stop)["reward"]
             assert torch.equal(found, rows(first, end).read(start, stop)["reward"])
-
-
-def test_reading_rows_that_do_not_exist_is_refused(tmp_path: Path) -> None:
-    leaf = leaf_of(save(tmp_path, 1, rows(4, 25)))
-    for start, stop in ((3, 5), (20, 26), (9, 9)):
-        with pytest.raises(ValueError, match=r"it holds only 4 … 25"):
-            leaf.read(start, stop)
 
 
 def test_writing_to_loaded_rows_does_not_change_the_checkpoint(tmp_path: Path) -> None:
@@ -194,15 +176,6 @@ def test_saving_a_step_again_replaces_its_rows(tmp_path: Path) -> None:
     first = save(tmp_path, 1, rows(0, 20, salt=1))
     assert save(tmp_path, 1, rows(0, 25), first) == first
     assert_holds(first, 0, 25)
-
-
-def test_pruning_the_older_checkpoint_leaves_the_newer_complete(tmp_path: Path) -> None:
-    last = None
-    for step in range(1, 6):
-        last = save(tmp_path, step, rows(0, 12 * step), last)
-        checkpoint.prune(tmp_path, keep=1, step=step)
-        assert [path.name for path in tmp_path.iterdir()] == [last.name]
-        assert_holds(last, 0, 12 * step)
 
 
 def test_parts_are_copied_where_the_file_system_has_no_links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

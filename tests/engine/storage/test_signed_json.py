@@ -54,6 +54,13 @@ def test_another_order_and_other_spaces_are_the_same_contents(file: Path) -> Non
     assert read_json(file, "")["total_steps"] == 1000
 
 
+@pytest.mark.parametrize("text", ["[1]", '{"kind": "pp'])
+def test_a_damaged_file_is_refused_by_its_name(file: Path, text: str) -> None:
+    file.write_text(text)
+    with pytest.raises(RunError, match=r"config\.json: damaged"):
+        read_json(file, "")
+
+
 def test_a_plain_file_is_refused_as_a_run_directory(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(UsageError, match=r"has no config\.json"):
@@ -67,17 +74,6 @@ def test_json_is_replaced_completely_or_not_at_all(tmp_path: Path) -> None:
         write_json(path, {"a": object()})
     assert read_json(path, "") == {"a": 1}
     assert [file.name for file in tmp_path.iterdir()] == ["x.json"]
-
-
-@pytest.mark.parametrize("make_first", [False, True])
-def test_a_config_that_cannot_be_written_leaves_nothing(tmp_path: Path, make_first: bool) -> None:
-    path = tmp_path / "run"
-    if make_first:
-        path.mkdir()
-    with pytest.raises(TypeError):
-        start_folder(path, "config.json", {"bad": object()})
-    assert path.exists() == make_first
-    assert not [*tmp_path.rglob("*.json*")]
 
 
 def test_a_folder_that_another_process_has_just_made_is_left_alone(

@@ -75,12 +75,6 @@ def frozen():
     made = trained(net()); made[0].requires_grad_(False)
     return made, X
 def same(): made = trained(net()); return made, X, lambda: made
-def reset_in_place():
-    made = trained(net())
-    def again():
-        made[0].reset_parameters()
-        return made
-    return made, X, again
 def tuple_out():
     class Two(nn.Module):
         def __init__(self):
@@ -195,24 +189,6 @@ def test_all_outputs_enter_the_loss_and_the_forward_method_can_be_chosen(code: P
     assert learner.outputs({}, learner.probe()).shape == (16, 2)  # type: ignore[arg-type]
 
 
-def test_a_network_that_the_function_overwrites_is_restored(code: Path) -> None:
-    found: dict[int, tuple[torch.nn.Linear, torch.Tensor]] = {}
-    real = torch.nn.Linear.reset_parameters
-
-    def note(self: torch.nn.Linear) -> None:
-        found[id(self)] = self, self.weight.detach().clone()
-        real(self)
-
-    torch.nn.Linear.reset_parameters = note  # type: ignore[method-assign]
-    try:
-        with pytest.raises(UsageError, match="returned the trained network itself"):
-            learner_from(f"{code}:reset_in_place")
-    finally:
-        torch.nn.Linear.reset_parameters = real  # type: ignore[method-assign]
-    assert found
-    assert any(torch.equal(layer.weight, weight) for layer, weight in found.values())
-
-
 @pytest.mark.parametrize(
     ("name", "words"),
     [
@@ -233,9 +209,9 @@ def test_a_network_that_the_function_overwrites_is_restored(code: Path) -> None:
             "'0.weight' in the state dict at initialisation is that of the trained network itself: keep a copy",
         ),
         ("not_a_number", "'0.weight' in the state dict at initialisation has NaN or infinity"),
-        ("no_rows", r"Sequential cannot be examined: its inputs of shape \(0, .*\) are empty"),
+        ("no_rows", "Sequential cannot be examined: its inputs are empty"),
         ("nothing", "mine.py does not define nothing"),
-        ("bad_rows", "Sequential cannot be examined: its inputs contain NaN or infinity"),
+        ("bad_rows", "its inputs are empty, or contain NaN or infinity"),
     ],
 )
 def test_networks_that_cannot_be_used_are_refused_in_one_line(code: Path, name: str, words: str) -> None:

@@ -126,11 +126,7 @@ def test_a_point_takes_the_place_of_what_a_preset_varies() -> None:
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
-        (
-            {"space": Space({"learning_rat": [1]})},
-            "learning_rat: linear has no setting with this name: did you mean 'lea",
-        ),
-        ({"space": Space({"learning_rat": [1]})}, "and no arm or setting has {learning_rat} in its text"),
+        ({"space": Space({"learning_rat": [1]})}, "linear has no setting 'learning_rat': did you mean 'lea"),
         ({"space": Space({"learning_rate": ["fast"]})}, "learning_rate should be a finite number"),
         ({"space": Space({"seed": [1]})}, "seed cannot differ between the runs"),
         ({"arms": ("snp(lam={lam})@task",)}, "snp(lam={lam})@task: no point has a value for {lam}"),
@@ -296,7 +292,7 @@ def test_a_file_says_the_same_as_python(write: Write) -> None:
             "[a]\nkind = 'ppo'\nrandom = { count = 1, x = { low = 1, high = 'b' } }",
             "got `str` - at `$.high`",
         ),
-        ("[a]\nkind = 'ppo'\nfork_at = 1979-05-27", "1979-05-27 is a date or a time"),
+        ("[a]\nkind = 'ppo'\nfork_at = 1979-05-27", "[a].fork_at should be"),
     ],
 )
 def test_a_wrong_file_is_told_with_the_place(write: Write, text: str, says: str) -> None:
