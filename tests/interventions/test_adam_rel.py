@@ -4,6 +4,7 @@ from torch import nn
 
 from supple.agents.ppo.update import GradientStep
 from supple.interventions import Learner, learner_for, make, snapshot
+from supple.networks import Adam
 
 B1, B2, EPSILON, RATE = 0.9, 0.999, 1e-8, 0.01
 
@@ -49,7 +50,7 @@ def test_integer_counters_are_reset_too() -> None:
 
 
 def test_the_fused_step_of_ppo_uses_the_reset_counters() -> None:
-    target = learner()
+    target = learner(Adam)
     step = GradientStep(0.0, compiled=False)
     step.begin(target.optimizer, list(target.module.parameters()), 1)
     step(lambda x: (target.module(x).square().mean(), x.sum()), 4, torch.randn(8, 4, dtype=torch.float64))
