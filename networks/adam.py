@@ -1,7 +1,7 @@
 """Adam for one network, or for a stack of them whose members have their own step counters, as they have own slots."""
 
 from collections.abc import Iterable, Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -57,8 +57,8 @@ class Adam(OwnOptimizer):
             parameters: list[Tensor] = [p for p in group["params"] if p.grad is not None]
             if not parameters:
                 continue
-            gradients = [p.grad for p in parameters if p.grad is not None]
-            slots = [self.slots(p) for p in parameters]
+            gradients: list[Any] = [p.grad for p in parameters]
+            slots = [self.state[p] or self.slots(p) for p in parameters]
             first, second, steps = ([slot[name] for slot in slots] for name in ("exp_avg", "exp_avg_sq", "step"))
             torch._foreach_add_(steps, 1)
             if self.networks:

@@ -64,10 +64,8 @@ def step(optimizer: torch.optim.Optimizer) -> None:
     hooks, lists by device) takes longer than the arithmetic itself if networks are small. Step hooks need it.
     """
     hooked = optimizer._optimizer_step_pre_hooks or optimizer._optimizer_step_post_hooks
-    if isinstance(optimizer, OwnOptimizer) and not hooked:
-        optimizer.arithmetic()
-    else:
-        optimizer.step()
+    make_step = None if hooked else getattr(optimizer, "arithmetic", None)  # faster than isinstance of a class of ABC
+    (make_step or optimizer.step)()
 
 
 @torch.no_grad()
