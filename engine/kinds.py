@@ -145,10 +145,8 @@ presets: Registry[Preset] = Registry("preset", groups=GROUPS)
 def add(*rows: Kind | Preset) -> None:
     """Register kinds and presets under their names. Raises ValueError if a name is taken."""
     for row in rows:
-        if isinstance(row, Kind):
-            kinds.register(row.name)(row)
-        else:
-            presets.register(row.name)(row)
+        registry: Registry[Any] = kinds if isinstance(row, Kind) else presets
+        registry.register(row.name)(row)
 
 
 def find_kind(name: str) -> Kind:
