@@ -156,10 +156,6 @@ def test_a_network_is_compared_with_a_newly_made_one_and_remarks_are_printed(
     norms = [found["stages"][0][of]["numbers"]["weight_norm"] for of in ("now", "new")]
     assert norms[0] > 10 * norms[1]
     assert "so not redrawn" in (tmp_path / "out/index.html").read_text()
-    with pytest.raises(UsageError, match="'grid' cannot be redrawn"):
-        dispatch(["doctor", f"{tmp_path / 'anew.py'}:two"])
-    with pytest.raises(UsageError, match=r"Own has no forward: name a method with --forward \(values\)"):
-        dispatch(["doctor", f"{tmp_path / 'anew.py'}:agent"])
     dispatch(["doctor", f"{tmp_path / 'anew.py'}:agent", "--forward", "values", "--updates", "2"])
     assert "'model'" in said(capsys)
 
@@ -191,9 +187,6 @@ def trained(net):
 
 def anew():
     return trained(Net()), X, Net
-
-def two():
-    return trained(Net()), X
 
 def agent():
     return trained(Own()), X, Own

@@ -19,6 +19,7 @@ from supple.experiments.sweeps.sweep import open_sweep
 from supple.registry.errors import RunError
 from supple.scripts.main import dispatch
 from tests.processes import die_when, ended
+from tests.records import results
 
 pytestmark = pytest.mark.slow
 
@@ -50,19 +51,6 @@ Process = Callable[..., int]
 def file(tmp_path: Path) -> Path:
     (tmp_path / "s.toml").write_text(FILE)
     return tmp_path / "s.toml"
-
-
-def results(path: Path) -> dict[str, Any]:
-    """Return what runs left, by file: weights as bytes, logs without times."""
-    found: dict[str, Any] = {}
-    for file in path.rglob("seed-*/**/*"):
-        name = str(file.relative_to(path))
-        if file.suffix == ".safetensors":
-            found[name] = file.read_bytes()
-        elif file.suffix == ".jsonl":
-            rows = [json.loads(line) for line in file.read_text().splitlines()]
-            found[name] = [{k: v for k, v in row.items() if k not in ("time", "seconds")} for row in rows]
-    return found
 
 
 @pytest.fixture(scope="module")

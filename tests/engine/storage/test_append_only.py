@@ -172,12 +172,6 @@ def test_no_part_of_a_newer_damaged_checkpoint_is_linked_after_going_back(tmp_pa
     assert passed_over.exists()
 
 
-def test_saving_a_step_again_replaces_its_rows(tmp_path: Path) -> None:
-    first = save(tmp_path, 1, rows(0, 20, salt=1))
-    assert save(tmp_path, 1, rows(0, 25), first) == first
-    assert_holds(first, 0, 25)
-
-
 def test_parts_are_copied_where_the_file_system_has_no_links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> None:
         raise OSError(95, "Operation not supported")
