@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 
 from supple.engine.forks import FRESH
 from supple.engine.kinds import as_text, require_setting
@@ -49,13 +48,16 @@ def tune(
         raise UsageError(f"search: add measure = …, since {comparison.kind} has no default measure")
     path = f"{folder}/{TUNING}"
     references = [point for point in comparison.points if point.arm == FRESH]
+    templates = [point for point in comparison.points if point.arm != FRESH]
     tried: dict[str, list[Point]] = {}
     best: dict[str, Point] = {}
-    for template in comparison.points:
-        if template in references:
-            continue
+    for template in templates:
         searched = [name for name in search.values if name in holes(template.arm) or name not in in_texts]
-        at = partial(_point_at, template, in_texts)
+
+        def at(values: Values, template: Point = template) -> Point:
+            """Return the arm with these values. Those that are in no arm's text become settings of this arm."""
+            settings = [f"{name}={as_text(value)}" for name, value in values.items() if name not in in_texts]
+            return Point(" + ".join([fill(template.arm, values), *settings]), template.variant)
 
         def score_at(values: Values, at: Callable[[Values], Point] = at) -> float | None:
             return score(path, at(values), measure)
@@ -76,12 +78,6 @@ def tune(
     if len(best) < len(tried):
         return {path: (early, tuning)}
     return {path: (early, tuning), folder: (replace(comparison, points=(*best.values(), *references)), None)}
-
-
-def _point_at(template: Point, in_texts: set[str], values: Values) -> Point:
-    """Return the arm with these values. Those that are in no arm's text become settings of this arm."""
-    settings = [f"{name}={as_text(value)}" for name, value in values.items() if name not in in_texts]
-    return Point(" + ".join([fill(template.arm, values), *settings]), template.variant)
 
 
 def _check(search: Search, comparison: Comparison, in_texts: set[str]) -> None:
