@@ -64,16 +64,13 @@ class Kind:
     benchmark: bool = False
 
     def settings_class(self) -> type[RunSettings]:
-        found: type[RunSettings] = resolve_name(self.settings)
-        return found
+        return resolve_name(self.settings)
 
     def builder(self) -> "Callable[[RunSettings], Work[Task]]":
-        found: Callable[[RunSettings], Work[Task]] = resolve_name(self.build)
-        return found
+        return resolve_name(self.build)
 
     def forks(self) -> "Forks":
-        found: type[Forks] = resolve_name(self.forking)
-        return found()
+        return resolve_name(self.forking)()
 
     @property
     def leads(self) -> str:
