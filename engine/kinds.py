@@ -166,14 +166,17 @@ def presets_of(kind: str | None = None) -> dict[str, Preset]:
 
 def preset_of(kind: Kind, name: str | None) -> Preset | None:
     """Return the preset (or benchmark) of a kind by name, or None for None. Raises UsageError if there is none."""
+    own = presets_of(kind.name)
+    if name in own:
+        return own[name]
     if name is None:
         if kind.benchmark:
-            raise UsageError(f"{kind.name} needs a benchmark as its preset: {', '.join(presets_of(kind.name))}")
+            raise UsageError(f"{kind.name} needs a benchmark as its preset: {', '.join(own)}")
         return None
-    found = presets.get(name)
-    if found.kind != kind.name:
-        raise UsageError(f"preset {name!r} is for {found.kind}, not for {kind.name}")
-    return found
+    if other := presets_of().get(name):
+        raise UsageError(f"preset {name!r} is for {other.kind}, not for {kind.name}")
+    known = f"presets of {kind.name}: {', '.join(own)}" if own else f"{kind.name} has no presets"
+    raise UsageError(f"unknown preset {name!r}{did_you_mean(name, own)} ({known})")
 
 
 def settings_with(kind: Kind, preset: Preset | None, fields: Fields) -> RunSettings:
