@@ -64,16 +64,13 @@ class Kind:
     benchmark: bool = False
 
     def settings_class(self) -> type[RunSettings]:
-        found: type[RunSettings] = resolve_name(self.settings)
-        return found
+        return resolve_name(self.settings)
 
     def builder(self) -> "Callable[[RunSettings], Work[Task]]":
-        found: Callable[[RunSettings], Work[Task]] = resolve_name(self.build)
-        return found
+        return resolve_name(self.build)
 
     def forks(self) -> "Forks":
-        found: type[Forks] = resolve_name(self.forking)
-        return found()
+        return resolve_name(self.forking)()
 
     @property
     def leads(self) -> str:
@@ -145,10 +142,8 @@ presets: Registry[Preset] = Registry("preset", groups=GROUPS)
 def add(*rows: Kind | Preset) -> None:
     """Register kinds and presets under their names. Raises ValueError if a name is taken."""
     for row in rows:
-        if isinstance(row, Kind):
-            kinds.register(row.name)(row)
-        else:
-            presets.register(row.name)(row)
+        registry: Registry[Any] = kinds if isinstance(row, Kind) else presets
+        registry.register(row.name)(row)
 
 
 def find_kind(name: str) -> Kind:
@@ -171,14 +166,17 @@ def presets_of(kind: str | None = None) -> dict[str, Preset]:
 
 def preset_of(kind: Kind, name: str | None) -> Preset | None:
     """Return the preset (or benchmark) of a kind by name, or None for None. Raises UsageError if there is none."""
+    own = presets_of(kind.name)
+    if name in own:
+        return own[name]
     if name is None:
         if kind.benchmark:
-            raise UsageError(f"{kind.name} needs a benchmark as its preset: {', '.join(presets_of(kind.name))}")
+            raise UsageError(f"{kind.name} needs a benchmark as its preset: {', '.join(own)}")
         return None
-    found = presets.get(name)
-    if found.kind != kind.name:
-        raise UsageError(f"preset {name!r} is for {found.kind}, not for {kind.name}")
-    return found
+    if other := presets_of().get(name):
+        raise UsageError(f"preset {name!r} is for {other.kind}, not for {kind.name}")
+    known = f"presets of {kind.name}: {', '.join(own)}" if own else f"{kind.name} has no presets"
+    raise UsageError(f"unknown preset {name!r}{did_you_mean(name, own)} ({known})")
 
 
 def settings_with(kind: Kind, preset: Preset | None, fields: Fields) -> RunSettings:

@@ -249,15 +249,13 @@ class Loop:
             return
         if self.work.frozen:
             self.work.reset_frozen()
-        if not isinstance(work := self.work.state(), dict):
-            raise TypeError(f"state() must return a dictionary, not {type(work).__name__}")
         if self.run.lock:
             self.run.lock.check()
         tree = {
             "step": self.step,
             "number": self.number,
             "best": None if self.best == -inf else self.best,
-            "work": work,
+            "work": self.work.state(),
             "hooks": self.hooks.state_dict(),
             # PyTorch's global generators (CPU, and GPU if in use): random activations draw from them
             "torch": [torch.get_rng_state(), *([torch.cuda.get_rng_state()] if torch.cuda.is_initialized() else [])],
@@ -301,8 +299,6 @@ class Loop:
     def restore(self, state: dict[str, Any]) -> None:
         """Restore the work, the hooks and the generators from a state that `_save` wrote."""
         self.step, self.number = state["step"], state["number"]
-        if not 0 < self.step <= self.end or self.step < self.start:
-            raise ValueError(f"it is from step {self.step}, but the run goes from step {self.start} to {self.end}")
         behind = [task for task in self.work.tasks if task.start < self.step]
         for task in behind:
             self.work.enter(task)

@@ -23,7 +23,7 @@ from .machine import distributed
 from .machine.allocator import keep_freed_memory
 from .machine.denormals import flushing_denormals
 from .settings import RunSettings
-from .spec import FILE, TRACEBACK, Resolved, RunSpec, Start, note_versions, read_spec, start_run, to_json
+from .spec import TRACEBACK, Resolved, RunSpec, Start, note_versions, read_spec, start_run, to_json
 from .storage import checkpoint, files, signed_json, versions
 from .storage.checkpoint import newest_step
 from .storage.lock import PATIENCE, Lock
@@ -273,7 +273,9 @@ class Run(AbstractContextManager["Run"]):
         if work is None or hooks is None:
             work = build(spec.kind_row, spec.settings, self.warn)
             try:
-                _check(self.path, spec, work)
+                data = spec.resolved.data
+                if tuple(map(to_json, work.tasks)) != spec.resolved.tasks or work.sources != data:
+                    raise RunError(f"{self.path} was started with other data: {data}; the data here are {work.sources}")
                 hooks = attach_hooks(work, spec.settings.hook, spec.start.step, spec.resolved.planned)
             except BaseException:
                 work.close()
@@ -312,14 +314,3 @@ def other_versions(path: Path) -> str:
     spec = read_spec(path)
     ended = newest_step(path / CHECKPOINTS) >= spec.end
     return "" if ended else versions.remark(path, {"": spec.resolved.versions}, plugins.sums())
-
-
-def _check(path: Path, spec: RunSpec, work: Work) -> None:
-    """Raise RunError if config.json does not agree with what its settings result in on this machine."""
-    data, total = spec.resolved.data, work.tasks[-1].end
-    if tuple(map(to_json, work.tasks)) != spec.resolved.tasks or work.sources != data:
-        raise RunError(f"{path} was started with other data: {data}; the data here are {work.sources}")
-    if not 0 <= spec.start.step < spec.end <= total:
-        raise RunError(
-            f"{path / FILE}: a run of {total} steps cannot begin at step {spec.start.step} and end at {spec.end}"
-        )

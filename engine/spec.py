@@ -196,8 +196,7 @@ def from_json(record: Callable[..., T], value: Mapping[str, Any], file: Path) ->
             require_setting(kind, name)
         settings = msgspec.convert(given, kind.settings_class(), dec_hook=lambda wanted, text: wanted(text))
         own: Any = msgspec.convert({**value, "settings": {}}, record)
-        found: T = replace(own, settings=settings)
-        return found
+        return replace(own, settings=settings)
     except (KeyError, ValueError) as error:
         raise unreadable(file, error) from error
 

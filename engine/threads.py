@@ -64,8 +64,7 @@ def _measure_speed(kind: Kind, settings: RunSettings, train: Train) -> float:
         process.join()
     if isinstance(measured, str):  # the reason why it failed
         raise RunError(f"--threads auto: the trial with {settings.threads} threads failed: {measured}")
-    speed: float = measured
-    return speed
+    return measured
 
 
 def _run_trial(way: Connection, kind: str, settings: RunSettings, train: Train, sources: dict[str, str]) -> None:

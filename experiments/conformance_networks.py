@@ -32,9 +32,7 @@ class Net(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the logits, (members, n, 3) or (n, 3), for images (members, n, 1, 4, 4) or (n, 1, 4, 4)."""
-        hidden: Tensor = self.two(self.hidden(self.one(self.conv(x)).flatten(-3)))
-        out: Tensor = self.head(hidden)
-        return out
+        return self.head(self.two(self.hidden(self.one(self.conv(x)).flatten(-3))))
 
 
 def network(seed: int | None = 0, networks: int = 0, target: bool = False) -> Learner:

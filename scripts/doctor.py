@@ -125,12 +125,8 @@ def _parse_attempt(text: str) -> Any:
         made = make(parsed.call.name, **parsed.call.params) if parsed.call else None
     except ValueError as error:
         raise UsageError(f"--try {text}: {error}") from error
-    if parsed.schedule is not None:
-        raise UsageError(f"--try {text}: it is applied at once: leave out the schedule after @")
-    if parsed.learner is not None:
-        raise UsageError(f"--try {text}: it is tried on every network: leave out {parsed.learner}/, or use --learner")
-    if made is None:
-        raise UsageError(f"--try {text}: there is nothing to try: leave it out")
+    if made is None or parsed.schedule or parsed.learner:
+        raise UsageError(f"--try {text}: give an intervention alone; it is applied at once, where --learner says")
     return made
 
 

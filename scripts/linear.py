@@ -51,8 +51,6 @@ def main(args: Sequence[str]) -> None:
         raise UsageError(f"unknown command {args[0]!r}{did_you_mean(args[0], COMMANDS)} (known: {', '.join(COMMANDS)})")
     about = f"{COMMANDS[args[0]]}\n\n  supple linear {args[0]} --seed 1 --out runs/linear"
     options = parse(Options, args[1:], f"supple linear {args[0]}", about)
-    if options.out.exists() and not options.out.is_dir():
-        raise UsageError(f"--out {options.out} is a file, not a folder")
     options.out.mkdir(parents=True, exist_ok=True)
     for name in FIGURES if args[0] == "figures" else args[:1]:
         started = time.monotonic()

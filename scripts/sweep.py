@@ -28,9 +28,8 @@ Finished runs are skipped, and killed runs are resumed. A failed run does not st
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
@@ -44,9 +43,6 @@ from supple.scripts.cli.options import Plugins, load_plugins
 if TYPE_CHECKING:
     from supple.experiments.queue.queue import Queue
     from supple.experiments.queue.workers import Watch
-    from supple.experiments.sweeps.launchers import QueueWorker
-
-    Launcher = Callable[[QueueWorker], list[Any]]
 
 
 @dataclass(kw_only=True)
@@ -94,7 +90,7 @@ def main(args: Sequence[str]) -> None:
     if options.dry_run:
         print_estimates(sweep.preview(options.out, processes, warn), processes)
         return
-    launch = find_launcher(options)
+    elsewhere = find_launcher(options)
     if options.retry_failed and (options.out / FILE).is_file():
         retry_failed(options.out)
     queue = sweep.begin(options.out, processes, join_command("supple sweep", args), warn)
@@ -104,7 +100,6 @@ def main(args: Sequence[str]) -> None:
             f"next: supple report {quoted(options.out)}",
         )
         return
-    elsewhere = launch and partial(train_elsewhere, options, launch)
     training.finish_queue(options.out, queue, processes, elsewhere)
 
 
@@ -122,8 +117,8 @@ def count_processes(options: Options) -> int:
     return options.per_gpu * count
 
 
-def find_launcher(options: Options) -> "Launcher | None":
-    """Return the function that starts workers on other machines, or None if this machine trains."""
+def find_launcher(options: Options) -> "Callable[[Queue, Watch], None] | None":
+    """Return the function that trains a queue by workers on other machines, or None if this machine trains."""
     if options.on == "local":
         if options.workers != 1 or options.given:
             option = "workers" if options.workers != 1 else "with"
@@ -131,17 +126,14 @@ def find_launcher(options: Options) -> "Launcher | None":
         return None
     parameters = dict(map(_parse_parameter, options.given))
 
-    from supple.experiments.sweeps.launchers import on_ray, on_slurm
+    from supple.experiments.sweeps.launchers import QueueWorker, on_ray, on_slurm, watch_over
 
-    return lambda workers: (on_slurm if options.on == "slurm" else on_ray)(workers, options.workers, parameters)
+    def train(queue: "Queue", watch: "Watch") -> None:
+        worker = QueueWorker(str(options.out.absolute()), options.per_gpu or 1)
+        started = (on_slurm if options.on == "slurm" else on_ray)(worker, options.workers, parameters)
+        watch_over(queue, started, watch, warn)
 
-
-def train_elsewhere(options: Options, launch: "Launcher", queue: "Queue", watch: "Watch") -> None:
-    """Start workers, and wait until they have finished all runs."""
-    from supple.experiments.sweeps.launchers import QueueWorker, watch_over
-
-    if queue.left:
-        watch_over(queue, launch(QueueWorker(str(options.out.absolute()), options.per_gpu or 1)), watch, warn)
+    return train
 
 
 def _parse_parameter(text: str) -> tuple[str, object]:

@@ -58,3 +58,16 @@ def write_plan(
     points = tuple(Point(arm, variant) for variant in variants for arm in arms)
     made = settings_with(find_kind(kind), None, {})
     write_json(path / "comparison.json", to_json(Comparison(kind, made, points, tuple(seeds), fork_step=fork)))
+
+
+def results(path: Path) -> dict[str, Any]:
+    """Return what the runs in a folder left, by file: tensors as bytes, logs without times."""
+    found: dict[str, Any] = {}
+    for file in path.rglob("*"):
+        name = str(file.relative_to(path))
+        if file.suffix == ".safetensors":
+            found[name] = file.read_bytes()
+        elif file.suffix == ".jsonl":
+            rows = [json.loads(line) for line in file.read_text().splitlines()]
+            found[name] = [{key: x for key, x in row.items() if key not in ("time", "seconds")} for row in rows]
+    return found

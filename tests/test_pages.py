@@ -16,7 +16,6 @@ import shlex
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -24,9 +23,9 @@ from typing import Any, NamedTuple
 import pytest
 
 from supple.experiments.queue import workers
-from supple.experiments.queue.queue import Queue
 from supple.scripts import worker
 from supple.scripts.cli import training
+from tests.conftest import run_here
 
 ROOT = Path(__file__).parent.parent
 FOLDERS = ("start", "howto", "concepts")
@@ -87,11 +86,6 @@ def blocks(text: str) -> Iterator[Block]:
 def commands(code: str) -> list[list[str]]:
     lines = code.replace("\\\n", " ").splitlines()
     return [words for line in lines if (words := shlex.split(line, comments=True))]
-
-
-def run_here(jobs: Any, processes: int, watch: Any, warn: Any) -> None:
-    """Stands in for the worker processes of comparisons and sweeps."""
-    Queue(jobs).work_off(lambda job, held: job.train(held, partial(watch, job), warn))
 
 
 def run_command(words: list[str], small: bool, process: Process) -> None:

@@ -104,10 +104,9 @@ def load(folder: Path, identity: str) -> dict[str, Any]:
         for path, entry in body["rows"].items()
     }
     try:
-        tree: dict[str, Any] = _join(body["tree"], from_bytes(data), growing)
+        return _join(body["tree"], from_bytes(data), growing)
     except (SafetensorError, KeyError, TypeError) as error:
         raise CheckpointError(f"{weights}: does not agree with {MANIFEST} ({error})") from error
-    return tree
 
 
 def adopt(source: Path, identity: str, checkpoints: Path, new_identity: str, **changes: Any) -> Path:
@@ -159,8 +158,7 @@ def load_newest(checkpoints: Path, identity: str, warn: Callable[[str], None]) -
 def lengths_of_logs(folder: Path) -> dict[str, int]:
     """Return the lengths of the logs that a checkpoint recorded, or {} if it is damaged. Its tensors are not read."""
     try:
-        lengths: dict[str, int] = _read_body(folder)["tree"]["logs"]
-        return lengths
+        return _read_body(folder)["tree"]["logs"]
     except CheckpointError:
         return {}
 

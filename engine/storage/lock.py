@@ -54,21 +54,18 @@ class Lock:
         self._interruption = ExitStack()
         self._lock = _acquire(self.file, patience)
         try:
-            self._require_unused()
+            # it may name an owner whose lock is not seen from here
+            owner = _read(self.file)
+            seen = self._lock.is_locked and owner.endswith(f" on {platform.node()}")
+            if owner and not seen and (silent := abs(time.time() - self.file.stat().st_mtime)) < LOST:
+                raise Held(
+                    f"{self.file.parent}: {owner} was training this run {silent:.0f} seconds ago; if it has ended, "
+                    f"wait until that is {LOST / 60:g} minutes ago, or add --take-over to `supple resume`"
+                )
             self.file.write_bytes(self._text.encode())
         except BaseException:
             self._lock.release()
             raise
-
-    def _require_unused(self) -> None:
-        """Raise Held if the file names an owner whose lock may not be seen from here, and that was active recently."""
-        owner = _read(self.file)
-        seen = self._lock.is_locked and owner.endswith(f" on {platform.node()}")
-        if owner and not seen and (silent := abs(time.time() - self.file.stat().st_mtime)) < LOST:
-            raise Held(
-                f"{self.file.parent}: {owner} was training this run {silent:.0f} seconds ago; if it has ended, wait "
-                f"until that is {LOST / 60:g} minutes ago, or add --take-over to `supple resume`"
-            )
 
     def __enter__(self) -> "Lock":
         self._interruption.enter_context(at_interruption(self._empty))  # the kernel does the rest

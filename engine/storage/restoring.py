@@ -50,8 +50,7 @@ def require_like(value: Any, like: T, what: str) -> T:
             raise ValueError(f"{what} should have {len(like)} entries, but has {len(value)}")
         for key in like if isinstance(like, dict) else range(len(like)):
             require_like(value[key], like[key], f"{what}.{key}")
-    fits: T = value
-    return fits
+    return value
 
 
 def _describe(value: Any) -> str:

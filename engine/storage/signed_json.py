@@ -89,8 +89,7 @@ def read_json(path: Path, otherwise: str) -> dict[str, Any]:
     value = _read_object(path, otherwise)
     signature = value.pop(SIGNATURE, None)
     if not isinstance(signature, dict) or signature.get("format") != FORMAT:
-        named = (signature, "version"), (value.get("versions"), "supple")
-        wrote = next((entry[key] for entry, key in named if isinstance(entry, dict) and key in entry), "that wrote it")
+        wrote = signature.get("version") if isinstance(signature, dict) else "that wrote it"
         raise UsageError(
             f"{otherwise}: its {path.name} was written by another version of supple: continue with the version {wrote}"
         )

@@ -115,8 +115,7 @@ def sums() -> dict[str, str]:
 def table(word: str) -> Mapping[str, object]:
     """Return the registered entries by name, for a key of `TABLES`."""
     registry = resolve_name(TABLES[word][0])
-    entries: Mapping[str, object] = getattr(registry, "entries", registry)
-    return entries
+    return getattr(registry, "entries", registry)
 
 
 def require(recorded: Mapping[str, str], path: Path, more: bool = False, mended: bool = False) -> None:

@@ -12,7 +12,6 @@ from supple.engine.spec import from_json, to_json
 from supple.engine.storage.signed_json import read_json, require_outside, start_folder, write_json
 from supple.engine.user_code import plugins
 from supple.experiments.queue.queue import Queue
-from supple.registry.errors import RunError
 
 from .checks import Networks
 from .comparison import Comparison
@@ -68,18 +67,11 @@ def open_runs(path: Path, warn: Warn, study: str = "") -> Queue:
     Raises UsageError if there is none, or if the plug-ins are others.
     """
     comparison = open_comparison(path)
-    if (queue := comparison.queue(path, study)).left:
-        require_continuable(path, comparison, warn)
+    if (queue := comparison.queue(path, study)).left:  # what they lack here is said once, before any of them fails
+        kind, threads = comparison.kind_row, comparison.settings.torch_threads
+        with flushing_denormals(threads), Networks(kind, warn) as networks:
+            networks.tasks(comparison.first)
     return queue
-
-
-def require_continuable(path: Path, comparison: Comparison, warn: Warn) -> None:
-    """Raise RunError if the fork is impossible."""
-    kind, settings = comparison.kind_row, comparison.settings
-    with flushing_denormals(settings.torch_threads), Networks(kind, warn) as networks:
-        total = networks.tasks(comparison.first)[-1].end
-    if not 0 <= (comparison.fork_step or 0) < total:
-        raise RunError(f"{path / FILE}: runs of {total} steps cannot fork at step {comparison.fork_step}")
 
 
 def read_comparison(path: Path) -> Comparison:

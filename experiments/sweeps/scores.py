@@ -35,7 +35,7 @@ class PointScores:
                 return self.unknown
             score, seconds = score_runs(runs, measure)
             known[label] = {"arm": label, "score": None if score == WORST else score, "seconds": round(seconds, 1)}
-        value: float | None = known[label]["score"]
+        value = known[label]["score"]
         return WORST if value is None else value
 
     def _runs(self, folder: str, point: Point) -> list[QueuedRun]:

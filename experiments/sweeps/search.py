@@ -148,11 +148,6 @@ def load_finished(queued: Iterable[QueuedRun]) -> list[RunData]:
     return [run for each in finished for run in load_runs(each.folder) if str(run.seed) not in each.diverged]
 
 
-def seconds_of(runs: Sequence[RunData]) -> float:
-    """Return the total seconds of training of these runs. The seeds of a stack are counted once."""
-    return sum({run.path: max((row.get("time", 0.0) for row in run.metrics), default=0.0) for run in runs}.values())
-
-
 def score_runs(queued: Sequence[QueuedRun], measure: str) -> tuple[float, float]:
     """Return the score of a point, and the seconds for which its runs were trained.
 
@@ -160,7 +155,8 @@ def score_runs(queued: Sequence[QueuedRun], measure: str) -> tuple[float, float]
     """
     runs = load_finished(queued)
     mean = WORST if any(run.failed or run.diverged for run in queued) else fmean(score(run, measure) for run in runs)
-    return mean if isfinite(mean) else WORST, seconds_of(runs)
+    seconds = {run.path: max((row.get("time", 0.0) for row in run.metrics), default=0.0) for run in runs}  # by stack
+    return mean if isfinite(mean) else WORST, sum(seconds.values())
 
 
 def score(run: RunData, measure: str) -> float:

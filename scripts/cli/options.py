@@ -8,7 +8,7 @@ from typing import Annotated, Any, Generic, NamedTuple, TypeVar
 
 import tyro
 
-from supple.engine.kinds import Kind, Preset, all_kinds, presets_of
+from supple.engine.kinds import Kind, Preset, all_kinds, preset_of, presets_of
 from supple.engine.user_code import plugins
 from supple.registry import did_you_mean
 from supple.registry.errors import UsageError
@@ -83,21 +83,14 @@ def parse_request(command: str, args: Sequence[str]) -> Request:
         what = f"unknown kind of run {name!r}{did_you_mean(name, kinds)}" if name else "which kind of run?"
         raise UsageError(f"{what} (`supple {command} KIND …`; kinds: {', '.join(kinds)})")
     kind, preset, prog = kinds[name], next(reversed(_find_values(rest, "--preset")), None), f"supple {command} {name}"
-    presets = presets_of(name)
     if kind.benchmark and preset is None:
+        presets = presets_of(name)
         preset, rest = _first_word(rest), rest[1:]
         if preset not in presets:
             what = f"unknown benchmark {preset!r}{did_you_mean(preset, presets)}" if preset else "which benchmark?"
             raise UsageError(f"{what} (`{prog} BENCHMARK …`; benchmarks: {', '.join(presets)})")
         prog = f"{prog} {preset}"
-    if preset is None:
-        return Request(kind, None, rest, prog)
-    if preset not in presets:
-        if other := presets_of().get(preset):
-            raise UsageError(f"--preset {preset}: a preset of {other.kind}, not of {name}")
-        known = f"presets of {name}: {', '.join(presets)}" if presets else f"{name} has no presets"
-        raise UsageError(f"unknown preset {preset!r}{did_you_mean(preset, presets)} ({known})")
-    return Request(kind, presets[preset], rest, prog)
+    return Request(kind, preset_of(kind, preset), rest, prog)
 
 
 def find_examples(doc: str | None, words: str) -> list[str]:

@@ -14,8 +14,6 @@ from supple.engine.kinds import all_kinds, find_kind, presets_of, settings_with
 from supple.engine.runs import prepare
 from supple.engine.settings import RunSettings
 from supple.engine.spec import RunSpec, read_spec
-from supple.engine.storage.checkpoint import folders_of
-from supple.experiments import api
 from supple.experiments.sweeps.study import Study
 from supple.experiments.sweeps.sweep import Sweep
 from supple.registry.errors import UsageError
@@ -94,24 +92,6 @@ def test_the_interval_is_in_config_json_and_an_extended_run_keeps_it(tmp_path: P
     assert written["checkpoint_every"] == 200
     extended = read_spec(tmp_path / "a").settings.lengthen(8_000)
     assert extended.checkpoint_every == 200
-
-
-@pytest.mark.slow
-def test_a_run_that_is_killed_continues_from_a_checkpoint(tmp_path: Path) -> None:
-    class Killed(Exception):
-        pass
-
-    def kill(step: int) -> None:
-        if step > 500:
-            raise Killed
-
-    api.train("ppo", PPO, out=tmp_path / "whole")
-    with pytest.raises(Killed):
-        api.train("ppo", PPO, out=tmp_path / "run", progress=kill)
-    assert [folder.name.lstrip("0") for folder in folders_of(tmp_path / "run/checkpoints")] == ["200", "400"]
-    api.resume(tmp_path / "run")
-    for name in ("episodes.jsonl", "checkpoints/000000000800/state.safetensors"):
-        assert (tmp_path / "run" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
 
 
 def study(*arms: str, **settings: Any) -> Study:

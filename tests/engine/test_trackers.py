@@ -1,7 +1,6 @@
 """Trackers: they get every logged row, and their problems do not end a run."""
 
 import errno
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from supple.experiments.queue.queue import Queue
 from supple.experiments.sweeps.study import Study
 from supple.experiments.sweeps.sweep import Sweep
 from supple.registry.errors import DiskError, UsageError
+from tests.records import results
 
 SETTINGS = {"tasks": "semantic,reversal", "updates_per_task": 60, "checkpoint_every": 15, "measure_every": 10}
 HOOKS = ["snp@task"]
@@ -50,18 +50,6 @@ def board(run: Path) -> dict[str, list[tuple[int, float]]]:
     """What TensorBoard shows: steps and numbers by name."""
     events = EventAccumulator(str(run / trackers.BOARD)).Reload()
     return {name: [(e.step, e.value) for e in events.Scalars(name)] for name in events.Tags()["scalars"]}
-
-
-def results(run: Path) -> dict[str, Any]:
-    """The files of a run, without times and settings."""
-    found: dict[str, Any] = {}
-    for file in sorted(run.rglob("*")):
-        if file.suffix == ".safetensors":
-            found[str(file.relative_to(run))] = file.read_bytes()
-        elif file.suffix == ".jsonl":
-            rows = [json.loads(line) for line in file.read_text().splitlines()]
-            found[file.name] = [{k: v for k, v in row.items() if k not in ("time", "seconds")} for row in rows]
-    return found
 
 
 def silent(line: str) -> None:

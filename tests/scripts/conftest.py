@@ -2,11 +2,13 @@
 
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from supple.scripts.cli.console import run
 from supple.scripts.main import dispatch
+from tests.processes import ended
 
 
 @pytest.fixture
@@ -23,5 +25,21 @@ def ask(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> 
         if "For full helptext" in said:
             said = " ".join(said.replace("---", "").split()) + "\n"
         return int(stop.value.code or 0), said
+
+    return run_supple
+
+
+@pytest.fixture
+def ask_process(
+    process: Callable[..., int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., tuple[int, str]]:
+    """Return a function that runs `supple WORDS` in a process of its own, and returns exit status and stderr.
+
+    It runs in `tmp_path`, where plug-ins lie. They find in the environment what they shall do wrong."""
+    monkeypatch.chdir(tmp_path)
+
+    def run_supple(words: str, wrong: str = "") -> tuple[int, str]:
+        monkeypatch.setenv("WRONG", wrong)
+        return ended(process(words.split(), Path("errors"))), Path("errors").read_text()
 
     return run_supple

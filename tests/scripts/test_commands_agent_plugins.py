@@ -1,8 +1,7 @@
 """A plug-in with an agent: its help, and what is said when the agent breaks a rule of the protocol."""
 
-import os
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -96,17 +95,10 @@ Ask = Callable[..., tuple[int, str]]
 
 
 @pytest.fixture
-def ask(process: Callable[[Sequence[str], Path], int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ask:
+def ask(ask_process: Ask) -> Ask:
     """Return `ask(words, wrong)`: the exit status and stderr of `supple` with an agent that does something wrong."""
-    monkeypatch.chdir(tmp_path)
     Path("still.py").write_text(AGENT)
-
-    def run_supple(words: str, wrong: str = "") -> tuple[int, str]:
-        monkeypatch.setenv("WRONG", wrong)
-        child = process(words.split(), Path("errors"))
-        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), Path("errors").read_text()
-
-    return run_supple
+    return ask_process
 
 
 @pytest.mark.parametrize("command", ["train", "compare"])

@@ -1,8 +1,7 @@
 """A plug-in that fails ends the command with exit status 1: one line with its name and the step, then the traceback."""
 
-import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -57,17 +56,10 @@ def imported(tmp_path_factory: pytest.TempPathFactory) -> None:
 
 
 @pytest.fixture
-def ask(process: Callable[[Sequence[str], Path], int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ask:
+def ask(ask_process: Ask) -> Ask:
     """Return `ask(words, wrong)`: the exit status and stderr of `supple` with a plug-in that does something wrong."""
-    monkeypatch.chdir(tmp_path)
     Path("bad.py").write_text(CODE)
-
-    def run_supple(words: str, wrong: str = "") -> tuple[int, str]:
-        monkeypatch.setenv("WRONG", wrong)
-        child = process(words.split(), Path("errors"))
-        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), Path("errors").read_text()
-
-    return run_supple
+    return ask_process
 
 
 @pytest.mark.slow

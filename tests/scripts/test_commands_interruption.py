@@ -91,21 +91,6 @@ def test_a_closed_terminal_ends_the_process_and_releases_its_lock(process: Calla
 
 
 @pytest.mark.slow
-def test_an_interruption_is_reported_even_if_cleaning_up_fails(
-    process: Callable[..., int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def gone(checkpoints: Path) -> int:
-        raise OSError("the folder is gone")
-
-    monkeypatch.setattr("supple.engine.storage.checkpoint.newest_step", gone)
-    child = begun(process, tmp_path / "run", tmp_path / "errors")
-    os.kill(child, signal.SIGTERM)
-    assert ended(child) == 143
-    assert (tmp_path / "errors").read_text() == "supple: terminated\n"
-    assert (tmp_path / "run/.lock").read_text() == ""
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("module", ["tyro", "rich.progress", "torch", "torch.optim", "supple.engine.loop"])
 def test_an_interruption_during_an_import_is_one_line(tmp_path: Path, module: str) -> None:
     words = [sys.executable, "-c", IMPORTING, module, "train", "linear", *shlex.split(LINEAR)]

@@ -1,7 +1,6 @@
 """Runs with plug-ins are trained, killed, resumed, compared and reported, and broken plug-ins are refused."""
 
 import json
-import os
 import runpy
 import shutil
 import signal
@@ -145,17 +144,11 @@ Ask = Callable[..., tuple[int, str]]
 
 
 @pytest.fixture
-def ask(process: Callable[[Sequence[str], Path], int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ask:
+def ask(ask_process: Ask) -> Ask:
     """Return `ask(words)`: the exit status and stderr of `supple` in a folder with the plug-ins."""
-    monkeypatch.chdir(tmp_path)
     Path("parts.py").write_text(PARTS)
     Path("dice.py").write_text(AGENT)
-
-    def run_supple(words: str) -> tuple[int, str]:
-        child = process(words.split(), Path("errors"))
-        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), Path("errors").read_text()
-
-    return run_supple
+    return ask_process
 
 
 def lines(file: str) -> list[dict[str, Any]]:

@@ -3,7 +3,6 @@
 import importlib.util
 import runpy
 import signal
-import sys
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,6 @@ from typing import Any
 import pytest
 
 from supple.engine.kinds import all_kinds
-from supple.scripts.cli.console import run
 from supple.scripts.main import dispatch
 from tests.processes import die_when, ended
 
@@ -66,18 +64,14 @@ def test_a_run_that_another_machine_trained_until_now_is_refused_unless_it_is_ta
 
 
 def test_lines_added_to_the_log_of_a_finished_run_are_reported(
-    places: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    places: dict[str, str], tmp_path: Path, ask: Any
 ) -> None:
     out = tmp_path / "run"
     dispatch(train("linear", places, out))
     with (out / "metrics.jsonl").open("a") as log:
         log.write('{"step": 1}\n')
     for command in ("resume", "report"):
-        capsys.readouterr()
-        monkeypatch.setattr(sys, "argv", ["supple", command, str(out)])
-        with pytest.raises(SystemExit) as stop:
-            run(dispatch)
-        stderr = capsys.readouterr().err
-        assert (bool(stop.value.code), stderr.count("\n")) == (True, 1)
+        code, stderr = ask(command, out)
+        assert (bool(code), stderr.count("\n")) == (True, 1)
         assert "metrics.jsonl: it has" in stderr
         assert "another program has written to this log" in stderr

@@ -5,7 +5,6 @@ import os
 import random
 import re
 import signal
-from collections import Counter
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -15,12 +14,12 @@ from urllib.parse import unquote
 import pytest
 
 from supple.engine.storage.signed_json import read_json, write_json
-from supple.experiments.queue.queue import QueuedRun
 from supple.experiments.sweeps.file import read_sweep
 from supple.experiments.sweeps.sweep import open_sweep
 from supple.registry.errors import RunError
 from supple.scripts.main import dispatch
 from tests.processes import die_when, ended
+from tests.records import results
 
 pytestmark = pytest.mark.slow
 
@@ -52,19 +51,6 @@ Process = Callable[..., int]
 def file(tmp_path: Path) -> Path:
     (tmp_path / "s.toml").write_text(FILE)
     return tmp_path / "s.toml"
-
-
-def results(path: Path) -> dict[str, Any]:
-    """Return what runs left, by file: weights as bytes, logs without times."""
-    found: dict[str, Any] = {}
-    for file in path.rglob("seed-*/**/*"):
-        name = str(file.relative_to(path))
-        if file.suffix == ".safetensors":
-            found[name] = file.read_bytes()
-        elif file.suffix == ".jsonl":
-            rows = [json.loads(line) for line in file.read_text().splitlines()]
-            found[name] = [{k: v for k, v in row.items() if k not in ("time", "seconds")} for row in rows]
-    return found
 
 
 @pytest.fixture(scope="module")
@@ -129,34 +115,6 @@ def test_a_sweep_killed_while_writing_its_folder_starts_again(file: Path, tmp_pa
     (out / "second/comparison.json").unlink()
     (out / "second").rmdir()
     assert len(open_sweep(begun(file, out))) == 2 * RUNS
-
-
-def test_each_run_is_trained_by_one_worker(
-    file: Path, process: Process, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Eight processes on sixty runs: each run is attempted by one of them, once."""
-    text = FILE.replace("updates_per_task = 60", "updates_per_task = 2").replace("fork_at_task = 1", "fork_at = 0.0")
-    file.write_text(text.replace('"0-1"', '"0-9"').replace("snp(lam={lam})", "snp(lam={lam})@task"))
-    out, notes = tmp_path / "out", tmp_path / "notes"
-    notes.mkdir()
-    attempt = QueuedRun.train
-
-    def noted(job: QueuedRun, *rest: Any) -> None:
-        with (notes / str(os.getpid())).open("a") as log:
-            log.write(f"{job.folder}\n")
-        attempt(job, *rest)
-
-    begun(file, out)
-    monkeypatch.setattr(QueuedRun, "train", noted)  # the children are forked from this process
-    children = [process(["worker", str(out)], tmp_path / f"errors-{i}") for i in range(8)]
-    said = {i: (tmp_path / f"errors-{i}").read_text() for i, child in enumerate(children) if ended(child)}
-    assert not said
-    counts = Counter(line for log in notes.iterdir() for line in log.read_text().splitlines())
-    jobs = open_sweep(out)
-    assert len(jobs) == 60
-    assert counts == {str(job.folder): 1 for job in jobs}
-    assert len(list(notes.iterdir())) > 1
-    assert all(not job.open and not job.failed for job in jobs)
 
 
 @pytest.mark.usefixtures("forked_workers", "without_figures")

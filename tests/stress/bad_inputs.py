@@ -16,8 +16,6 @@ from pathlib import Path
 
 import tyro
 from asking import REFUSED, ask
-from rich.console import Console
-from rich.table import Table
 from small_runs import RUNS, command, places
 
 from supple.engine.kinds import find_kind
@@ -56,20 +54,9 @@ def main(args: Args) -> None:
                         print(f"{kind} {option} {value!r}: {outcome}: {said.strip()[:400]}", flush=True)
                     shutil.rmtree(folder / "run", ignore_errors=True)
             print(f"{kind}: {dict(counts[kind])}", flush=True)
-    show(counts)
     if args.out:
         args.out.parent.mkdir(parents=True, exist_ok=True)
         args.out.write_text(json.dumps({"values": VALUES, "kinds": counts}, indent=2) + "\n")
-
-
-def show(counts: dict[str, Counter[str]]) -> None:
-    """Print a line for each kind, a column for each outcome, and their sums."""
-    total: Counter[str] = sum(counts.values(), Counter())
-    columns = [outcome for outcome in (REFUSED, TAKEN, *BAD) if total[outcome]]
-    table = Table("kind", "attempts", *columns)
-    for kind, found in [*counts.items(), ("all", total)]:
-        table.add_row(kind, str(found.total()), *(str(found[column] or "") for column in columns))
-    Console(width=120).print(table)
 
 
 if __name__ == "__main__":

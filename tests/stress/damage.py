@@ -25,9 +25,7 @@ from typing import Any
 
 import torch
 import tyro
-from asking import REFUSED, ask
-from rich.console import Console
-from rich.table import Table
+from asking import ask
 from safetensors.torch import load as from_bytes
 from safetensors.torch import save as to_bytes
 from small_runs import RUNS, command, logs, places, weights
@@ -246,21 +244,10 @@ def main(args: Args) -> None:
                 if outcome in BAD:
                     print(f"{kind}: {damage}: {outcome}: {said.strip()[:400]}", flush=True)
             print(f"{kind}: done", flush=True)
-    for table, rows in counts.items():
-        show(table, rows)
+    print(json.dumps(counts, indent=1))
     if args.out:
         args.out.parent.mkdir(parents=True, exist_ok=True)
         args.out.write_text(json.dumps({**counts, "kinds": args.kinds, "rounds": args.rounds}, indent=2) + "\n")
-
-
-def show(title: str, rows: dict[str, Counter[str]]) -> None:
-    """Print one table: a line for each damage, a column for each outcome, and their sums."""
-    total: Counter[str] = sum(rows.values(), Counter())
-    columns = [outcome for outcome in (SAME, BACK, REFUSED, ACCEPTED, *BAD) if total[outcome]]
-    table = Table("damage", "attempts", *columns, title=title, title_justify="left")
-    for damage, found in [*rows.items(), ("all", total)]:
-        table.add_row(damage, str(found.total()), *(str(found[column] or "") for column in columns))
-    Console(width=160).print(table)
 
 
 if __name__ == "__main__":

@@ -28,8 +28,6 @@ from typing import Any
 import psutil
 import tyro
 from forked import LIMIT, Forked, find_workers, import_everything, start
-from rich.console import Console
-from rich.table import Table
 from small_runs import RUNS, STACKS, command, logs, places, weights
 
 COMPARED = {
@@ -314,20 +312,6 @@ def main(args: Args) -> None:
             if trial.wrong:
                 print(json.dumps(line), flush=True)
             shutil.rmtree(place)
-    show([json.loads(line) for line in args.out.read_text().splitlines()])
-
-
-def show(lines: list[dict[str, Any]]) -> None:
-    """Print a table of all trials."""
-    groups: dict[str, list[dict[str, Any]]] = {}
-    for line in lines:
-        groups.setdefault(line["trial"].rpartition(",")[0], []).append(line)
-    table = Table("trials of", "number", "kills", "refusals", "the same bytes")
-    for name, found in [*groups.items(), ("all", lines)]:
-        notes = [note for line in found for note in line["notes"] if "enough" not in note]
-        held = sum(not line["wrong"] for line in found)
-        table.add_row(name, str(len(found)), str(sum(len(line["kills"]) for line in found)), str(len(notes)), str(held))
-    Console(width=120).print(table)
 
 
 if __name__ == "__main__":

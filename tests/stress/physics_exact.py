@@ -17,8 +17,6 @@ from pathlib import Path
 import gymnasium as gym
 import numpy as np
 import tyro
-from rich.console import Console
-from rich.table import Table
 
 from supple.agents.ppo import PPOSettings
 from supple.agents.trained import Trained
@@ -87,9 +85,6 @@ def compare(env: str, policy: Policy, args: Args, shift: str | None) -> tuple[in
 
 
 def main(args: Args) -> bool:
-    table = Table(title=f"{args.copies} copies, {args.steps:,} steps each, {args.threads} threads beside one by one")
-    for column in ("environment", "policy", "steps of all", "different", "episodes"):
-        table.add_column(column, justify="left" if column in ("environment", "policy") else "right")
     wrong = 0
     for env in args.envs:
         space = make_env(env).action_space
@@ -102,8 +97,6 @@ def main(args: Args) -> bool:
             different, ended = map(sum, zip(*found, strict=True))
             wrong += different
             print(env, name, "different:", different, "episodes:", ended, flush=True)
-            table.add_row(env, name, f"{args.steps:,}", str(different), f"{ended:,}")
-    Console(width=110).print(table)
     return not wrong
 
 

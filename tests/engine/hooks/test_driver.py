@@ -79,30 +79,7 @@ def fired(events: list[dict[str, Any]], name: str) -> list[int]:
     return [event["step"] for event in events if event["hook"].startswith(name)]
 
 
-class Recorder(Intervention):
-    """Records every moment at which it is called."""
-
-    name = "recorder"
-
-    def __init__(self) -> None:
-        self.calls: list[str] = []
-        self.params = {}
-
-    def attach(self, learner: Learner) -> None:
-        self.calls.append(f"attach {learner.name}")
-
-    def penalty(self, learner: Learner) -> Tensor:
-        return next(learner.module.parameters()).sum()
-
-    def after_update(self, learner: Learner) -> None:
-        self.calls.append(f"update {learner.name}")
-
-    def apply(self, learner: Learner) -> list[str]:
-        self.calls.append(f"apply {learner.name}")
-        return []
-
-
-class Poison(Recorder):
+class Poison(Intervention):
     """Writes NaN into the first parameter."""
 
     name = "poison"

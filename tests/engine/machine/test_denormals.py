@@ -12,11 +12,6 @@ import pytest
 import torch
 
 from supple.engine.machine.denormals import flushes, flushing_denormals
-from supple.experiments.comparisons.comparison import Comparison
-from supple.experiments.comparisons.folder import create
-from supple.experiments.comparisons.grid import make_points
-from supple.experiments.queue.workers import train_queue
-from supple.tracks.linear.settings import LinearSettings
 
 if not torch.set_flush_denormal(False):
     pytest.skip("this processor cannot flush denormal numbers", allow_module_level=True)
@@ -97,17 +92,3 @@ def test_workers_of_a_comparison_flush_from_their_start() -> None:
         print(flushes())
     """
     assert said(code) == ["True"]
-
-
-@pytest.mark.slow
-def test_arms_of_a_comparison_train_on_threads_that_flush(tmp_path: Path) -> None:
-    """Each runs in a worker whose threads begin after the flag: there is nothing to warn of."""
-    settings = LinearSettings(tasks="random", updates_per_task=4, threads=2)
-    comparison, told = Comparison("linear", settings, make_points(("none",)), (0,), fork_step=0), list[str]()
-    try:
-        comparison = create(tmp_path / "out", comparison, jobs=1)
-    finally:
-        torch.set_num_threads(1)
-    train_queue(comparison.queue(tmp_path / "out"), 1, lambda *_: None, told.append)
-    assert (tmp_path / "out/seed-0/none/checkpoints/000000000004").is_dir()
-    assert told == []

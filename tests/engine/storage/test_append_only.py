@@ -172,12 +172,6 @@ def test_no_part_of_a_newer_damaged_checkpoint_is_linked_after_going_back(tmp_pa
     assert passed_over.exists()
 
 
-def test_saving_a_step_again_replaces_its_rows(tmp_path: Path) -> None:
-    first = save(tmp_path, 1, rows(0, 20, salt=1))
-    assert save(tmp_path, 1, rows(0, 25), first) == first
-    assert_holds(first, 0, 25)
-
-
 def test_parts_are_copied_where_the_file_system_has_no_links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> None:
         raise OSError(95, "Operation not supported")
@@ -274,38 +268,26 @@ def stopped(operation: int, folder: Path, how: Callable[[], None], work: Callabl
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="an audit hook needs a process of its own")
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # fork in a process with threads
 @pytest.mark.parametrize("how", [kill, fill_the_disk])
-def test_a_save_killed_at_any_file_operation_leaves_complete_checkpoints(
-    tmp_path: Path, how: Callable[[], None]
+@pytest.mark.parametrize(
+    ("act", "identity", "lives"),
+    [
+        (lambda old, folder: save(folder, 2, rows(12, 38), old), "us", (12, 38)),
+        (lambda old, folder: checkpoint.adopt(old, "us", folder, "arm"), "arm", (0, 25)),
+    ],
+)
+def test_a_save_or_a_fork_killed_at_any_file_operation_is_complete_or_absent(
+    tmp_path: Path, act: Callable[[Path, Path], Path], identity: str, lives: tuple[int, int], how: Callable[[], None]
 ) -> None:
-    old = save(tmp_path / "run", 1, rows(0, 25))
-    new = checkpoint.folder_of(old.parent, 2)
-    operation = 0
-    while stopped(operation, tmp_path, how, lambda: save(old.parent, 2, rows(12, 38), old)):
+    old, folder, operation = save(tmp_path / "run", 1, rows(0, 25)), tmp_path / "new", 0
+    while stopped(operation, tmp_path, how, lambda: act(old, folder)):
         assert_holds(old, 0, 25)
-        if new.exists():
-            assert_holds(new, 12, 38)
+        for new in checkpoint.folders_of(folder):
+            assert_holds(new, *lives, identity=identity)
             shutil.rmtree(new)
-        checkpoint.prune(old.parent, keep=2, step=2)
-        assert [*old.parent.iterdir()] == [old]
-        operation += 1
-    assert operation > 10, "the operations were not seen"
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="an audit hook needs a process of its own")
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # fork in a process with threads
-@pytest.mark.parametrize("how", [kill, fill_the_disk])
-def test_a_fork_killed_at_any_file_operation_is_complete_or_absent(tmp_path: Path, how: Callable[[], None]) -> None:
-    trunk = save(tmp_path / "trunk", 1, rows(0, 25))
-    operation = 0
-    while stopped(operation, tmp_path, how, lambda: checkpoint.adopt(trunk, "us", tmp_path / "arm", "arm")):
-        assert_holds(trunk, 0, 25)
-        for arm in (tmp_path / "arm").glob("0*"):
-            assert_holds(arm, 0, 25, identity="arm")
-        shutil.rmtree(tmp_path / "arm", ignore_errors=True)
+        checkpoint.prune(folder, keep=1, step=2)
+        assert not [*folder.glob("*")]
         operation += 1
     assert operation > 10, "the operations were not seen"
 

@@ -37,7 +37,6 @@ def test_an_edited_file_is_refused_by_its_name(file: Path, edit: dict[str, Any])
     ("signature", "words"),
     [
         ({}, "continue with the version that wrote it"),
-        ({"versions": {"supple": "0.1"}, "sums": {}}, "continue with the version 0.1"),
         ({SIGNATURE: {"format": FORMAT - 1, "version": "9.0"}}, "continue with the version 9.0"),
     ],
 )

@@ -148,15 +148,6 @@ def test_a_worker_whose_run_was_taken_over_leaves_the_outcome_to_the_other(tmp_p
     assert run.outcome is None
 
 
-def test_a_worker_waits_for_a_machine_whose_locks_it_does_not_see(tmp_path: Path, worked: Worked) -> None:
-    [run] = plan(tmp_path / "out", seeds=(0,), arms=("none",), fork_step=0)
-    run.folder.mkdir(parents=True)
-    (run.folder / FILE).write_text("process 7 on elsewhere")
-    assert run.lock() is None
-    os.utime(run.folder / FILE, (1e9, 1e9))
-    assert worked([run]) == ["seed 0 · none"]
-
-
 def test_a_comparison_that_was_removed_is_not_begun_anew(tmp_path: Path, worked: Worked) -> None:
     runs = plan(tmp_path / "out", seeds=(0,))
     (tmp_path / "out").rename(tmp_path / "other")

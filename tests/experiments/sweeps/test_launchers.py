@@ -5,7 +5,6 @@ import os
 import re
 import signal
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ from supple.experiments.sweeps.sweep import Sweep
 from supple.registry.errors import RunError, UsageError
 from supple.scripts.main import dispatch
 from tests.processes import wait_until
+from tests.records import results
 
 pytestmark = pytest.mark.slow
 
@@ -26,16 +26,12 @@ SETTINGS = {"tasks": "semantic,reversal", "updates_per_task": 1000, "checkpoint_
 STUDY = Study("lin", "linear", settings=SETTINGS, arms=("none", "snp@task"), seeds=(0,), fork_at=0.0)
 
 
-def weights(path: Path) -> dict[str, bytes]:
-    return {str(file.relative_to(path)): file.read_bytes() for file in path.rglob("*.safetensors")}
-
-
 @pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     path = tmp_path_factory.mktemp("undisturbed") / "out"
     queue = Sweep([STUDY]).begin(path)
     queue.work_off(lambda run, held: run.train(held, lambda step, end: None, lambda line: None))
-    return weights(path)
+    return results(path)
 
 
 def wait_for_a_checkpoint(path: Path, started: list[Any]) -> None:
@@ -57,9 +53,7 @@ def watched(jobs: list[QueuedRun], started: list[Any]) -> list[str]:
     return said
 
 
-def test_a_worker_that_slurm_preempts_is_queued_again_and_goes_on(
-    tmp_path: Path, undisturbed: dict[str, bytes]
-) -> None:
+def test_a_worker_that_slurm_preempts_is_queued_again_and_goes_on(tmp_path: Path, undisturbed: dict[str, Any]) -> None:
     """On submitit's own processes, which get the signal that Slurm sends."""
     pytest.importorskip("submitit")
     path = tmp_path / "out"
@@ -70,18 +64,8 @@ def test_a_worker_that_slurm_preempts_is_queued_again_and_goes_on(
     task.send_signal(signal.SIGUSR2)
     assert watched(jobs, [started]) == []
     assert "preempted" in started.stderr()
-    assert weights(path) == undisturbed
+    assert results(path) == undisturbed
     assert not any(lock.read_text() for lock in path.rglob(".lock"))
-
-
-def test_submitits_debug_executor_works_off_the_queue_where_it_is_asked(tmp_path: Path) -> None:
-    pytest.importorskip("submitit")
-    path = tmp_path / "out"
-    short = replace(STUDY, settings={**SETTINGS, "updates_per_task": 50}, arms=("none",))
-    jobs = Sweep([short]).begin(path)
-    started = on_slurm(QueueWorker(str(path)), 1, {}, cluster="debug")
-    assert watched(jobs, started) == []
-    assert [job.outcome for job in jobs] == [{"outcome": "finished"}]
 
 
 @pytest.fixture
@@ -101,7 +85,7 @@ def cluster() -> Iterator[Any]:
 
 
 def test_what_was_trained_on_a_node_that_is_lost_goes_on_on_another(
-    cluster: Any, tmp_path: Path, undisturbed: dict[str, bytes]
+    cluster: Any, tmp_path: Path, undisturbed: dict[str, Any]
 ) -> None:
     path = tmp_path / "out"
     jobs = Sweep([STUDY]).begin(path)
@@ -111,7 +95,7 @@ def test_what_was_trained_on_a_node_that_is_lost_goes_on_on_another(
     cluster.remove_node(lost, allow_graceful=False)
     cluster.add_node(num_cpus=1)
     assert watched(jobs, started) == []
-    assert weights(path) == undisturbed
+    assert results(path) == undisturbed
 
 
 def test_workers_that_die_are_told_and_what_they_left_is_counted(tmp_path: Path) -> None:
