@@ -144,7 +144,7 @@ def _study(name: str, table: dict[str, Any], method: Method | None, settings: Ma
 def _random(name: str, table: dict[str, Any]) -> Random:
     where = f"[{name}].random"
     own, values = _drawn(table, {"count": int, "seed": int}, {"count"}, where)
-    if min(own["count"] - 1, own.get("seed", 0)) < 0:
+    if own["count"] < 1 or own.get("seed", 0) < 0:
         raise UsageError(f"{where}: count must be 1 or more and seed 0 or more")
     return Random(values=values, **own)
 
