@@ -1,7 +1,7 @@
 """Networks that diverge: find the tensors that are not finite, and return members of a stack to sound values."""
 
 from collections.abc import Collection, Iterator, Mapping
-from typing import TypedDict
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -11,12 +11,7 @@ from supple.interventions.contract import EntropyTemperature, zero_slots_
 from supple.networks.members import common_buffers
 from supple.networks.stacked import fit
 
-
-class Divergence(TypedDict):
-    """The step by which a member of a stack had diverged, and the reason."""
-
-    step: int
-    reason: str
+Divergence = dict[str, Any]  # the `step` by which a member of a stack had diverged, and the `reason`
 
 
 def in_words(divergences: Mapping[str, Divergence]) -> dict[str, str]:

@@ -1,5 +1,6 @@
 """Extend a run beyond its planned number of steps."""
 
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -37,13 +38,9 @@ def extend(path: Path, steps: int, warn: Warn) -> None:
         for hook in filter(None, map(parse_hook, settings.hook)):
             if hook.intervention.has("finish_task"):
                 raise UsageError(f"{path} cannot be extended: {hook.text} has acted on the old end as a task's end")
-        with flushing_denormals(settings.torch_threads):
-            work = build(spec.kind_row, settings, warn)
-            try:
-                attach_hooks(work, settings.hook)
-                longer = resolved(spec, work)
-            finally:
-                work.close()
+        with flushing_denormals(settings.torch_threads), closing(build(spec.kind_row, settings, warn)) as work:
+            attach_hooks(work, settings.hook)
+            longer = resolved(spec, work)
         before = spec.resolved  # its plug-ins too: a mended one is recorded beside it when training begins
         record = replace(before, tasks=longer.resolved.tasks, data=longer.resolved.data, hooks=longer.resolved.hooks)
         write_spec(path, replace(longer, resolved=record))

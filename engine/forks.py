@@ -65,12 +65,10 @@ def fork_step_of(
     if fork_at_task is not None:
         if fork_at is not None:
             raise UsageError("--fork-at and --fork-at-task both say where to fork: give only one of them")
-        if len(tasks) == 1:
-            raise UsageError("--fork-at-task: the run has only one task; fork within it instead, --fork-at 0.5")
         if not 0 < fork_at_task < len(tasks):
-            raise UsageError(
-                f"--fork-at-task must be one of the later tasks, 1 to {len(tasks) - 1}, got {fork_at_task}"
-            )
+            within = "the run has only one task; fork within it instead, --fork-at 0.5"
+            later = f"must be one of the later tasks, 1 to {len(tasks) - 1}, got {fork_at_task}"
+            raise UsageError(f"--fork-at-task {later if len(tasks) > 1 else within}")
         return tasks[fork_at_task].start
     if fork_at is None or not 0 <= fork_at < 1:
         raise UsageError(f"--fork-at must lie in [0, 1), a fraction of the run, got {fork_at}")

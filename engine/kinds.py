@@ -85,10 +85,6 @@ class Kind:
                 f"{did_you_mean(name, self.measures)} (measures: {', '.join(map(repr, self.measures))})"
             )
 
-    def check(self) -> None:
-        """Raise ValueError if a value has the wrong type."""
-        _require_types(self)
-
 
 @dataclass(frozen=True)
 class Preset:
@@ -118,21 +114,17 @@ class Preset:
     seeds: tuple[int, ...] = (0,)
     leads: str = ""
 
-    def check(self) -> None:
-        """Raise ValueError if a value has the wrong type, or the kind of run has no such setting."""
-        _require_types(self)
-        kind = find_kind(self.kind)
-        kind.require_measure(self.leads)
-        for name, value in self.settings.items():
-            value_of(kind, name, value)
-        for name, values in self.vary.items():
-            for value in values:
-                value_of(kind, name, value)
 
-
-def _require_types(row: Kind | Preset) -> None:
+def check_row(row: Kind | Preset) -> None:
+    """Raise ValueError if a value has the wrong type, or the kind of a preset has no such setting."""
     for name, wanted in get_type_hints(type(row)).items():
         schema.convert(as_json(getattr(row, name)), wanted, name)
+    if isinstance(row, Preset):
+        kind = find_kind(row.kind)
+        kind.require_measure(row.leads)
+        for name, values in [*((name, [value]) for name, value in row.settings.items()), *row.vary.items()]:
+            for value in values:
+                value_of(kind, name, value)
 
 
 kinds: Registry[Kind] = Registry("kind of run", groups=GROUPS)

@@ -1,6 +1,7 @@
 """Load the checkpoints of trained runs, to examine their networks or to act with them."""
 
 from collections.abc import Iterator, Mapping
+from contextlib import closing
 from pathlib import Path
 
 from supple.registry import quoted
@@ -43,16 +44,12 @@ def load_states(path: Path, folders: Mapping[int, Path], warn: Warn) -> Iterator
     spec = read_spec(path)
     spec.require_plugins(path, more=True)
     run = RunDirectory(path, spec.resolved.identity)
-    with flushing_denormals(spec.settings.torch_threads):
-        work = build(spec.kind_row, spec.settings, warn)
-        try:
-            loop = Loop(run, work, attach_hooks(work, spec.settings.hook, spec.start.step), 0, spec.end, warn)
-            for step, folder in folders.items():
-                tree = checkpoint.load(folder, run.identity)
-                with restoring(folder.parent):
-                    loop.restore(tree)
-                for learner in work.learners.values():
-                    learner.module.eval()
-                yield step, work
-        finally:
-            work.close()
+    with flushing_denormals(spec.settings.torch_threads), closing(build(spec.kind_row, spec.settings, warn)) as work:
+        loop = Loop(run, work, attach_hooks(work, spec.settings.hook, spec.start.step), 0, spec.end, warn)
+        for step, folder in folders.items():
+            tree = checkpoint.load(folder, run.identity)
+            with restoring(folder.parent):
+                loop.restore(tree)
+            for learner in work.learners.values():
+                learner.module.eval()
+            yield step, work

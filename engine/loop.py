@@ -186,9 +186,7 @@ class Loop:
             for learner in self.work.learners.values():
                 modes.enter_context(evaluating(learner.module))
             numbers = self.work.evaluate(task)
-        for labels, own in self._lines(self._by_seed(numbers)):
-            self.run.metrics(self.step, {**task.labels, **own}, **labels)
-        self.run.flush()
+        self._log(task, self._by_seed(numbers))
         # the state at step 0 is never the best one: no run could start from there
         merit = self.work.merit(task, numbers) if self.step and self.work.settings.keep_best else None
         if merit is not None and merit > self.best:
@@ -201,10 +199,7 @@ class Loop:
         learned = self._by_seed(self.work.numbers())
         found = self.work.measure(self.work.settings.curvature)
         counted = self.hooks.numbers()
-        lines = [{**of, **own, **more} for of, own, more in zip(learned, found, counted, strict=True)]
-        for labels, line in self._lines(lines):
-            self.run.metrics(self.step, {**task.labels, **line}, **labels)
-        self.run.flush()
+        self._log(task, [{**of, **own, **more} for of, own, more in zip(learned, found, counted, strict=True)])
         self.hooks.after_measurement(self.step, *({**of, **own} for of, own in zip(learned, found, strict=True)))
 
     def _measure_trainability(self, task: Task) -> None:
@@ -212,10 +207,13 @@ class Loop:
         found = self.work.trainability()
         if not any(found):  # the learners have seen no data yet
             return
-        for labels, own in self._lines(found):
+        self._log(task, found)
+        self.hooks.after_measurement(self.step, *found)
+
+    def _log(self, task: Task, by_seed: Sequence[Numbers]) -> None:
+        for labels, own in self._lines(by_seed):
             self.run.metrics(self.step, {**task.labels, **own}, **labels)
         self.run.flush()
-        self.hooks.after_measurement(self.step, *found)
 
     def _warn_unfired(self, hook: Hook) -> None:
         """Warn about a condition that has not become true; in a stack of seeds, for which seeds it has not."""

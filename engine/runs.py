@@ -4,7 +4,7 @@ import json
 import shutil
 import traceback
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, ExitStack, suppress
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -190,8 +190,8 @@ def _train_briefly(path: Path, kind: str, settings: RunSettings, progress: Progr
     prepare(RunSpec(kind, settings), path, lambda line: None).train(progress)
 
 
-class Run(AbstractContextManager["Run"]):
-    """A run in its folder. Make one with `prepare` or `open_run`; it can be used in a with statement.
+class Run:
+    """A run in its folder. Make one with `prepare` or `open_run`, and `train` it, or `close` it.
 
     Attributes:
         path: Its folder, absolute.
@@ -218,9 +218,6 @@ class Run(AbstractContextManager["Run"]):
         if self._work:
             self._work.close()
         self._work = self._hooks = None
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def train(self, progress: Progress = lambda step: None, held: Lock | None = None) -> None:
         """Train to the end, from the newest checkpoint or from the beginning.

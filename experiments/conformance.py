@@ -262,13 +262,8 @@ def check_checkpoint(call: str, new: Network) -> None:
         )
 
 
-def check_members(call: str, new: Stack) -> None:
-    """Require that each seed of a stack ends with the same values as if it were trained alone."""
-    compare_with_alone(call, new, {APPLIED: range(SEEDS)})
-
-
 def check_some_members(call: str, new: Stack) -> None:
-    """Require the same if it is applied to some seeds of the stack, and to others later."""
+    """Require that seeds are as alone if it is applied to some seeds of the stack, and to others later."""
     parsed = parse_call(call)
     if (it := make(parsed.name, **parsed.params)).has("apply") and not it.has("restructure"):
         compare_with_alone(call, new, {APPLIED: (0, 2), AGAIN: (0, 1)})
@@ -340,7 +335,7 @@ ON_EACH: dict[str, Check] = {
     "has a penalty that can be compiled": check_penalty_compiles,
 }
 ON_A_STACK: dict[str, Check] = {
-    "treats members of a stack as separate networks": check_members,
+    "treats members of a stack as separate networks": partial(compare_with_alone, firings={APPLIED: range(SEEDS)}),
     "acts on some members of a stack alone": check_some_members,
 }
 

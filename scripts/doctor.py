@@ -77,11 +77,7 @@ def main(args: Sequence[str]) -> None:
     load_plugins(args)
     if options.out:
         require_new(options.out)
-    examine(options)
 
-
-def examine(options: Options) -> None:
-    """Diagnose every network at every saved step, and print and write the findings."""
     import torch
 
     from supple.experiments.loss_after import loss_after

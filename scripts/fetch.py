@@ -200,28 +200,21 @@ def _is_intact(file: Path, digest: str) -> bool:
 
 def _download(source: str, path: str, suffix: str) -> bytes:
     """Return a file's uncompressed content from a URL or a folder. A folder may also hold it uncompressed."""
-    if "://" not in source:
-        file = Path(source).expanduser() / path
-        file = file if file.is_file() or not suffix else file.with_name(file.name + suffix)
-        try:
-            return _uncompress(file.read_bytes(), str(file))
-        except OSError as error:
-            raise RunError(f"{file}: {error.strerror}") from error
-    url = f"{source.rstrip('/')}/{quote(path + suffix)}"
+    plain = Path(source).expanduser() / path
+    if "://" in source:
+        origin = f"{source.rstrip('/')}/{quote(path + suffix)}"
+    else:
+        origin = str(plain) if plain.is_file() else f"{plain}{suffix}"
     try:
-        with urllib.request.urlopen(url, timeout=TIMEOUT) as answer:
-            return _uncompress(answer.read(), url)
-    except (OSError, http.client.HTTPException, ValueError) as error:
-        raise RunError(f"cannot download {url}: {getattr(error, 'reason', None) or error}") from error
-
-
-def _uncompress(content: bytes, origin: str) -> bytes:
-    if not origin.endswith(".gz"):
-        return content
-    try:
-        return gzip.decompress(content)
-    except (OSError, EOFError, zlib.error) as error:
-        raise RunError(f"{origin} is not a complete gzip file: {error}") from error
+        if "://" in source:
+            with urllib.request.urlopen(origin, timeout=TIMEOUT) as answer:
+                content: bytes = answer.read()
+        else:
+            content = Path(origin).read_bytes()
+        return gzip.decompress(content) if origin.endswith(".gz") else content
+    except (OSError, EOFError, zlib.error, http.client.HTTPException, ValueError) as error:
+        reason = getattr(error, "reason", None) or getattr(error, "strerror", None) or error
+        raise RunError(f"cannot download {origin}: {reason}") from error
 
 
 def _write(file: Path, content: bytes) -> None:

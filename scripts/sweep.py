@@ -164,7 +164,7 @@ def print_estimates(queue: "Queue", processes: int) -> None:
     table = Table("study", "remaining runs", "steps", "steps/s of one run", f"time, {processes} at a time")
     hours = 0.0
     for estimate in estimates(queue):
-        study_hours = estimate.hours(processes)
+        study_hours = estimate.steps / estimate.speed / 3600 / processes  # if runs do not slow each other
         hours += study_hours
         runs = f"{estimate.runs:,}" + (f" and {estimate.trunks:,} trunks" if estimate.trunks else "")
         table.add_row(estimate.study, runs, f"{estimate.steps:,}", f"{estimate.speed:,.0f}", _format_hours(study_hours))

@@ -180,8 +180,9 @@ class Interrupted(Exception):
 
 def train_in_two_halves(out: Path, kind: str, settings: RunSettings) -> None:
     """Train a run to its half, and from its checkpoint to its end."""
-    with prepare(RunSpec(kind, settings, command="benchmarks/gpu/runs.py"), out) as run:
-        end = run.spec.end
+    run = prepare(RunSpec(kind, settings, command="benchmarks/gpu/runs.py"), out)
+    run.close()
+    end = run.spec.end
 
     def break_off(step: int) -> None:
         if 2 * step > end:

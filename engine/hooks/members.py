@@ -38,36 +38,27 @@ def acting_on(hook: Hook, learner: Learner, seeds: Sequence[int]) -> Iterator[No
     if window and marks is not None:
         window.marks[others] = marks
     after = copy_state(hook.intervention.state_dict())
-    try:
-        changed = _put_back(before, after, learner, others)
-    except _Common as error:
-        raise RunError(
-            f"{hook.text} on {learner.name}: 'apply' changes {error} of its state, which belongs to all seeds of the "
-            f"stack, so it cannot act on some of them: keep tensors with an entry for each member, made in attach"
-        ) from error
-    if changed:
+    if _put_back(before, after, learner, others, f"{hook.text} on {learner.name}"):
         hook.intervention.load_state_dict(after)
 
 
-class _Common(Exception):
-    """A part of a state that is not by member has changed; the message is its name."""
-
-
-def _put_back(old: Any, new: Any, learner: Learner, others: Sequence[int], name: str = "the whole") -> bool:
+def _put_back(old: Any, new: Any, learner: Learner, others: Sequence[int], what: str, name: str = "the whole") -> bool:
     """Write the rows of the other seeds in the new state as they were, and return whether anything had changed."""
     if isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
         old, new = dict(enumerate(old)), dict(enumerate(new))
     if isinstance(old, dict) and isinstance(new, dict) and old.keys() == new.keys():
-        found = [_put_back(old[key], new[key], learner, others, repr(key)) for key in new]
+        found = [_put_back(old[key], new[key], learner, others, what, repr(key)) for key in new]
         return any(found)
-    if not (isinstance(old, Tensor) and isinstance(new, Tensor)):
-        if old != new:
-            raise _Common(name)
+    if isinstance(old, Tensor) and isinstance(new, Tensor):
+        if old.shape == new.shape and torch.equal(old, new):
+            return False
+        if old.shape == new.shape and new.ndim and len(new) in (learner.members, learner.seeds):
+            rows = learner.networks_of(others) if len(new) == learner.members else list(others)
+            new[rows] = old[rows]
+            return True
+    elif old == new:
         return False
-    if old.shape == new.shape and torch.equal(old, new):
-        return False
-    if old.shape != new.shape or not new.ndim or len(new) not in (learner.members, learner.seeds):
-        raise _Common(name)
-    rows = learner.networks_of(others) if len(new) == learner.members else list(others)
-    new[rows] = old[rows]
-    return True
+    raise RunError(
+        f"{what}: 'apply' changes {name} of its state, which belongs to all seeds of the stack, so it cannot act on "
+        f"some of them: keep tensors with an entry for each member, made in attach"
+    )

@@ -40,9 +40,13 @@ def read(file: Path, expected: str = "") -> bytes:
 
 
 def write(file: Path, data: bytes) -> None:
-    """Write a file, in place of an earlier one, and flush it to the disk."""
-    file.write_bytes(data)
-    sync(file)
+    """Write a file, in place of an earlier one, and flush it to the disk. If that fails, it is removed."""
+    try:
+        file.write_bytes(data)
+        sync(file)
+    except OSError:
+        file.unlink(missing_ok=True)
+        raise
 
 
 def replace(file: Path, data: bytes) -> None:

@@ -40,7 +40,8 @@ class Log:
         require_length(self.file, self.length, "this process wrote")
 
     def sync(self) -> None:
-        """Flush the file to the disk."""
+        """Flush the file to the disk. Raises RunError as `check` does."""
+        self.check()
         os.fsync(self._stream.fileno())
 
     def close(self) -> None:

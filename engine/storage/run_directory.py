@@ -135,7 +135,6 @@ class RunDirectory(AbstractContextManager["RunDirectory"]):
         self._show_returns(step)  # because checkpoints do not contain these
         self.flush()
         for log in self._logs.values():
-            log.check()
             log.sync()
         return {name: log.length for name, log in self._logs.items()}
 

@@ -19,7 +19,7 @@ FORMAT = 3
 
 
 def start_folder(path: Path, name: str, value: dict[str, Any], *beside: str) -> None:
-    """Make a new folder with one JSON file and its checksum.
+    """Make a new folder with one JSON file and its checksum, or make nothing.
 
     Raises:
         UsageError: `path` has contents other than those named in `beside` and the lock of this process.
@@ -27,11 +27,17 @@ def start_folder(path: Path, name: str, value: dict[str, Any], *beside: str) -> 
     known = {f"{name}.tmp", lock.FILE, *beside}  # the first is left by a process that was killed here
     if path.is_file():
         raise _taken_error(path)
+    new = not path.exists()
     path.mkdir(parents=True, exist_ok=True)
     with files.lock_folder(path):  # if two processes start here at once, the second finds the files of the first
         if any(entry.name not in known for entry in path.iterdir()):
             raise _taken_error(path)
-        write_json(path / name, value)
+        try:
+            write_json(path / name, value)
+        except OSError:  # such as a full disk
+            if new:
+                path.rmdir()
+            raise
 
 
 def _taken_error(path: Path) -> UsageError:

@@ -150,8 +150,6 @@ def _load_file(path: Path) -> Plugin:
     path = path.absolute()
     try:
         code = path.read_bytes()
-    except FileNotFoundError as error:
-        raise UsageError("there is no such file") from error
     except OSError as error:
         raise UsageError(str(error.strerror)) from error
     module, spec = sys.modules.get(name), None if name in sys.modules else find_spec(name)
@@ -233,6 +231,6 @@ def _check_entry(word: str, name: str, entry: object) -> None:
         raise UsageError(f"the {word} {name!r} should be of type {wanted.__name__}{remedy}")
     if word in ("kind of run", "preset"):
         try:
-            entry.check()  # type: ignore[union-attr]
+            resolve_name("supple.engine.kinds:check_row")(entry)
         except ValueError as error:
             raise UsageError(f"the {word} {name!r}: {error}") from error

@@ -149,7 +149,11 @@ class Comparison:
                 plan = plan._fork(networks, begun)
             new = [point for point in plan.points if point not in known]
             plan.check()
-            plan = plan.without_auto(networks)
+            work = networks.build(plan.first)
+            # the work may be that of other values of these
+            kept = {"seed", "seeds", "stack", *plan.settings.same_network}
+            definite = {name: value for name, value in vars(work.settings).items() if name not in kept}
+            plan = replace(plan, settings=replace(plan.settings, **definite))
             for point in new:
                 plan._check_point(networks, point)
         return plan
@@ -213,13 +217,6 @@ class Comparison:
                 raise UsageError(
                     f"the folder of {label} would lie inside the one of {folders[outer]}: rename one of them"
                 )
-
-    def without_auto(self, networks: Networks) -> "Comparison":
-        """Return the comparison without values such as "auto"."""
-        work = networks.build(self.first)
-        kept = {"seed", "seeds", "stack", *self.settings.same_network}  # the work may be that of other values of these
-        resolved = {name: value for name, value in vars(work.settings).items() if name not in kept}
-        return replace(self, settings=replace(self.settings, **resolved))
 
     def _check_point(self, networks: Networks, point: Point) -> None:
         """Raise UsageError if a point cannot be trained, or its hooks cannot be used in its runs."""

@@ -71,18 +71,12 @@ def find_default_fork(
     if not timed:
         return ForkPlace(usual)
     step, first = min(timed, key=lambda each: each[0])
-    step = _last_possible(step, tasks, stride)
+    if step not in (task.start for task in tasks):  # the last step at which there is one stride to come at least
+        step = min(step, tasks[-1].end - 1) // stride * stride
     if not step:
         return ForkPlace(0, f"there is no trunk, because {first.text} can act from the start on")
     why = f"{first.text} can act first" + (f", and {placed.text} is applied there" if placed else "")
     return ForkPlace(step, f"arms are forked at step {step:,}{first.where}, where {why}", True)
-
-
-def _last_possible(step: int, tasks: Sequence[Task], stride: int) -> int:
-    """Return the last step up to `step` at which a run can be forked, with at least one stride to come."""
-    if step in (task.start for task in tasks):
-        return step
-    return min(step, tasks[-1].end - 1) // stride * stride
 
 
 def _first_action(text: str, tasks: Sequence[Task]) -> FirstAction | None:

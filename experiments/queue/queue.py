@@ -150,8 +150,7 @@ class QueuedRun:
             try:
                 if run := self._open(held, warn):
                     end = run.spec.end
-                    with run:
-                        run.train(lambda step: progress(step, end), held)
+                    run.train(lambda step: progress(step, end), held)
                     ends = {str(seed): how for seed, how in run.divergences.items()}
                     self._record_end(held, FINISHED, **({DIVERGED: ends} if ends else {}))
             except (Held, DiskError):

@@ -4,8 +4,8 @@ import multiprocessing
 import os
 import threading
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import cycle
@@ -85,9 +85,15 @@ def train_queue(queue: Queue, workers: int, watch: Watch, warn: Warn) -> None:
 def _start_worker(queue: Queue, gpu: str | None, count: int) -> Worker:
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()
-    with signals.block_signals(signals.INTERRUPTING), _show_gpu(gpu), theirs:
-        process = context.Process(target=_work, args=(theirs, plugins.sources(), count))
-        process.start()
+    process = context.Process(target=_work, args=(theirs, plugins.sources(), count))
+    before = {name: value for name, value in os.environ.items() if name == VISIBLE}
+    with signals.block_signals(signals.INTERRUPTING), theirs:
+        try:  # the process sees the GPU from its start: PyTorch reads the variable once
+            os.environ |= {} if gpu is None else {VISIBLE: gpu}
+            process.start()
+        finally:
+            os.environ.pop(VISIBLE, None)
+            os.environ |= before
     with suppress(OSError):  # the process has died already; `_record_end` will see to it
         ours.send(queue)
     return Worker(process, ours, gpu)
@@ -107,20 +113,6 @@ def _record_end(worker: Worker, queue: Queue) -> None:
         queue[worker.run].record_death(f"its process {how}")
     elif code:
         raise RunError("a worker process died before it started a run")
-
-
-@contextmanager
-def _show_gpu(gpu: str | None) -> Iterator[None]:
-    """Make processes started in this block see only this GPU, from their start: PyTorch reads the variable once."""
-    before = os.environ.get(VISIBLE)
-    if gpu is not None:
-        os.environ[VISIBLE] = gpu
-    try:
-        yield
-    finally:
-        if gpu is not None:
-            os.environ.pop(VISIBLE)
-            os.environ.update({} if before is None else {VISIBLE: before})
 
 
 def _work(way: Connection, sources: dict[str, str], count: int) -> None:

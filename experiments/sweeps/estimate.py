@@ -27,10 +27,6 @@ class Estimate:
     steps: int
     speed: float
 
-    def hours(self, jobs: int) -> float:
-        """Return the hours that this takes with `jobs` runs at a time, if they do not slow each other."""
-        return self.steps / self.speed / 3600 / jobs
-
 
 def estimates(queue: Queue) -> Iterator[Estimate]:
     """Yield an estimate for each study with runs left, by training its first run for an equal share of a minute.

@@ -42,7 +42,13 @@ def tune(
         UsageError: The search is not possible.
     """
     in_texts = {name for point in comparison.points for name in holes(point.arm)}
-    _check(search, comparison, in_texts)
+    search.check()
+    for name in search.values.keys() - in_texts:
+        require_setting(comparison.kind_row, name)
+    if both := set(search.seeds) & set(comparison.seeds):
+        raise UsageError(f"search.seeds: seed {min(both)} is also a seed of the results; use other seeds to tune")
+    if comparison.fork_at or comparison.fork_at_task is not None:
+        raise UsageError("search: forked arms cannot be tuned; leave out fork_at and fork_at_task")
     measure = search.measure or comparison.kind_row.tuned_by
     if not measure:
         raise UsageError(f"search: add measure = …, since {comparison.kind} has no default measure")
@@ -78,13 +84,3 @@ def tune(
     if len(best) < len(tried):
         return {path: (early, tuning)}
     return {path: (early, tuning), folder: (replace(comparison, points=(*best.values(), *references)), None)}
-
-
-def _check(search: Search, comparison: Comparison, in_texts: set[str]) -> None:
-    search.check()
-    for name in search.values.keys() - in_texts:
-        require_setting(comparison.kind_row, name)
-    if both := set(search.seeds) & set(comparison.seeds):
-        raise UsageError(f"search.seeds: seed {min(both)} is also a seed of the results; use other seeds to tune")
-    if comparison.fork_at or comparison.fork_at_task is not None:
-        raise UsageError("search: forked arms cannot be tuned; leave out fork_at and fork_at_task")

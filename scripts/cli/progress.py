@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 from statistics import fmean
-from typing import Any, Protocol
+from typing import Any
 
 from rich.console import Console
 from rich.progress import (
@@ -31,13 +31,8 @@ SHOWN = {"episodes.jsonl": ("return",), "metrics.jsonl": ("train_loss", "online_
 EPISODES = 10  # the last ones, whose mean return is shown
 
 
-class Display(Protocol):
-    def update(self, label: str, folder: Path, step: int, end: int) -> None:
-        """Show that the run in `folder` is at step `step` of `end`."""
-
-
 @contextmanager
-def display(screen: Console, runs: int = 1, ended: int = 0) -> Iterator[Display]:
+def display(screen: Console, runs: int = 1, ended: int = 0) -> "Iterator[Bars | Lines]":
     """Show bars within this block, or print lines if the screen cannot draw them again in place.
 
     Args:
@@ -78,6 +73,7 @@ class Bars:
         self.ended: set[Path] = set()
 
     def update(self, label: str, folder: Path, step: int, end: int) -> None:
+        """Show that the run in `folder` is at step `step` of `end`."""
         if folder in self.ended:
             return
         if folder not in self.tasks:

@@ -41,11 +41,9 @@ def identify_folder(path: Path) -> str:
 
 def count_processes(jobs: int) -> int:
     """Return the number of processes that `--jobs` asks for."""
-    if jobs:
-        return jobs
     from supple.engine.machine.resources import cpus  # imports PyTorch, which help does not need
 
-    return cpus()
+    return jobs or cpus()
 
 
 def finish_run(path: Path, run: "Run") -> None:

@@ -1,7 +1,5 @@
 """The registry of kinds: rows that are whole, presets that belong to them, kinds of one's own."""
 
-import subprocess
-import sys
 from dataclasses import fields
 
 import pytest
@@ -57,9 +55,3 @@ def test_a_name_is_taken_once_and_an_unknown_one_meets_its_nearest() -> None:
         add(Preset("demo-mujoco", "", "ppo"))
     with pytest.raises(UnknownName, match="unknown kind of run 'pppo': did you mean 'ppo'"):
         find_kind("pppo")
-
-
-@pytest.mark.slow
-def test_rows_are_read_without_torch() -> None:
-    code = "import sys; from supple.engine.kinds import presets_of; presets_of(); sys.exit('torch' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

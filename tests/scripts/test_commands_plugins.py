@@ -254,7 +254,7 @@ def test_a_plug_in_that_cannot_be_imported_is_named_before_its_traceback(code: s
 @pytest.mark.parametrize(
     ("words", "complaint"),
     {
-        "--plugin there_is_none.py": "there is no such file",
+        "--plugin there_is_none.py": "No such file",
         "--plugin there_is_none": "there is no package with this name here",
         "--plugin .": "there is no package with this name here",
         "--plugin os": "os is no plug-in",

@@ -25,7 +25,8 @@ def find_suite(name: str) -> Path:
 def about(name: str) -> str:
     """Return one line about a suite: its title, its source, and the hours that it takes at each scale."""
     entry = tomllib.loads(find_suite(name).read_text(encoding="utf-8"))["about"]
-    hours = ", ".join(f"--scale {scale} {_long(hours)}" for scale, hours in entry["hours"].items())
+    times = {scale: f"{x / 24:.0f} days" if x >= 72 else f"{x:.2g} h" for scale, x in entry["hours"].items()}
+    hours = ", ".join(f"--scale {scale} {time}" for scale, time in times.items())
     return f"{entry['title']} ({entry['source']}); {hours} on {entry['machine']}"
 
 
@@ -33,7 +34,3 @@ def kinds_of(name: str) -> tuple[str, ...]:
     """Return the kinds of runs of a suite's studies, each once."""
     entries = tomllib.loads(find_suite(name).read_text(encoding="utf-8")).values()
     return tuple(dict.fromkeys(entry["kind"] for entry in entries if "kind" in entry))
-
-
-def _long(hours: float) -> str:
-    return f"{hours / 24:.0f} days" if hours >= 72 else f"{hours:.2g} h"

@@ -13,7 +13,6 @@ from supple.engine.spec import RunSpec
 from supple.engine.storage.checkpoint import newest_step
 from supple.engine.storage.run_directory import LOGS, RunDirectory
 from supple.experiments.history.logs import read_log
-from supple.registry.errors import RunError
 from supple.tracks.linear.settings import LinearSettings
 from supple.tracks.linear.work import LinearWork
 
@@ -47,12 +46,6 @@ def test_logs_that_are_truncated_and_written_again_equal_logs_without_interrupti
         assert contents(run)[LOGS[name]] == whole[LOGS[name]]
     lines = [json.loads(line) for line in (tmp_path / LOGS["metrics"]).read_text().splitlines()]
     assert [(line["step"], line["loss"]) for line in lines] == [(1, 1 / 3), (2, 2 / 3)]
-
-
-def test_a_log_shorter_than_its_checkpoint_says_is_an_error_that_names_it(tmp_path: Path) -> None:
-    run = RunDirectory(tmp_path, "")
-    with run, pytest.raises(RunError, match=r"episodes\.jsonl: this log was removed or renamed"):
-        run.start_logs({"episodes": 9}, 0.0, AGENT_LOGS)
 
 
 def test_every_log_is_closed_even_if_one_cannot_be_written(tmp_path: Path) -> None:

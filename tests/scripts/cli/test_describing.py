@@ -50,10 +50,11 @@ def test_the_options_of_a_kind_come_in_groups(capsys: pytest.CaptureFixture[str]
 
 
 @pytest.mark.parametrize("words", KINDS + OTHERS, ids=" ".join)
-def test_every_option_names_one_default(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_option_has_help_that_names_one_default(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     options = [option for box in boxes(capsys, *words).values() for option in box]
     assert options
     for option in options:
+        assert len(option.split()) > 4, option  # more than its name, its type and its default
         assert len(re.findall("default(?= there)?: ", option)) <= 1, option
         assert not re.search(r"default: (None)?\)", option), option
 

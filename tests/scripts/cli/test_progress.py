@@ -5,7 +5,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from supple.scripts.cli.progress import display, make_bars
+from supple.scripts.cli.progress import display
 
 
 def screen() -> Console:
@@ -29,14 +29,6 @@ def test_a_single_run_keeps_its_bar(tmp_path: Path) -> None:
     with display(screen()) as shown:
         shown.update("run", tmp_path, 10, 10)
         assert [task.description for task in shown.bars.tasks] == ["run"]  # type: ignore[attr-defined]
-
-
-def test_bars_show_a_count_and_times() -> None:
-    console = screen()
-    with make_bars(console) as shown:
-        shown.add_task("run", total=10, completed=4)
-        shown.refresh()
-    assert "4/10" in console.file.getvalue()  # type: ignore[attr-defined]
 
 
 def test_a_line_about_an_agent_has_the_mean_return_of_its_last_ten_episodes(tmp_path: Path) -> None:
