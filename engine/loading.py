@@ -20,11 +20,12 @@ from .work import Work
 def steps_of(path: Path) -> dict[int, Path]:
     """Return the folders of all checkpoints of a run by step, including kept and best states, the oldest first.
 
-    Raises RunError if there is no checkpoint.
+    Raises UsageError if there is no run, RunError if it has no checkpoint.
     """
     places = (path / CHECKPOINTS, path / KEPT, path / BEST)
     folders = {int(folder.name): folder for place in places for folder in checkpoint.folders_of(place)}
     if not folders:
+        read_spec(path)  # raises if this is no run
         raise RunError(
             f"{path} has no checkpoint yet: `supple resume {quoted(path)}` continues the run to its first one"
         )

@@ -24,7 +24,7 @@ from .queue.queue import Queue
 from .results import Results, load
 from .sweeps import sweep
 from .sweeps.space import Space
-from .sweeps.study import Study
+from .sweeps.study import Reference, Study
 
 Step = Callable[[int], None]
 Texts = tuple[str, ...]
@@ -123,10 +123,10 @@ def compare(
         _read_settings(kind, preset, settings),
         _read(arms, Texts, "arms"),
         _read(seeds, Seeds | None, "seeds"),
-        reference,
-        fork_at,
-        fork_at_task,
-        leads,
+        _read(reference, Reference | None, "reference"),
+        _read(fork_at, float | None, "fork_at"),
+        _read(fork_at_task, int | None, "fork_at_task"),
+        _read(leads, str | None, "leads"),
         Space({name: _read(values, list[Any], f"vary: {name}") for name, values in (vary or {}).items()}),
     )
     path, jobs = Path(out), _read(jobs, Positive[int], "jobs")
@@ -173,8 +173,10 @@ def _read(value: Any, wanted: Any, name: str) -> Any:
     """Return an argument converted to the type `wanted`; one text may stand for a list. Raises UsageError."""
     if wanted is Texts and isinstance(value, str):
         value = (value,)
+    if isinstance(value, Iterable) and not isinstance(value, str):
+        value = list(value)
     try:
-        value = schema.convert(as_json(list(value) if isinstance(value, Iterable) else value), wanted, name)
+        value = schema.convert(as_json(value), wanted, name)
     except ValueError as error:
         raise UsageError(str(error)) from None
     for problem in schema.beyond(value, wanted):

@@ -97,10 +97,15 @@ def read(text: str | Sequence[str], wanted: Any, where: str) -> Any:
     words = [text] if isinstance(text, str) else text
     joined = " ".join(words)
     if takes_several(wanted) and not (joined.lower() == "none" and NoneType in get_args(wanted)):
-        if joined.startswith("["):
-            parser = Parser(joined)
-            return convert(parser.to_the_end(parser.value()), wanted, where)
-        return convert(list(map(Text, shlex.split(text) if isinstance(text, str) else words)), wanted, where)
+        try:
+            if joined.startswith("["):
+                parser = Parser(joined)
+                items: Any = parser.to_the_end(parser.value())
+            else:
+                items = list(map(Text, shlex.split(text) if isinstance(text, str) else words))
+        except ValueError as error:
+            raise ValueError(f"{where}: {error}") from None
+        return convert(items, wanted, where)
     quoted = isinstance(text, str) and len(text) > 1 and text[0] == text[-1] and text[0] in "'\""
     return convert(Text(joined[1:-1] if quoted else joined), wanted, where)
 

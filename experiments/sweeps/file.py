@@ -34,14 +34,14 @@ from supple.registry.errors import UsageError
 
 from .search import GRID, Method, Search
 from .space import Choice, Random, Range, Space
-from .study import Published, Study
+from .study import Published, Reference, Study
 from .sweep import Sweep
 
 DEFAULTS, ABOUT = "defaults", "about"
 Scale = Literal["small", "paper"]
 STUDY: dict[str, Any] = {
     "kind": str, "preset": str, "settings": dict[str, Any], "arms": tuple[str, ...], "seeds": SeedsOption,
-    "reference": str, "fork_at": float, "fork_at_task": int, "leads": str,
+    "reference": Reference, "fork_at": float, "fork_at_task": int, "leads": str,
     "grid": dict[str, list[Any]], "points": list[dict[str, Any]], "random": dict[str, Any], "search": dict[str, Any],
     "small": dict[str, Any], "published": Published,
 }  # fmt: skip

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Literal
 
 from supple.engine.kinds import Kind, Preset, find_kind, preset_of, presets_of, settings_with, value_of
 from supple.engine.settings import RunSettings, Seeds
@@ -16,6 +16,7 @@ from .space import Space, Values
 from .templates import fill, holes
 from .tuning import Score, Tuning, tune
 
+Reference = Literal["fresh", "none"]
 PRESET = "preset"  # the name in a point that is not a setting
 EXTENDED = ("name", "arms", "seeds", "leads", "space", "published")  # the parts that may change once runs have started
 
@@ -57,7 +58,7 @@ class Study:
     settings: Mapping[str, Any] = field(default_factory=dict)
     arms: tuple[str, ...] = ()
     seeds: Seeds | None = None
-    reference: str | None = None
+    reference: Reference | None = None
     fork_at: float | None = None
     fork_at_task: int | None = None
     leads: str | None = None

@@ -107,6 +107,12 @@ def test_a_text_of_another_type_is_refused(text: str, wanted: Any) -> None:
         read(text, wanted, "it")
 
 
+@pytest.mark.parametrize("text", ["it's", "[1,2"])
+def test_a_list_that_does_not_end_is_refused_by_name(text: str) -> None:
+    with pytest.raises(ValueError, match="widths: "):
+        read(text, tuple[str, ...], "widths")
+
+
 @pytest.mark.parametrize(
     ("value", "wanted", "words"),
     [

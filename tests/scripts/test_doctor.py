@@ -107,6 +107,7 @@ def test_models_of_sb3_and_language_models_are_diagnosed(tmp_path: Path, capsys:
     ("words", "message"),
     [
         ("nowhere", "nowhere is not a run directory"),
+        ("{code.parent}", "is not a run directory"),
         ("nowhere.zip", "needs --sb3 ALGORITHM and --env ENVIRONMENT"),
         ("nowhere.zip --sb3 DQN --env CartPole-v1", "nowhere.zip: No such file"),
         ("nowhere.py:network", "no such file: nowhere.py"),

@@ -281,6 +281,7 @@ def test_a_file_says_the_same_as_python(write: Write) -> None:
         ("['a/b']\nkind = 'ppo'", "[a/b]: the name of a study"),
         ("[a]\nkind = 'ppo'\nseeds = 'one'", "[a].seeds: 'one' is neither a seed"),
         ("[a]\nkind = 'ppo'\nseeds = 3.5", "[a].seeds should be a list, each item an integer, but is 3.5"),
+        ("[a]\nkind = 'ppo'\nreference = 'frehs'", "[a].reference should be one of fresh, none, but is"),
         ("[a]\nkind = 'ppo'\ngrid = 3", "[a].grid should be an object, but is 3"),
         ("[a]\nkind = 'ppo'\ngrid = { hidden = 3 }", "[a].grid.hidden should be a list"),
         ("[a]\nkind = 'ppo'\nrandom = { x = { choice = [1] } }", "[a].random.count is missing"),
