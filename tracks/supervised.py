@@ -92,16 +92,16 @@ class SupervisedWork(Work[Task]):
         if hooks.follows_updates:
             hooks.after_update(self.learner)
         (total,), before = average([total]), self.train_losses["sum"]  # nothing here waits for the GPU
-        summed = total if before is None else before.to(total.device) + total
+        summed = total if before is None else before.to(total.device).add_(total)
         self.train_losses = {"sum": summed, "count": self.train_losses["count"] + 1}
         return 1
 
     def check(self, closely: bool = False) -> None:
-        parameters = [p.detach() for p in self.learner.module.parameters() if p.requires_grad]
-        sound = [torch.isfinite(p).all() for p in parameters]
+        values = [p.detach() for p in self.learner.module.parameters() if p.requires_grad]
         if self.train_losses["count"]:
-            sound.append(torch.isfinite(self.train_losses["sum"]))
-        if not all(sound):
+            values.append(self.train_losses["sum"])
+        sound = [torch.isfinite(value).all().to(values[0].device) for value in values]
+        if sound and not bool(torch.stack(sound).all()):  # one look, since each waits for a GPU
             raise Diverged("the loss or a weight is not finite")
 
     def evaluate(self, task: Task) -> Numbers:
