@@ -101,7 +101,7 @@ def test_a_resumed_run_is_the_uninterrupted_one(
 
 FORKED: dict[str, tuple[str, str, dict[str, Any]]] = {
     **{f"{kind}, ewc": (kind, "ewc(strength=5,samples=16)", RANDOM) for kind in KINDS},
-    "ppo, rate": ("ppo", "snp@task", FALLING),
+    "ppo, rate": ("ppo", "snp@task", FALLING | {"eval_tasks": "past"}),
     "dqn, forgetting": ("dqn", "replay(keep=.2)@task", FALLING),
     "ppo, images": ("ppo", "fire@task", IMAGES | {"env": "Column-v0", "hook": ()}),
     "ppo, environments": ("ppo", "fire@task", {
