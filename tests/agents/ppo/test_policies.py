@@ -36,7 +36,7 @@ PEERS: list[tuple[Policy, Peer]] = [
     (Bernoulli(SIZE), lambda logits, _: distributions.Independent(distributions.Bernoulli(logits=logits), 1)),
     (Categoricals(SIZES, (4,)), lambda logits, _: Joint(logits)),
 ]
-every_policy = pytest.mark.parametrize(("policy", "peer"), PEERS, ids=["gaussian", "categorical", "bernoulli", "several"])
+every_policy = pytest.mark.parametrize(("policy", "peer"), PEERS, ids=["box", "number", "bits", "numbers"])
 
 
 def given(policy: Policy, n: int = N) -> tuple[Tensor, Tensor, Tensor, Tensor]:
