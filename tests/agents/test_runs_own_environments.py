@@ -1,6 +1,5 @@
 """Users' environments in whole runs: their rewards, infos, spaces and keyword arguments."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -78,14 +77,13 @@ class Own(gym.Env):
 
 
 @pytest.fixture
-def own(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Own]]:
-    gym.register(ID, entry_point=Own)
+def own(monkeypatch: pytest.MonkeyPatch) -> type[Own]:
+    monkeypatch.setitem(gym.registry, ID, gym.envs.registration.EnvSpec(ID, Own))
     for name in ("shown", "acted", "reward", "info"):
         monkeypatch.setattr(Own, name, getattr(Own, name))
     for name in ("actions", "given"):
         monkeypatch.setattr(Own, name, [])
-    yield Own
-    del gym.registry[ID]
+    return Own
 
 
 def trained(folder: Path, agent: str, settings: AgentSettings) -> Path:
