@@ -221,20 +221,6 @@ def test_every_environment_has_its_own_head_and_statistics(tmp_path: Path) -> No
     assert found == [[4, -1], [4, 4]]  # what the second environment teaches is not forgetting of the first head
 
 
-def test_members_that_have_diverged_are_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    advance = AgentWork.advance
-
-    def poisoned(work: Any, task: Any, step: int, *args: Any) -> int:
-        made = advance(work, task, step, *args)
-        if step >= TASK:
-            next(iter(work.agent.network.parameters())).data[1] = np.nan
-        return made
-
-    monkeypatch.setattr(AgentWork, "advance", poisoned)
-    path = train(tmp_path / "run", ppo(seed=3, seeds=(3, 5)))
-    assert {(row["seed"], row["task"]) for row in events(path, "evaluation")} == {(3, 0), (5, 0), (3, 1), (3, 2)}
-
-
 def test_a_trained_agent_is_evaluated_on_any_task(whole: Any) -> None:
     agent = Trained(whole(ppo))
     assert [agent.evaluate(episodes=2, task=i) for i in range(3)] == [[4, 4], [0, 0], [4, 4]]
