@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 from supple.agents.evaluate import Member, evaluate
 from supple.agents.ppo import PPOSettings
@@ -36,23 +35,6 @@ def test_evaluation_is_deterministic(agent: PPO) -> None:
     returns = [evaluate(Member(agent, 0, 1), ENV, environments((1, 2, 3)), (1, 2, 3)) for _ in range(2)]
     assert returns[0] == returns[1]
     assert evaluate(Member(agent, 0, 1), ENV, environments((4, 5, 6)), (4, 5, 6)) != returns[0]
-
-
-def test_evaluation_leaves_training_as_it_was(agent: PPO) -> None:
-    state = agent.state_dict()
-    parameters = {name: p.clone() for name, p in agent.network.state_dict().items()}
-    current, global_state = agent.current.copy(), torch.get_rng_state()
-    evaluate(Member(agent, 0, 1), ENV, environments((1, 2)), (1, 2))
-    assert agent.network.training
-    assert all(module.training for module in agent.network.modules())
-    after = agent.state_dict()
-    assert all(torch.equal(parameters[name], p) for name, p in agent.network.state_dict().items())
-    assert all(torch.equal(g, after["generators"][name]) for name, g in state["generators"].items())
-    for what in ("observations", "rewards"):
-        for name, value in state[what][ENV].items():
-            np.testing.assert_array_equal(value, after[what][ENV][name])
-    np.testing.assert_array_equal(agent.current, current)
-    assert torch.equal(torch.get_rng_state(), global_state)
 
 
 def test_train_mode_returns_even_where_evaluation_fails(agent: PPO) -> None:
