@@ -1,6 +1,7 @@
 """Interventions that cannot work on a learner refuse it at the start, in one line."""
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from torch import nn, optim
@@ -11,15 +12,9 @@ from tests.interventions.common import refused
 DQN = (ReleasedCode("dqn"),)
 
 
-def plain(*parts: nn.Module, **options: object) -> Learner:
+def plain(*parts: nn.Module, optimizer: type[optim.Optimizer] | None = optim.Adam, **options: Any) -> Learner:
     module = nn.Sequential(*parts or (nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 2)))
-    return learner_for(module, optim.Adam(module.parameters()), **options)
-
-
-def by(kind: type[optim.Optimizer]) -> Learner:
-    learner = plain()
-    learner.optimizer = kind(learner.module.parameters())
-    return learner
+    return learner_for(module, optimizer and optimizer(module.parameters()), **options)
 
 
 def frozen() -> Learner:
@@ -28,16 +23,8 @@ def frozen() -> Learner:
     return learner
 
 
-def replaying() -> Learner:
-    return plain(capabilities=(EndlessData(),))
-
-
 def shallow() -> Learner:
     return plain(nn.Linear(4, 2))
-
-
-def without_optimizer() -> Learner:
-    return learner_for(nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2)))
 
 
 @pytest.mark.parametrize(
@@ -62,7 +49,12 @@ def test_settings_that_cannot_work_are_refused_when_it_is_made(call, words):
 
 REFUSED: list[tuple[str, Callable[[], Learner], str]] = [
     *((name, shallow, "'model' has no hidden units") for name in ("l2_er", "nap", "redo", "cbp", "snr")),
-    *((name, frozen, "no layer of 'model' is trained") for name in ("spectral", "parseval")),
+    *((name, frozen, "no layer .*is trained") for name in ("spectral", "parseval")),
+    ("redo", lambda: plain(nn.Linear(4, 8), nn.GLU(), nn.Linear(4, 2), units=("1",)),
+     r"no private units: '1' \(GLU\) has not one unit for each output of '0'"),
+    ("redo", lambda: plain(nn.Conv2d(1, 4, 3), nn.ReLU(), nn.Conv2d(4, 4, 3, groups=2)), "is a grouped convolution"),
+    ("redo", lambda: plain(nn.Conv2d(1, 4, 3), nn.LayerNorm(4), nn.ReLU(), nn.Conv2d(4, 1, 3)),
+     "'1', before '2', has not one gain and shift for each of the 4 units"),
     ("swap(activation=elu)", shallow, "'model' has no hidden units"),
     ("swap(activation=elu)", lambda: plain(nn.Linear(4, 4), Units("crelu")(8), nn.Linear(8, 2)), "CReLU changes"),
     *((f"{name}(scope=head)", frozen, "frozen") for name in ("snp", "fire")),
@@ -73,13 +65,14 @@ REFUSED: list[tuple[str, Callable[[], Learner], str]] = [
     ("fire(scope=head,contract=as_released)", lambda: plain(capabilities=DQN), "requires scope=conv"),
     *((f"{name}(contract=as_released)", plain, f"no released code applies {name} here")
       for name in ("fire", "snp", "reset", "redo", "injection")),
-    *((name, without_optimizer, "'model' has no optimizer") for name in ("upgd", "muon", "reset(what=optimizer)")),
-    *((name, lambda: by(optim.SGD), f"{name}: 'model' has SGD") for name in ("muon", "adam_rel")),
+    *((name, lambda: plain(optimizer=None), "'model' has no optimizer")
+      for name in ("upgd", "muon", "reset(what=optimizer)")),
+    *((name, lambda: plain(optimizer=optim.SGD), f"{name}: 'model' has SGD") for name in ("muon", "adam_rel")),
     ("muon", shallow, "no Linear or Conv layer between"),
     ("injection", plain, "'model' has no part to duplicate"),
     ("injection", lambda: plain(capabilities=(Injectable("mpl"),)), "'model' has no module 'mpl'"),
     *((name, plain, f"{name}: 'model' .* Learner.batches") for name in ("dash", "ewc")),
-    ("dash", replaying, "'model' learns from a replay memory.*batches=100"),
+    ("dash", lambda: plain(capabilities=(EndlessData(),), batches=iter), "learns from a replay memory.*batches=100"),
 ]  # fmt: skip
 
 
