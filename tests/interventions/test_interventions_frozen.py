@@ -9,7 +9,7 @@ from torch import nn
 
 from supple.interventions import fire_, learner_for, make, shrink_perturb_, snapshot
 from tests.zoo.networks import zoo
-from tests.zoo.trials import VARIANTS, Trial
+from tests.zoo.trials import VARIANTS, intervened
 
 X = torch.randn(16, 4, generator=torch.Generator().manual_seed(0))
 
@@ -43,7 +43,7 @@ def test_frozen_parameters_are_kept(text, names):
             p.requires_grad_(not name.startswith(names))
         return module, x
 
-    outcome = Trial(replace(zoo()["mlp"], new=new, silent=False), text).run()
+    outcome = intervened(replace(zoo()["mlp"], new=new, silent=False), text)
     assert outcome.kind != "broken", outcome
 
 
