@@ -184,7 +184,7 @@ def test_followers_are_written_with_the_network():
 def stack_of(count, **says):
     module = nn.Sequential(StackedLinear(count, 4, count), nn.ReLU(), StackedLinear(count, count, 2))
     learner = learner_for(module, name="critic")
-    return replace(learner, **{"seeds": 0, **says})
+    return replace(learner, **{"seeds": 0, "networks": 1, **says})
 
 
 def test_a_learner_says_what_the_first_axis_of_its_parameters_is():
