@@ -147,9 +147,7 @@ def other_run(old: Path) -> None:
         lambda old: (old / checkpoint.MANIFEST).write_text("{}"),
         shutil.rmtree,
         other_run,
-        lambda old: save(
-            old.parent, 2, rows(0, 30, salt=1), old
-        ),  # newer: the run went back to the one before
+        lambda old: save(old.parent, 2, rows(0, 30, salt=1), old),  # newer: the run went back to the one before
     ],
 )
 def test_no_part_of_a_checkpoint_of_another_run_or_that_is_damaged_or_missing_is_linked(
