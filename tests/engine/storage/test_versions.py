@@ -59,8 +59,8 @@ def test_a_run_that_continues_under_other_versions_says_so_once_keeps_them_all_a
         resume(run, progress=stop, warn=lambda _: None)
     dispatch(["resume", str(run)])
     assert capsys.readouterr().err.splitlines() == [
-        f"supple: {run} was trained with python 3.11.0 (here {versions()['python']}), torch 2.0.0 and 2.1.0 (here {HERE})"
-        f": it continues, but not bit for bit as it would have with the same versions"
+        f"supple: {run} was trained with python 3.11.0 (here {versions()['python']}), torch 2.0.0 and 2.1.0 (here "
+        f"{HERE}): it continues, but not bit for bit as it would have with the same versions"
     ]
     found, before = read_spec(run).resolved, (run / "config.json").read_bytes()  # whose checksum is right
     assert [own["torch"] for own in found.versions] == ["2.0.0", "2.1.0", HERE]
