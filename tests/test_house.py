@@ -131,33 +131,6 @@ def test_no_modules_import_each_other_in_a_circle() -> None:
     sorter.prepare()  # raises CycleError, which names the circle
 
 
-def defined(module: Path) -> set[str]:
-    """Return the names at the top of a module: what it defines, assigns and imports."""
-    names: set[str] = set()
-    for node in ast.walk(ast.parse(module.read_text())):
-        if isinstance(node, ast.FunctionDef | ast.ClassDef):
-            names.add(node.name)
-        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-            names.add(node.id)
-        elif isinstance(node, ast.alias):
-            names.add(node.asname or node.name)
-    return names
-
-
-def test_programs_that_no_test_runs_import_what_is_there() -> None:
-    """No type checker reads benchmarks, the programs of the pages, and those of the stress tests."""
-    places = {name: defined(file) for name, file in MODULES.items()}
-    missing = []
-    for folder in ("benchmarks", "docs", "tests/stress"):
-        for file in (ROOT / folder).rglob("*.py"):
-            for node in ast.walk(ast.parse(file.read_text())):
-                if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("supple."):
-                    module = str(node.module).removeprefix("supple.")
-                    names = (alias.name for alias in node.names if f"{module}.{alias.name}" not in MODULES)
-                    missing += [f"{file.name}: {module}.{x}" for x in names if x not in places.get(module, set())]
-    assert missing == []
-
-
 def test_a_class_name_is_defined_once() -> None:
     """Except the options of each script, and the public names of integrations, which are the same in each."""
     places: dict[str, list[str]] = defaultdict(list)
