@@ -36,6 +36,10 @@ class LanguageModel:
     source: str
 
     @property
+    def device(self) -> torch.device:
+        return next(self.model.parameters()).device
+
+    @property
     def pad(self) -> int:
         """The token for padding. It does not matter which one it is, because padding is masked."""
         tokenizer = self.tokenizer
