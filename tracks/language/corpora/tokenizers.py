@@ -54,9 +54,9 @@ class TrainedTokenizer:
         self.text = text
         try:
             self._tokenizer = tokenizers.Tokenizer.from_str(text)
+        except (KeyboardInterrupt, SystemExit):
+            raise
         except BaseException as error:  # the library raises Exception itself, and others when Rust panics
-            if isinstance(error, KeyboardInterrupt | SystemExit):
-                raise
             raise UsageError(f"{origin}: not a tokenizer of the tokenizers library ({one_line(error)})") from error
         self.vocab_size = self._tokenizer.get_vocab_size()
         end = self._tokenizer.token_to_id(END)
