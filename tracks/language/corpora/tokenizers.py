@@ -105,10 +105,7 @@ def train_bpe(texts: Iterable[str], size: int) -> TrainedTokenizer:
 
 def read_tokenizer(path: Path) -> TrainedTokenizer:
     """Return the tokenizer in a JSON file."""
-    try:
-        return TrainedTokenizer(path.read_bytes().decode(), str(path))
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path}: cannot be read ({one_line(error)})") from error
+    return TrainedTokenizer(path.read_bytes().decode(errors="replace"), str(path))
 
 
 Tokenizer = Bytes | TrainedTokenizer
