@@ -147,13 +147,14 @@ def draw_matrix(
     return image
 
 
-def draw_network(axes: Axes, sizes: Sequence[int], colour: str, widths: tuple[float, float] = (1.2, 1.2)) -> None:
+def draw_network(axes: Axes, sizes: Sequence[int], title: str, colour: str, widths: tuple[float, float]) -> None:
     """Draw layers of nodes from left to right, with a line from every node to every node of the next layer.
 
     Args:
         axes: Where.
         sizes: The number of input, hidden and output nodes.
-        colour: That of the lines.
+        title: Above it.
+        colour: That of the lines and the title.
         widths: The lines' widths in W₁ and W₂, in points.
     """
     columns = [[(i, 0.5 * (n - 1) - j) for j in range(n)] for i, n in enumerate(sizes)]
@@ -170,3 +171,4 @@ def draw_network(axes: Axes, sizes: Sequence[int], colour: str, widths: tuple[fl
     axes.set_xlim(-0.3, 2.3)
     axes.set_ylim(-tall - 1.25, tall + 0.45)
     axes.set_axis_off()
+    axes.set_title(title, fontsize=10, color=colour, fontweight="bold")

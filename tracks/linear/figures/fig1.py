@@ -89,8 +89,7 @@ def draw(numbers: Mapping[str, Any]) -> Figure:
 def _draw_schematics(figure: SubFigure, numbers: Mapping[str, Any]) -> None:
     for axes, lam in zip(figure.subplots(1, 3), numbers["lambdas"], strict=True):
         widths = (THICK, THIN) if lam < 0 else (THIN, THICK) if lam > 0 else (THIN + 0.7,) * 2
-        draw_network(axes, numbers["sizes"], lambda_colour(lam), widths)
-        axes.set_title(lambda_title(lam), fontsize=10.5, color=lambda_colour(lam), fontweight="bold")
+        draw_network(axes, numbers["sizes"], lambda_title(lam), lambda_colour(lam), widths)
 
 
 def _draw_outputs(figure: SubFigure, numbers: Mapping[str, Any]) -> None:

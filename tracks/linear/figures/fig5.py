@@ -109,9 +109,8 @@ def draw(numbers: Mapping[str, Any]) -> Figure:
 
 def _draw_schematics(figure: SubFigure, numbers: Mapping[str, Any]) -> None:
     for axes, (name, sizes) in zip(figure.subplots(1, 3), numbers["architectures"].items(), strict=True):
-        draw_network(axes, sizes, COLOURS[name], (1.6, 1.6))
+        draw_network(axes, sizes, f"{name}\n{'-'.join(map(str, sizes))}", COLOURS[name], (1.6, 1.6))
         axes.set_ylim(-2.9, 2.1)  # as large as the tallest
-        axes.set_title(f"{name}\n{'-'.join(map(str, sizes))}", fontsize=10, color=COLOURS[name], fontweight="bold")
 
 
 def _draw_final(figure: SubFigure, numbers: Mapping[str, Any]) -> None:
