@@ -11,7 +11,7 @@ from supple.interventions import fire_, make, shrink_perturb_, snapshot
 from tests.interventions.common import changed, refused
 from tests.interventions.common import learner as learner_of
 from tests.zoo.networks import zoo
-from tests.zoo.trials import VARIANTS, Trial
+from tests.zoo.trials import VARIANTS, intervened
 
 
 def learner():
@@ -33,7 +33,7 @@ def test_frozen_parameters_are_kept(text, names):
             p.requires_grad_(not name.startswith(names))
         return module, x
 
-    outcome = Trial(replace(zoo()["mlp"], new=new, silent=False), text).run()
+    outcome = intervened(replace(zoo()["mlp"], new=new, silent=False), text)
     assert outcome.kind != "broken", outcome
 
 
