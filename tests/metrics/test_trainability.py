@@ -85,7 +85,7 @@ def test_the_size_of_the_present_outputs_does_not_matter(offset: float) -> None:
 @pytest.mark.slow
 def test_more_updates_fit_better() -> None:
     torch.manual_seed(0)
-    target = learner(network())
+    target = learner(network(out=3000))  # of which 1024 count
     learned = [scores(target, updates)[0][0] for updates in (1, 10, 40)]
     assert learned == sorted(learned)
     assert learned[0] > 0
