@@ -158,16 +158,6 @@ def test_final_window_reaches_back_to_an_episode_of_its_task() -> None:
 # --- area under a learning curve, and its share of a fresh agent's ------------------------------------------
 
 
-def test_area_is_the_mean_over_steps_and_not_over_episodes() -> None:
-    """Ten short episodes in the first half of the steps weigh as much as one in the second."""
-    steps = [*range(5, 51, 5), 100]
-    assert learning_curve_area(steps, [1.0] * 10 + [3.0], 0, 100, bins=2) == 2.0
-
-
-def test_an_empty_bin_has_the_value_of_the_bin_before_it() -> None:
-    assert learning_curve_area([30, 90], [2.0, 8.0], 0, 100, bins=4) == (2 + 2 + 2 + 8) / 4
-
-
 def test_an_episode_at_a_switch_belongs_to_the_task_before() -> None:
     assert learning_curve_area([100, 101, 200], [9.0, 1.0, 1.0], 100, 200) == 1.0
     assert math.isnan(learning_curve_area([100], [9.0], 100, 200))
