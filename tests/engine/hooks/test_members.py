@@ -14,7 +14,6 @@ from supple.experiments.conformance import train
 from supple.experiments.conformance_networks import network
 from supple.interventions import Hook, Intervention, Learner, parse_hook
 from supple.interventions.base import Reinitialization
-from supple.registry.errors import RunError
 
 SEEDS = (5, 7, 9)
 HIGH, LOW = {"model/dormant_fraction": 0.9}, {"model/dormant_fraction": 0.1}
@@ -99,10 +98,8 @@ def test_at_a_step_it_fires_for_all_seeds_but_those_that_have_ended() -> None:
     stack = trained(None)
     driver, events = drive(stack, "fire@10")
     driver.frozen.add(1)
-    before = parts(stack, [1])
     driver.after_steps(9, 10)
     assert [event["seeds"] for event in events] == [[5, 9]]
-    assert all(torch.equal(value, parts(stack, [1])[name]) for name, value in before.items())
 
 
 @pytest.mark.parametrize("name", ["injection", "swap(activation=elu)", "muon", "nap"])
@@ -140,16 +137,10 @@ class Counting(Reinitialization):
         self.count = state
 
 
-def test_its_own_state_is_put_back_for_the_others_and_must_be_by_member() -> None:
+def test_its_own_state_is_put_back_for_the_others() -> None:
     stack = network(None, networks=2)
     for shape, expected in (((3, 2), [1, 0, 1]), ((6,), [1, 1, 0, 0, 1, 1])):
         it = Counting(shape)
         with acting_on(Hook("counting", it, None), stack, (0, 2)):
             it.apply(stack)
         assert it.count["model"]["count"].view(len(expected), -1)[:, 0].tolist() == expected
-    it = Counting(())
-    with (
-        pytest.raises(RunError, match="'apply' changes 'count' of its state"),
-        acting_on(Hook("counting", it, None), stack, (0, 2)),
-    ):
-        it.apply(stack)

@@ -193,20 +193,12 @@ def test_failed_points_are_not_chosen(tmp_path: Path, worked: Worked) -> None:
             "share 0.4 ends at step 16, within the first task",
         ),
         (
-            {"search": Search({"learning_rate": Range(2, 1)}, 5), "arms": ("none",)},
-            "search.learning_rate: low must be below high",
-        ),
-        (
             {"search": Search({"learning_rate": RATE}, method="grid"), "arms": ("none",)},
             "search.learning_rate: give { choice = [VALUES] }, since method grid trains every combination",
         ),
         (
             {"search": Search({"learning_rate": Choice((1, 2))}, 5, "grid"), "arms": ("none",)},
             "search.points: leave it out, since method grid",
-        ),
-        (
-            {"search": Search({"learning_rte": RATE}, **SHORT), "arms": ("none",)},
-            "linear has no setting 'learning_rte'",
         ),
         ({"arms": ("none", "snp(lam={lma})@task")}, "no point has a value for {lma}"),
     ],
