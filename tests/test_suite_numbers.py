@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from supple.experiments.comparisons.grid import Point
+from supple.experiments.history.logs import read_log
 from supple.experiments.queue.queue import QueuedRun
 from supple.experiments.sweeps.file import read_sweep
 from supple.experiments.sweeps.space import Space
@@ -204,35 +205,31 @@ def train(study: Study, path: Path) -> list[QueuedRun]:
     return list(queue)
 
 
-def log(run: QueuedRun, name: str) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (run.folder / f"{name}.jsonl").read_text().splitlines()]
-
-
 def mean_return(run: QueuedRun, start: float, end: float) -> float:
-    return fmean(row["return"] for row in log(run, "episodes") if start < row["step"] <= end)
+    return fmean(row["return"] for row in read_log(run.folder, "episodes") if start < row["step"] <= end)
 
 
 def by_rollout(run: QueuedRun) -> float:
     """Return the mean over levels of the mean over rollouts of the mean return, of tasks of 80 and rollouts of 40."""
     means = [[], [], [], []]  # type: list[list[float]]
     for start in range(0, 320, 40):
-        own = [row["return"] for row in log(run, "episodes") if start < row["step"] <= start + 40]
+        own = [row["return"] for row in read_log(run.folder, "episodes") if start < row["step"] <= start + 40]
         means[start // 80] += [fmean(own)] if own else []
     return fmean(map(fmean, means))
 
 
 def accuracy(run: QueuedRun) -> float:
-    return 100 * fmean(row["test_accuracy"] for row in log(run, "tasks"))
+    return 100 * fmean(row["test_accuracy"] for row in read_log(run.folder, "tasks"))
 
 
 # suite → the column of its page, and the number from the logs of the run
 EXPECTED: dict[str, tuple[str, Callable[[QueuedRun], float]]] = {
     "gym-control": ("return", by_rollout),
     "nine-rooms": ("all goals", lambda run: fmean(mean_return(run, end - 20, end) for end in range(80, 401, 80))),
-    "priming": ("evaluation", lambda run: log(run, "metrics")[-1]["eval/return"]),
+    "priming": ("evaluation", lambda run: read_log(run.folder, "metrics")[-1]["eval/return"]),
     "replay-ratio": ("third 1", lambda run: mean_return(run, 0, 200)),
     "cycling-mujoco": ("Hopper-v5, cycle 1", lambda run: mean_return(run, 160 + 0.85 * 160, 320)),
-    "learning": ("return", lambda run: fmean(row["return"] for row in log(run, "episodes")[-100:])),
+    "learning": ("return", lambda run: fmean(row["return"] for row in read_log(run.folder, "episodes")[-100:])),
     "slopes": ("test accuracy, %", accuracy),
     "permuted-mnist": ("test accuracy, %", accuracy),
 }

@@ -15,19 +15,11 @@ from supple.engine.user_code import plugins
 from supple.experiments import resume, train
 from supple.registry.errors import UsageError
 from supple.scripts.main import dispatch
+from tests.processes import stop_at
 
 SETTINGS = {"tasks": "semantic,reversal", "updates_per_task": 20, "checkpoint_every": 10}
 INSTALLED = metadata.version
 HERE = INSTALLED("torch")
-
-
-class Stop(Exception):
-    """Stands in for a kill."""
-
-
-def stop(step: int) -> None:
-    if step >= 20:
-        raise Stop
 
 
 @contextmanager
@@ -52,11 +44,11 @@ def test_a_run_that_continues_under_other_versions_says_so_once_keeps_them_all_a
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = tmp_path / "run"
-    with installed("3.11.0", torch="2.0.0", gymnasium=""), pytest.raises(Stop):
-        train("linear", SETTINGS, out=run, progress=stop)
+    with installed("3.11.0", torch="2.0.0", gymnasium=""), pytest.raises(KeyboardInterrupt):
+        train("linear", SETTINGS, out=run, progress=stop_at(20))
     identity = read_spec(run).resolved.identity
-    with installed(torch="2.1.0"), pytest.raises(Stop):
-        resume(run, progress=stop, warn=lambda _: None)
+    with installed(torch="2.1.0"), pytest.raises(KeyboardInterrupt):
+        resume(run, progress=stop_at(20), warn=lambda _: None)
     dispatch(["resume", str(run)])
     assert capsys.readouterr().err.splitlines() == [
         f"supple: {run} was trained with python 3.11.0 (here {versions()['python']}), torch 2.0.0 and 2.1.0 (here "
@@ -85,15 +77,12 @@ def test_a_run_in_which_a_plug_in_raised_continues_with_another_version_of_it(
     def load(version: str) -> None:
         monkeypatch.setattr(plugins, "_loaded", {"my.py": plugins.Plugin("my.py", "my.py", version * 64, {})})
 
-    def killed(step: int) -> None:
-        raise KeyboardInterrupt
-
     load("1")
-    with pytest.raises(Stop):
-        train("linear", SETTINGS, out=tmp_path, progress=stop)
+    with pytest.raises(ZeroDivisionError):
+        train("linear", SETTINGS, out=tmp_path, progress=stop_at(20, ZeroDivisionError))
     load("2")
     with pytest.raises(KeyboardInterrupt):
-        resume(tmp_path, progress=killed, warn=(lines := list[str]()).append)
+        resume(tmp_path, progress=stop_at(0), warn=(lines := list[str]()).append)
     assert f"my.py {'1' * 12} (here {'2' * 12})" in lines[0]
     load("1")
     with pytest.raises(UsageError, match="restore that version"):  # it has not failed since

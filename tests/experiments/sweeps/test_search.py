@@ -2,7 +2,6 @@
 
 import json
 import re
-from collections.abc import Callable
 from dataclasses import replace
 from math import log10
 from pathlib import Path
@@ -23,11 +22,11 @@ from supple.experiments.sweeps.study import Study
 from supple.experiments.sweeps.sweep import Sweep
 from supple.registry.errors import UsageError
 from supple.reports.tables.published import tuning_tables
+from tests.experiments.conftest import Worked
 
 LINEAR = {"tasks": "semantic,reversal", "updates_per_task": 20, "checkpoint_every": 10, "measure_every": 10}
 RATE = Range(1e-4, 1.0, log=True)
 SHORT: Any = {"points": 5, "share": 0.7, "seeds": (100,)}
-Worked = Callable[[list[QueuedRun]], list[str]]
 
 
 def good(values: Values) -> float:

@@ -20,9 +20,9 @@ from supple.experiments.sweeps.study import Published, Study
 from supple.experiments.sweeps.sweep import Sweep, open_sweep
 from supple.registry.errors import UsageError
 from supple.reports.pages.run_list import outcomes
+from tests.experiments.conftest import Worked
 
 LINEAR = {"tasks": "semantic,reversal", "updates_per_task": 20, "checkpoint_every": 10, "measure_every": 10}
-Worked = Callable[[list[QueuedRun]], list[str]]
 Write = Callable[[str], Path]
 
 
