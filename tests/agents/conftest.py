@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import gymnasium as gym
 import pytest
 
 from tests.processes import alive, die_when, ended, wait_until
@@ -20,6 +21,16 @@ def few_rows() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("supple.agents.offpolicy.experience.PROBE_ROWS", 16)
         yield
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _forget_environments() -> Iterator[None]:
+    """Take back the environments of their own that the tests of a module register."""
+    before = {*gym.registry}
+    yield
+    for name in gym.registry.keys() - before:
+        if not isinstance(gym.registry[name].entry_point, str):
+            del gym.registry[name]
 
 
 class Nursery:

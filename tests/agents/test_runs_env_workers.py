@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from supple.agents.ppo import PPOSettings
-from supple.engine.runs import open_run, prepare
+from supple.engine.runs import prepare
 from supple.engine.spec import RunSpec
 from supple.registry.errors import RunError
 
@@ -64,18 +64,13 @@ class Failing(gym.Env):
 def test_a_fault_in_a_worker_is_reported_as_without_workers(tmp_path: Path) -> None:
     gym.register("Failing-v0", entry_point=Failing)
     told = []
-    try:
-        for workers in (0, 1):
-            run = tmp_path / str(workers)
-            settings = PPOSettings(
-                env="Failing-v0", steps=200, num_envs=2, rollout_steps=25, minibatch_size=25, hidden=(8,),
-                env_workers=workers, eval_episodes=0,
-            )  # fmt: skip
-            prepare(RunSpec("ppo", settings), run).close()
-            with pytest.raises(RunError) as error:
-                open_run(run, lambda line: None).train(lambda step: None)
-            told.append(str(error.value))
-    finally:
-        del gym.registry["Failing-v0"]
+    for workers in (0, 1):
+        settings = PPOSettings(
+            env="Failing-v0", steps=200, num_envs=2, rollout_steps=25, minibatch_size=25, hidden=(8,),
+            env_workers=workers, eval_episodes=0,
+        )  # fmt: skip
+        with pytest.raises(RunError) as error:
+            prepare(RunSpec("ppo", settings), tmp_path / str(workers)).train()
+        told.append(str(error.value))
     assert told[0] == told[1]
     assert re.match(r"Failing-v0: step\(\) returned .* shape \(1,\) as observation, not one of Box", told[0])

@@ -34,7 +34,7 @@ def quiet_on_one_thread() -> Iterator[None]:
 
 
 def loaded(algorithm: str, policy: str, file: Path) -> Any:
-    return ALGORITHMS[algorithm][0].load(file, env=env_for(algorithm, policy), device="cpu")
+    return ALGORITHMS[algorithm].load(file, env=env_for(algorithm, policy), device="cpu")
 
 
 @pytest.mark.parametrize(("algorithm", "policy"), CASES)

@@ -10,14 +10,12 @@ from pathlib import Path
 
 import torch
 
+from tests.zoo.measures import QUICK
 from tests.zoo.networks import zoo
-from tests.zoo.references import referred
-from tests.zoo.trials import Outcome, measured, tried
+from tests.zoo.trials import Outcome, intervened, measured
 
 PAGE = Path(__file__).parents[2] / "docs/reference/networks.md"
 TABLE = PAGE.with_suffix(".csv")
-MEASURED = ("measure", "trainability", "record", "names", "trace_wiring", "outputs_of_others", "diagnose", "features")
-QUICK = ("fire_ is an isometry", "dormant_fraction by hand", "recycle_ of silent units")  # of the references
 COLUMNS = {  # heading → the operations whose outcomes it shows
     "measured": ("measure", "trainability"),
     "`diagnose`": ("diagnose",),
@@ -48,10 +46,10 @@ same), and "matrices", which are `parseval` and `weight_clip`. A network with * 
 
 @cache
 def outcomes(name: str) -> list[Outcome]:
-    """Return the outcomes of the measures and interventions of the table on a network, and of the references."""
+    """Return the outcomes of the measures and interventions of the table on a network."""
     kind = zoo()[name]
-    texts = [text for texts in COLUMNS.values() for text in texts if text not in MEASURED]
-    return [*measured(kind, MEASURED), *tried(kind, texts), *referred(kind, QUICK)]
+    texts = [text for texts in COLUMNS.values() for text in texts if text not in QUICK]
+    return [*measured(kind, QUICK), *(intervened(kind, text) for text in texts)]
 
 
 def reason(why: str) -> str:
@@ -101,7 +99,7 @@ def texts(names: Sequence[str]) -> tuple[str, str]:
     rows = [("network", "refused")]
     for name in names:
         kind = zoo()[name]
-        about = kind.about + ("*" if kind.fresh else "") + ("†" if kind.forward != "forward" else "")
+        about = kind.about + ("*" if kind.fresh else "") + ("†" if kind.forward else "")
         refused = refusals(outcomes(name), notes)
         rows.append((about, refused))
         if refused:

@@ -8,14 +8,7 @@ import torch
 from gymnasium import spaces
 from stable_baselines3 import A2C, DDPG, DQN, PPO, SAC, TD3
 
-ON_POLICY: dict[str, Any] = {"n_steps": 16}
-OFF_POLICY: dict[str, Any] = {
-    "learning_starts": 8, "train_freq": 8, "gradient_steps": 1, "batch_size": 8, "buffer_size": 64
-}  # fmt: skip
-ALGORITHMS: dict[str, tuple[Any, dict[str, Any]]] = {
-    "PPO": (PPO, {**ON_POLICY, "batch_size": 8, "n_epochs": 1}), "A2C": (A2C, ON_POLICY), "DQN": (DQN, OFF_POLICY),
-    "SAC": (SAC, OFF_POLICY), "TD3": (TD3, OFF_POLICY), "DDPG": (DDPG, OFF_POLICY),
-}  # fmt: skip
+ALGORITHMS: dict[str, Any] = {kind.__name__: kind for kind in (PPO, A2C, DQN, SAC, TD3, DDPG)}
 POLICIES = ("MlpPolicy", "CnnPolicy", "MultiInputPolicy")
 IMAGE, VECTOR = spaces.Box(0, 255, (36, 36, 1), np.uint8), spaces.Box(-1, 1, (3,), np.float32)
 SEEN: dict[str, spaces.Space] = {
@@ -48,21 +41,23 @@ def env_for(algorithm: str, policy: str, action_space: spaces.Space | None = Non
 
 
 def model_of(algorithm: str, policy: str, action_space: spaces.Space | None = None, **more: Any) -> Any:
-    kind, settings = ALGORITHMS[algorithm]
-    return kind(policy, env_for(algorithm, policy, action_space), seed=0, device="cpu", **{**settings, **more})
+    """Return a model of SB3's default network."""
+    env = env_for(algorithm, policy, action_space)
+    return small(ALGORITHMS[algorithm], env, policy, policy_kwargs={"net_arch": None}, **more)
 
 
-IDS = {PPO: "CartPole-v1", DQN: "CartPole-v1", SAC: "Pendulum-v1", TD3: "Pendulum-v1"}
+IDS = {kind: "CartPole-v1" if kind in (PPO, DQN) else "Pendulum-v1" for kind in ALGORITHMS.values()}
 
 
-def small(kind: Any, **settings: Any) -> Any:
+def small(kind: Any, env: Any = None, policy: str = "MlpPolicy", **settings: Any) -> Any:
     """Return a model of a small network, which learns from 16 steps on."""
-    own = {"n_steps": 32, "batch_size": 16, "n_epochs": 2} if kind is PPO else {
+    off_policy = {
         "learning_starts": 16, "train_freq": 8, "gradient_steps": 2, "batch_size": 16, "buffer_size": 200,
         **({"max_grad_norm": 10.0} if kind is DQN else {}),
     }  # fmt: skip
+    own = {PPO: {"n_steps": 32, "batch_size": 16, "n_epochs": 2}, A2C: {"n_steps": 16}}.get(kind, off_policy)
     net = {"net_arch": [8, 8], **settings.pop("policy_kwargs", {})}
-    return kind("MlpPolicy", IDS[kind], policy_kwargs=net, seed=0, device="cpu", **(own | settings))
+    return kind(policy, env or IDS[kind], policy_kwargs=net, seed=0, device="cpu", **(own | settings))
 
 
 def tensors(tree: Any) -> list[torch.Tensor]:
