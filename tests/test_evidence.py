@@ -215,11 +215,9 @@ def scores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ("source", "text"),
     [
         ("rows.jsonl: [job.arm=b] / last", "6 [-58, 70]"),
-        ("rows.jsonl: [job.arm=a, job.seed=1] / last", "10"),
         ("rows.jsonl: [job.arm=b] / levels / 1:", "7"),
         ("rows.jsonl: [job.arm=b] / last / median", "6"),
         ("scores.json: arms / a", "2 [-11, 15]"),
-        ("scores.json: arms / a / 1", "3"),
         ("scores.json: gaps / {arm} / by_seed", "5 [-8, 18]"),
     ],
 )

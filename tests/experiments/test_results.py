@@ -38,18 +38,13 @@ def test_a_comparison_has_each_arms_rows_behind_its_trunks(compared: Path) -> No
     }
     for arm, events in (("none", 0), ("fire", 1)):
         own = results.metrics.query("arm == @arm and seed == 4")
-        logged = [
-            row
-            for folder in ("trunk", arm)
-            for row in read_jsonl(compared / "seed-4" / folder / "metrics.jsonl")
-            if folder == arm or row["step"] <= 120
-        ]
+        folders = [read_jsonl(compared / "seed-4" / folder / "metrics.jsonl") for folder in ("trunk", arm)]
+        logged = [row for row in folders[0] if row["step"] <= 120] + folders[1]
         assert own["step"].tolist() == [row["step"] for row in logged]
         assert own["agent/weight_norm"].dropna().tolist() == [
             row["agent/weight_norm"] for row in logged if "agent/weight_norm" in row
         ]
-        mine = results.events.query("arm == @arm and seed == 3 and event == 'intervention'")
-        assert len(mine) == events
+        assert len(results.events.query("arm == @arm and seed == 3 and event == 'intervention'")) == events
     after = results.episodes.query("arm == 'fire' and seed == 3 and step > 120")
     columns = ["step", "task", "return", "length"]
     assert after[columns].to_dict("records") == [
