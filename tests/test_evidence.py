@@ -1,6 +1,5 @@
 """Every number of the results pages has a scores file, or is listed as untraced; claims are as their sources say."""
 
-import importlib.util
 import json
 import re
 import runpy
@@ -16,16 +15,13 @@ import pytest
 from scipy.stats import binomtest
 
 from supple.metrics import t_interval
+from tests.records import program
 
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "docs" / "results"
 PAGES = sorted(page.name for page in RESULTS.glob("*.md") if page.name != "index.md")
 
-_spec = importlib.util.spec_from_file_location("evidence", ROOT / "docs" / "evidence.py")
-assert _spec is not None
-assert _spec.loader is not None
-evidence = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(evidence)
+evidence = program(ROOT / "docs" / "evidence.py")
 
 SECTIONS, CLAIMS = evidence.read()
 SOURCES = tomllib.loads((RESULTS / "sources.toml").read_text())

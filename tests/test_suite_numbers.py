@@ -1,6 +1,5 @@
 """The numbers of the results pages that suites train: of the committed rows, and of a sweep, in one frame."""
 
-import importlib.util
 import json
 import runpy
 from collections import defaultdict
@@ -22,17 +21,14 @@ from supple.experiments.sweeps.study import Study
 from supple.experiments.sweeps.suites import find_suite
 from supple.experiments.sweeps.sweep import Sweep
 from tests.conftest import run_here
+from tests.records import program
 from tests.tracks.logs import write_idx
 
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "docs" / "results"
-_spec = importlib.util.spec_from_file_location("suites", ROOT / "docs" / "suites.py")
-assert _spec is not None
-assert _spec.loader is not None
-suites = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(suites)
+suites = program(ROOT / "docs" / "suites.py")
 
 RATE = "env=CartPole-v1 · reset@task + learning_rate=0.0003"
 RELU = "activation=relu, learning_rate=0.00"
@@ -120,22 +116,6 @@ def test_the_rule_of_the_suite_chooses_the_points_of_the_page() -> None:
     ran = set(frame.loc[frame["study"] == "methods", "arm"])
     assert {point.label for point in comparison.points} == ran
     assert tuned == f"{results}/tuning"
-
-
-@pytest.mark.parametrize(
-    "arm", ["parseval(strength=1e-4,scope=[encoder,hidden])", "fire@when:policy/entropy<0.1,least=2560"]
-)
-def test_the_rule_of_nine_rooms_chooses_the_points_of_the_page(arm: str) -> None:
-    """The area under the curve, over all goals, of three seeds that the results do not use."""
-    known = {}
-    for name in ("parseval", "when"):
-        arms = json.loads((RESULTS / "worlds" / f"nine-rooms-{name}.tuning.json").read_text())["arms"]
-        known |= {label: np.mean(own["mean_return_per_seed"]) for label, own in arms.items()}
-    (study,) = [study for study in read_sweep(find_suite("nine-rooms"), "small").studies if study.name == "tuned"]
-    found = study.comparisons(lambda folder, point, measure: known.get(point.arm, 0.0))["tuned"]
-    assert arm in [point.arm for point in found[0].points]
-    assert study.search is not None
-    assert (study.search.seeds, study.search.share) == ((100, 101, 102), 1.0)
 
 
 # -- one small point of each suite -------------------------------------------------------------------------------------
