@@ -133,3 +133,18 @@ def test_files_that_texts_name_are_there() -> None:
         if not any(any(base.glob(place)) for base in (ROOT, ROOT / "docs", ROOT / "tests"))
     ]
     assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.slow
+def test_programs_that_no_test_runs_import_what_is_there() -> None:
+    """No type checker reads benchmarks, the programs of the pages, and those of the stress tests."""
+    programs = [file for folder in ("benchmarks", "docs", "tests/stress") for file in (ROOT / folder).rglob("*.py")]
+    wrong = [
+        f"{file}: {node.module}.{alias.name}"
+        for file in programs
+        for node in ast.walk(ast.parse(file.read_text()))
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("supple.")
+        for alias in node.names
+        if not is_there(f"{node.module}.{alias.name}")
+    ]
+    assert not wrong, "\n".join(wrong)

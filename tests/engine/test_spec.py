@@ -38,7 +38,6 @@ def test_an_empty_folder_and_the_leftovers_of_a_killed_start_are_accepted(tmp_pa
     ("entry", "value", "words"),
     [
         ("settings", {"seed": "1"}, r"Expected `int`, got `str` - at `\$\.seed`"),
-        ("settings", {"sed": 1}, "no setting 'sed'"),
         ("kind", "ppa", "unknown kind of run 'ppa'"),
         ("start", {"step": "no"}, r"\$\.start\.step"),
     ],

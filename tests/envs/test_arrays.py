@@ -26,21 +26,17 @@ from supple.envs.shifts.negate_reward import NegateReward
 from tests.envs.pairs import COPIES, assert_same, live, pair
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ARRAY_TASKS)
-def test_steps_are_those_of_gymnasium_to_the_last_bit(name: str) -> None:
+def test_thousands_of_steps_are_those_of_gymnasium_to_the_last_bit(name: str) -> None:
+    live(*pair(name, ArrayVector, copies=33), 800)
     pair_of_vectors = pair(name, ArrayVector, max_episode_steps=90)
-    assert live(*pair_of_vectors, 400) >= 4 * COPIES
+    assert live(*pair_of_vectors, 200) >= 2 * COPIES
     (obs, episodes), theirs = (envs.restart() for envs in pair_of_vectors)
     np.testing.assert_array_equal(obs, theirs[0])
     assert episodes == theirs[1] != []
     assert_same(*(envs.reset(range(COPIES)) for envs in pair_of_vectors))
     live(*pair_of_vectors, 40)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ARRAY_TASKS)
-def test_thousands_of_steps_are_those_of_gymnasium_to_the_last_bit(name: str) -> None:
-    live(*pair(name, ArrayVector, copies=33), 800)
 
 
 @pytest.mark.parametrize("name", ARRAY_TASKS)
@@ -128,22 +124,22 @@ class Doubled(NegateReward):
 @pytest.mark.parametrize(
     "make",
     [
-        partial(make_env, "cartpole", kwargs={"sutton_barto_reward": True}),
         partial(make_env, "cartpole", render_mode="rgb_array"),
-        partial(make_env, "cartpole", shifts="offset + delay"),
         partial(make_env, "cartpole", shifts="offset + doubled"),
         lambda: Repeat(make_env("Pendulum-v1"), 2),
         lambda: gym.make("CartPole-v1"),
         lambda: gym.wrappers.TimeLimit(make_env("cartpole"), 9),
         partial(make_env, "CartPole-v0"),
-        partial(make_env, "MountainCar-v0"),
+        partial(make_env, "NoisyHopper-v5"),
     ],
-    ids=["arguments", "pictures", "delay", "plug-in", "repeat", "checker", "order", "version", "task"],
+    ids=["pictures", "plug-in", "repeat", "checker", "order", "version", "arguments"],
 )
 def test_other_environments_are_stepped_one_by_one(
     make: Callable[[], gym.Env], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(shifts, "_entries", {**shifts.entries, "doubled": Doubled})
+    noisy = {"kwargs": {"reset_noise_scale": 0.1}, "entry_point": gym.spec("Hopper-v5").entry_point}
+    monkeypatch.setitem(gym.registry, "NoisyHopper-v5", gym.envs.registration.EnvSpec("NoisyHopper-v5", **noisy))
     assert type(vectorize([make] * 5)) is Vector
 
 
@@ -168,27 +164,16 @@ def test_a_task_whose_batched_steps_differ_is_stepped_one_by_one(monkeypatch: py
     assert not is_batched("cartpole", 8)
 
 
-def test_a_task_whose_constants_have_other_names_is_stepped_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Renamed(CartPole):
-        def step(self, state: np.ndarray, actions: np.ndarray) -> Any:
-            return self.env.mass_of_cart
-
-    monkeypatch.setitem(ARRAY_TASKS, "CartPole-v1", Renamed)
-    assert not is_batched("cartpole", 8)
-
-
 @pytest.mark.parametrize(
     ("name", "copies", "shifts", "kwargs", "batched"),
     [
         ("cartpole", 8, "offset(over=9) + negate_reward", {}, True),
-        ("cartpole", 4, "none", {}, True),
         ("cartpole", 3, "none", {}, False),
         ("cartpole", 8, "delay", {}, False),
         ("cartpole", 8, "none", {"sutton_barto_reward": True}, False),
         ("ninerooms", 8, "goal + permute", {}, True),
         ("hopper", 2, "gravity + none + offset", {}, True),
         ("hopper", 2, "gravity + delay", {}, False),
-        ("hopper", 1, "none", {}, False),
         ("humanoid", 2, "none", {}, False),
     ],
 )

@@ -1,16 +1,15 @@
 """Atari against ALE itself: pixels, rewards, ends of episodes, stickiness, seeds."""
 
-import sys
 from collections.abc import Sequence
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
 import pytest
-from gymnasium.vector import AutoresetMode
 from gymnasium.wrappers import AtariPreprocessing, FrameStackObservation
 
-from supple.envs import AtariVector, Envs, Episode, StepResult, make_pixels
+from supple.envs import AtariVector, Envs, Episode, StepResult
+from tests.envs.pairs import assert_same
 
 ale_py = pytest.importorskip("ale_py")
 
@@ -31,14 +30,6 @@ def play(envs: Envs, seeds: Sequence[int], steps: int) -> tuple[np.ndarray, list
     return first, [envs.step(rng.integers(envs.single_action_space.n, size=len(seeds))) for _ in range(steps)]
 
 
-def assert_same(one: tuple[np.ndarray, list[StepResult]], other: tuple[np.ndarray, list[StepResult]]) -> None:
-    np.testing.assert_array_equal(one[0], other[0])
-    for ours, theirs in zip(one[1], other[1], strict=True):
-        for a, b in zip(ours[:5], theirs[:5], strict=True):
-            np.testing.assert_array_equal(a, b)
-        assert ours.episodes == theirs.episodes
-
-
 # Enough steps to reach beyond one game over with the actions of this seed; and a cap on frames that is no multiple
 # of the four of a step.
 @pytest.mark.slow
@@ -55,6 +46,8 @@ def test_every_pixel_reward_and_end_is_that_of_gymnasiums_preprocessing(
     game: str, seed: int, steps: int, max_frames: int
 ):
     env, envs = reference(game, max_frames), AtariVector(f"ALE/{game}-v5", 1, sticky=0.0, max_frames=max_frames)
+    assert envs.single_observation_space == env.observation_space
+    assert envs.single_action_space == env.action_space
     observation, _ = env.reset(seed=7)
     first = envs.reset([7])
     np.testing.assert_array_equal(first[0], observation)
@@ -101,57 +94,13 @@ def test_final_observations_are_valid_in_every_row():
 
 
 @pytest.mark.slow
-def test_max_frames_truncates_and_does_not_terminate():
-    envs = AtariVector("beam_rider", 2, max_frames=400)
-    last, results = play(envs, [0, 1], 205)
-    ends = [t for t, result in enumerate(results, 1) if result.episodes]
-    assert ends == [100, 200]
-    for t in ends:
-        result = results[t - 1]
-        assert result.truncated.all()
-        assert not result.terminated.any()
-        assert [episode.length for episode in result.episodes] == [100, 100]
-        np.testing.assert_array_equal(result.final_obs[:, :-1], results[t - 2].obs[:, 1:])
-        np.testing.assert_array_equal(result.obs, last)
-
-
-@pytest.mark.slow
-def test_every_setting_reaches_ale(monkeypatch: pytest.MonkeyPatch):
+def test_the_protocol_of_the_paper_is_the_default(monkeypatch: pytest.MonkeyPatch):
     given: dict[str, Any] = {}
-
-    class Recorder(ale_py.AtariVectorEnv):
-        def __init__(self, game: str, num_envs: int, **settings: Any) -> None:
-            given.update(settings, game=game, num_envs=num_envs)
-            super().__init__(game, num_envs, **settings)
-
-    monkeypatch.setattr(ale_py, "AtariVectorEnv", Recorder)
+    monkeypatch.setattr(ale_py, "AtariVectorEnv", lambda game, copies, **settings: given.update(settings) or Spy())
     AtariVector("ALE/Asterix-v5", 1)
-    assert given == {
-        "game": "asterix",
-        "num_envs": 1,
-        "batch_size": 0,
-        "num_threads": 1,
-        "thread_affinity_offset": -1,
-        "max_num_frames_per_episode": 108_000,  # 27,000 agent steps
-        "repeat_action_probability": 0.25,
-        "full_action_space": False,
-        "continuous": False,
-        "autoreset_mode": AutoresetMode.SAME_STEP,
-        "img_height": 84,
-        "img_width": 84,
-        "grayscale": True,
-        "stack_num": 4,
-        "frameskip": 4,
-        "maxpool": True,
-        "noop_max": 0,
-        "episodic_life": False,
-        "life_loss_info": False,
-        "reward_clipping": False,
-        "use_fire_reset": False,
-    }
-    AtariVector("ALE/Asterix-v5", 1, sticky=0.5, sticky_per="step", max_frames=400, threads=2)
-    assert given["repeat_action_probability"] == 0.0
-    assert (given["max_num_frames_per_episode"], given["num_threads"]) == (400, 2)
+    assert (given["repeat_action_probability"], given["max_num_frames_per_episode"]) == (0.25, 108_000)
+    AtariVector("ALE/Asterix-v5", 1, sticky=0.5, sticky_per="step", max_frames=400)
+    assert (given["repeat_action_probability"], given["max_num_frames_per_episode"]) == (0.0, 400)
 
 
 @pytest.mark.slow
@@ -160,8 +109,11 @@ def test_sticky_actions_change_the_game_and_depend_on_the_seeds_only(per: Any):
     envs = AtariVector("asterix", 2, sticky_per=per, max_frames=240)
     first = play(envs, [3, 4], 100)
     assert first[1][59].episodes
-    assert_same(first, play(envs, [3, 4], 100))
-    assert_same(first, play(AtariVector("asterix", 2, sticky_per=per, max_frames=240, threads=2), [3, 4], 100))
+    for other in (envs, AtariVector("asterix", 2, sticky_per=per, max_frames=240, threads=2)):
+        again = play(other, [3, 4], 100)
+        assert_same(first[0], again[0])
+        for one, two in zip(first[1], again[1], strict=True):
+            assert_same(one, two)
 
     def last_frames(envs: AtariVector, seeds: list[int]) -> np.ndarray:
         return play(envs, seeds, 50)[1][-1].obs
@@ -210,38 +162,6 @@ def test_stickiness_per_step_repeats_a_quarter_of_all_actions(monkeypatch: pytes
     both = (repeated[:, 0] & repeated[:, 1]).mean()  # a draw for each environment: independent
     assert abs(both - 1 / 16) < 4 * (1 / 16 * 15 / 16 / steps) ** 0.5
 
-    envs.reset(range(n))
-    for t in range(1, 101):
-        envs.step(np.full(n, t))
-    np.testing.assert_array_equal(np.stack(envs._envs.actions), sent[:100])
-    envs.reset(range(1, n + 1))
-    for t in range(1, 101):
-        envs.step(np.full(n, t))
-    assert not np.array_equal(np.stack(envs._envs.actions), sent[:100])
-
-
-@pytest.mark.slow
-def test_spaces_are_those_of_the_game():
-    envs = make_pixels("Beam Rider", 2)
-    assert isinstance(envs, AtariVector)
-    assert envs.single_observation_space == gym.spaces.Box(0, 255, (4, 84, 84), np.uint8)
-    assert envs.single_action_space == gym.spaces.Discrete(9)
-    assert envs.num_envs == 2
-    envs.close()
-
-
-@pytest.mark.parametrize(
-    ("settings", "complaint"),
-    [
-        ({"env": "CartPole-v1"}, "CartPole-v1 is not an Atari game: see `supple list games`"),
-        ({"env": "ALE/Asterix-ram-v5"}, "unknown environment 'ALE/Asterix-ram-v5': did you mean 'ALE/Asterix-v5'"),
-    ],
-)
-def test_bad_settings_are_refused_in_one_line(settings: dict[str, Any], complaint: str):
-    with pytest.raises(ValueError, match=complaint) as error:
-        AtariVector(**{"env": "asterix", "num_envs": 2, **settings})
-    assert "\n" not in str(error.value)
-
 
 @pytest.mark.slow
 def test_actions_and_seeds_that_ale_would_misread_are_refused():
@@ -257,9 +177,3 @@ def test_actions_and_seeds_that_ale_would_misread_are_refused():
             envs.step(np.array(actions))
     with pytest.raises(ValueError, match=r"2 environments need as many actions, got shape \(1,\)"):
         envs.step(np.zeros(1, int))
-
-
-def test_missing_ale_py_is_one_line_that_says_what_to_install(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setitem(sys.modules, "ale_py", None)
-    with pytest.raises(ImportError, match=r"^Atari needs ale-py .*: pip install 'supple\[atari\]'$"):
-        AtariVector("ALE/Asterix-v5", 1)

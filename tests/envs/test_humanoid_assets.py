@@ -58,13 +58,6 @@ def test_the_package_comes_before_the_variable_and_that_before_the_cache(
     assert "humanoid_bench" not in sys.modules
 
 
-def test_a_relative_path_is_from_the_working_folder(nowhere: Path, monkeypatch: pytest.MonkeyPatch):
-    fill(nowhere / "here" / "assets")
-    monkeypatch.chdir(nowhere / "here")
-    monkeypatch.setenv("SUPPLE_HUMANOID_ASSETS", "assets")
-    assert assets_folder() == nowhere / "here" / "assets"
-
-
 def test_the_cache_is_where_the_user_wants_it(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("SUPPLE_CACHE", "~/there")
     assert cache_folder() == Path.home() / "there"

@@ -1,6 +1,7 @@
 """Environments by name: ids, terminations, friction, clipping, and a quiet MuJoCo."""
 
 import importlib
+import re
 import subprocess
 import sys
 from importlib.util import find_spec
@@ -19,25 +20,6 @@ def test_every_short_name_stands_for_a_registered_task():
         assert resolve_env(name.upper()) == resolve_env(name)
 
 
-@pytest.mark.parametrize(
-    ("name", "env_id", "observations", "actions"),
-    [
-        ("cartpole", "CartPole-v1", (4,), 2),
-        ("acrobot", "Acrobot-v1", (6,), 3),
-        ("lunarlander", "LunarLander-v3", (8,), 4),
-        ("frozenlake", "FrozenLake-v1", (), 4),
-        ("frozenlake2x2", "FrozenLake2x2-v0", (), 4),
-        ("ninerooms", "NineRooms-v0", (), 4),
-    ],
-)
-def test_small_worlds_have_short_names(name: str, env_id: str, observations: tuple[int, ...], actions: int):
-    assert resolve_env(name) == env_id
-    env = make_env(name)
-    assert env.spec.id == env_id
-    assert env.observation_space.shape == observations
-    assert env.action_space == gym.spaces.Discrete(actions)
-
-
 def test_a_registered_id_stands_for_itself():
     assert resolve_env("CartPole-v1") == "CartPole-v1"
 
@@ -48,35 +30,23 @@ REFUSED = [
     # near names
     ("hoper", "unknown environment 'hoper': did you mean 'hopper'"),
     ("HalfCheetah-v6", "unknown environment 'HalfCheetah-v6': did you mean 'HalfCheetah-v5'"),
-    ("cartpole-v1", "unknown environment 'cartpole-v1': did you mean 'CartPole-v1'"),
-    pytest.param("asterx", "did you mean 'asterix'", marks=ALE),
     pytest.param("BeamRyder", "did you mean 'beam_rider'", marks=ALE),
     pytest.param("ALE/Asterx-v5", "did you mean 'ALE/Asterix-v5'", marks=ALE),
     pytest.param("ALE/Asterix-v4", "did you mean 'ALE/Asterix-v5'", marks=ALE),
     pytest.param("qqqq", "use one of halfcheetah, hopper", marks=ALE),  # else it may be a game
     pytest.param("minatar:brekout", "MinAtar has no environment 'minatar:brekout': did you mean 'minatar:Breakout'?",
                  marks=EXTRA["minatar"]),
-    pytest.param("MinAtar/Breakout-v7", "did you mean 'minatar:Breakout'?", marks=EXTRA["minatar"]),
     pytest.param("minigrid:DorKey-5x5", "did you mean 'minigrid:DoorKey-5x5' or", marks=EXTRA["minigrid"]),
     pytest.param("minigrid:qqqq", "(see `supple list games`)", marks=EXTRA["minigrid"]),
     # successors of old ids
     ("LunarLander-v2", "did you mean 'LunarLander-v3', its successor"),
-    ("BipedalWalker-v2", "did you mean 'BipedalWalker-v3', its successor"),
-    ("Pendulum-v0", "did you mean 'Pendulum-v1', its successor"),
-    ("Taxi-v3", "did you mean 'Taxi-v4', its successor"),
     ("halfcheetah-v1", "did you mean 'HalfCheetah-v5', its successor"),
-    pytest.param("ALE/Pong-v0", "did you mean 'ALE/Pong-v5', its successor", marks=ALE),
     pytest.param("PongNoFrameskip-v4", "did you mean 'ALE/Pong-v5', its successor", marks=ALE),
     pytest.param("SpaceInvaders-ramDeterministic-v4", "'ALE/SpaceInvaders-v5', its successor", marks=ALE),
     ("HalfCheetah-v3", "HalfCheetah-v3 can no longer be made: its successor is 'HalfCheetah-v5'"),
-    ("Ant-v2", "Ant-v2 can no longer be made: its successor is 'Ant-v5'"),
-    ("Pusher-v4", "Pusher-v4 can no longer be made: its successor is 'Pusher-v5'"),
     # what makes those of known packages work
     ("minigrid", "environment 'minigrid': MiniGrid's tasks are named like minigrid:DoorKey-5x5"),
-    ("minatar", "minatar:breakout"),
     ("dm_control/walker-walk-v0", "'mujoco<4'"),
-    ("dmc:walker-walk", "'mujoco<4'"),
-    ("Meta-World/MT1", "metaworld 3.0.0 fails"),
     ("metaworld:reach-v3", "metaworld 3.0.0 fails"),
     ("pick-place-v2-goal-observable", "metaworld 3.0.0 fails"),
 ]  # fmt: skip
@@ -94,21 +64,6 @@ def test_a_name_that_is_none_is_answered_with_what_would_be_right(name: str, lin
 def test_an_old_id_that_still_works_is_made_with_a_warning():
     with pytest.warns(UserWarning, match="Hopper-v4 is out of date: its successor is Hopper-v5"):
         make_env("Hopper-v4").close()
-
-
-def test_observations_and_actions_have_the_sizes_of_the_v5_tasks():
-    sizes = {
-        "halfcheetah": (17, 6),
-        "hopper": (11, 3),
-        "walker2d": (17, 6),
-        "ant": (105, 8),
-        "humanoid": (348, 17),
-    }
-    for name, (observation, action) in sizes.items():
-        env = make_env(name)
-        assert env.observation_space.shape == (observation,)
-        assert env.action_space.shape == (action,)
-        assert env.spec.max_episode_steps == 1000
 
 
 @pytest.mark.parametrize(
@@ -164,7 +119,7 @@ def test_friction_changes_the_dynamics_of_its_own_environment_only():
     assert np.abs(normal - slippery).max() > 0.1
 
 
-@pytest.mark.parametrize("friction", [0.0, -1.0, float("nan"), float("inf")])
+@pytest.mark.parametrize("friction", [0.0, float("nan"), float("inf")])
 def test_friction_must_be_positive_and_finite(friction: float):
     with pytest.raises(ValueError, match="friction must be a positive finite factor"):
         make_env("hopper", friction=friction)
@@ -187,33 +142,27 @@ def test_clipping_bounds_the_control_cost_and_can_be_turned_off():
     assert costs == pytest.approx([-0.1 * 6, -0.1 * 6 * 100])
 
 
-def test_clipping_keeps_the_action_space_and_leaves_sound_actions_alone():
-    clipped, plain = make_env("hopper"), gym.make("Hopper-v5")
-    assert clipped.action_space == plain.action_space
-    clipped.reset(seed=1)
-    plain.reset(seed=1)
-    for action in np.random.default_rng(1).uniform(-1, 1, (5, 3)).astype(np.float32):
-        np.testing.assert_array_equal(clipped.step(action)[0], plain.step(action)[0])
-
-
-def test_discrete_actions_pass_unclipped():
-    env = make_env("CartPole-v1")
-    env.reset(seed=0)
-    assert env.step(1)[1] == 1.0
-
-
-def test_missing_mujoco_is_one_line_that_says_what_to_install(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setitem(sys.modules, "mujoco", None)
-    with pytest.raises(ImportError, match=r"^MuJoCo is not installed: pip install 'supple\[mujoco\]'$"):
-        make_env("halfcheetah")
+@pytest.mark.parametrize(
+    ("module", "loaded", "name", "line"),
+    [
+        ("mujoco", [], "halfcheetah", r"MuJoCo is not installed: pip install 'supple[mujoco]'"),
+        (
+            "Box2D",
+            ["lunar_lander", "bipedal_walker"],
+            "lunarlander",
+            "Box2D is not installed: pip install 'supple[box2d]'",
+        ),
+    ],
+)
+def test_a_missing_simulator_is_one_line_that_says_what_to_install(
+    module: str, loaded: list[str], name: str, line: str, monkeypatch: pytest.MonkeyPatch
+):
+    for part in ["", *(f".{part}" for part in loaded)]:
+        monkeypatch.delitem(sys.modules, f"gymnasium.envs.box2d{part}", raising=False)
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(ImportError, match=f"^{re.escape(line)}$"):
+        make_env(name)
     make_env("CartPole-v1")
-
-
-@pytest.mark.slow
-def test_missing_box2d_is_one_line_that_says_what_to_install():
-    program = "import sys; sys.modules['Box2D'] = None\nfrom supple.envs import make_env\nmake_env('lunarlander')\n"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert done.stderr.splitlines()[-1] == "ImportError: Box2D is not installed: pip install 'supple[box2d]'"
 
 
 def test_an_episode_is_as_long_as_asked():
@@ -224,29 +173,21 @@ def test_an_episode_is_as_long_as_asked():
 
 
 @pytest.mark.slow
-def test_mujoco_writes_nothing_to_the_terminal_or_the_working_folder(tmp_path: Path):
+def test_mujoco_writes_nothing_to_the_terminal_or_the_working_folder_unless_the_user_handles_it(tmp_path: Path):
     program = (
+        "import mujoco\n"
         "from supple.envs import make_env\n"
         "env = make_env('halfcheetah')\n"
         "env.reset(seed=0)\n"
         "env.unwrapped.data.qvel[:] = 1e12\n"
         "assert env.step(env.action_space.sample())[4].cause\n"
+        "mujoco.set_mju_user_warning(print)\n"
+        "make_env('hopper')\n"
+        "assert mujoco.get_mju_user_warning() is print\n"
     )
     done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=True)
     assert (done.stdout, done.stderr) == ("", "")
     assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.slow
-def test_a_warning_handler_of_the_user_is_kept():
-    program = (
-        "import mujoco\n"
-        "from supple.envs import make_env\n"
-        "mujoco.set_mju_user_warning(print)\n"
-        "make_env('halfcheetah')\n"
-        "assert mujoco.get_mju_user_warning() is print\n"
-    )
-    subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
 
 
 def test_the_module_of_an_environment_is_not_imported_and_stripped_once_it_is(tmp_path, monkeypatch):

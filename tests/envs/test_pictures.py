@@ -6,9 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 from gymnasium import spaces
-from gymnasium.wrappers import FrameStackObservation
 
-from supple.envs import Picture, find_image, make_env, picture_of
+from supple.envs import Picture, find_image, picture_of
 
 BYTES = {"low": 0, "high": 255, "dtype": np.uint8}
 
@@ -66,8 +65,3 @@ def test_the_side_of_the_channels_can_be_said() -> None:
     board = spaces.Box(**BYTES, shape=(7, 7, 20))
     assert picture_of(board, "hwc") == Picture(20, 7, 7, last=True)
     assert picture_of(spaces.Box(**BYTES, shape=(4, 20, 7, 7)), "chw") == Picture(80, 7, 7)
-
-
-def test_stacked_vectors_are_no_image() -> None:
-    env = FrameStackObservation(make_env("CartPole-v1"), 4)
-    assert find_image(env.observation_space) is None  # stacked vectors are two-dimensional

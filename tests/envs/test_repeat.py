@@ -1,45 +1,12 @@
 """Action repeat: rewards summed, no step after an end, lengths in steps of the environment."""
 
-from typing import Any
-
-import gymnasium as gym
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from supple.envs import Repeat, Vector, make_env
-
-
-class Counter(gym.Env):
-    """Observes its own step count, which is the reward too. Episode k lasts `lengths[k mod n]` steps; an even one
-    terminates, an odd one is cut off."""
-
-    observation_space = gym.spaces.Box(0, np.inf, (1,), np.float64)
-    action_space = gym.spaces.Box(-1.0, 1.0, (1,), np.float64)
-
-    def __init__(self, *lengths: int) -> None:
-        self.lengths, self.episode, self.count = lengths, -1, 0
-        self.actions: list[float] = []
-
-    def reset(self, *, seed: int | None = None, options: dict | None = None) -> tuple[np.ndarray, dict]:
-        self.episode, self.count = self.episode + 1, 0
-        return np.zeros(1), {}
-
-    def step(self, action: Any) -> tuple[np.ndarray, float, bool, bool, dict]:
-        length = self.lengths[self.episode % len(self.lengths)]
-        assert self.count < length, "stepped after its end"
-        self.count += 1
-        self.actions.append(float(action[0]))
-        done, odd = self.count == length, self.episode % 2 == 1
-        # `steps` is a word of the environment's own, as some have
-        return (
-            np.full(1, self.count),
-            float(self.count),
-            done and not odd,
-            done and odd,
-            {"steps": 1_000, "repeated": 7},
-        )
+from supple.envs import Repeat, Vector
+from tests.envs.worlds import Counter
 
 
 @pytest.mark.slow
@@ -87,25 +54,3 @@ def test_episodes_of_a_vector_are_as_long_as_they_were_in_steps_of_the_environme
     assert {(e.index, e.length, e.ret) for e in episodes} == {
         (i, n, n * (n + 1) / 2) for i, n in enumerate(lengths) if n <= 20 * times
     }
-
-
-def test_entries_of_info_do_not_change_the_length_of_episodes() -> None:
-    vector = Vector([lambda: Counter(4)])
-    vector.reset([0])
-    (episode,) = [e for _ in range(4) for e in vector.step(np.zeros((1, 1))).episodes]
-    assert episode.length == 4
-
-
-def test_repeat_equals_stepping_by_hand() -> None:
-    repeated, single = Repeat(make_env("Pendulum-v1"), 3), make_env("Pendulum-v1")
-    assert repeated.reset(seed=3)[0].tolist() == single.reset(seed=3)[0].tolist()
-    rng = np.random.default_rng(0)
-    for decision in range(67):  # 200 steps and a remainder of two
-        action = rng.uniform(-2, 2, 1).astype(np.float32)
-        found = repeated.step(action)
-        by_hand = [single.step(action) for _ in range(3 if decision < 66 else 2)]
-        np.testing.assert_array_equal(found[0], by_hand[-1][0])
-        assert found[1] == pytest.approx(sum(float(step[1]) for step in by_hand))
-        assert found[2:4] == by_hand[-1][2:4] == (False, decision == 66)
-    for env in (repeated, single):
-        env.close()

@@ -1,6 +1,6 @@
 """Frozen rows keep what they show, and change nothing of the others."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from supple.envs import AtariVector, ConcatenatedVector, Envs, EnvWorkers, Vector, WorkerVector, make_env, vectorize
-from tests.envs.test_workers import bodies
+from tests.envs.test_workers import copies
 
 CARTPOLE, HOPPER = partial(make_env, "cartpole", shifts="offset + noise", task=1), partial(make_env, "hopper")
 
@@ -17,16 +17,25 @@ VECTORS: dict[str, Callable[[], Envs]] = {
     "arrays": lambda: vectorize([CARTPOLE] * 5),
     "physics": lambda: vectorize([HOPPER] * 5, threads=2),
     "joined": lambda: ConcatenatedVector([Vector([CARTPOLE] * 2), vectorize([CARTPOLE] * 3)]),
+    "games": lambda: AtariVector("asterix", 5, max_frames=60),
+    "workers": lambda: WorkerVector(EnvWorkers(2, int), "Hopper-v5", partial(copies, name="hopper"), 5),
 }
+SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in ("games", "workers")]
 FROZEN, OTHERS = [1, 3, 4], [0, 2]
 
 
-@pytest.fixture(params=VECTORS)
-def vectors(request: pytest.FixtureRequest) -> tuple[Any, Any]:
-    made = VECTORS[request.param](), VECTORS[request.param]()
+@pytest.fixture(params=[*list(VECTORS)[:-2], *SLOW])
+def vectors(request: pytest.FixtureRequest) -> Iterator[tuple[Any, Any]]:
+    if request.param == "games":
+        pytest.importorskip("ale_py")
+    made: Any = VECTORS[request.param](), VECTORS[request.param]()
     for envs in made:
         envs.reset(range(5))
-    return made
+    yield made
+    for envs in made:
+        envs.close()
+        if isinstance(envs, WorkerVector):
+            envs._workers.close()
 
 
 def act(envs: Any, step: int) -> np.ndarray:
@@ -54,8 +63,8 @@ def test_frozen_rows_keep_their_observations_and_end_no_episodes(vectors: tuple[
         assert ours.episodes == [episode for episode in theirs.episodes if episode.index in OTHERS]
         ended += len(ours.episodes)
     assert ended > 0
-    for envs in vectors:
-        envs.close()
+    held.freeze(range(5))
+    np.testing.assert_array_equal(held.step(act(held, 0)).obs, ours.obs)
 
 
 def test_a_reset_thaws_all_rows(vectors: tuple[Any, Any]) -> None:
@@ -68,51 +77,15 @@ def test_a_reset_thaws_all_rows(vectors: tuple[Any, Any]) -> None:
         theirs, ours = (envs.step(act(fresh, step)) for envs in vectors)
         np.testing.assert_array_equal(theirs.obs, ours.obs)
         assert theirs.episodes == ours.episodes
-    for envs in vectors:
-        envs.close()
 
 
 def test_results_are_never_overwritten(vectors: tuple[Any, Any]) -> None:
-    require_kept(vectors[0])
-
-
-@pytest.mark.slow
-def test_results_of_games_and_workers_are_never_overwritten() -> None:
-    pytest.importorskip("ale_py")
-    workers = EnvWorkers(2, int)
-    for envs in (AtariVector("asterix", 2), WorkerVector(workers, "Hopper-v5", bodies, 2)):
-        envs.reset([0, 1])
-        require_kept(envs)
-    workers.close()
-
-
-def require_kept(envs: Any) -> None:
+    envs, _ = vectors
     kept = [array for step in range(30) for array in envs.step(act(envs, step))[:5]]
     copies = [array.copy() for array in kept]
     for step in range(30):
         envs.step(act(envs, step))
     assert all(map(np.array_equal, kept, copies))
-    envs.close()
-
-
-@pytest.mark.slow
-def test_frozen_games_keep_their_observations_and_end_no_episodes() -> None:
-    pytest.importorskip("ale_py")
-    games = AtariVector("asterix", 2, max_frames=60)
-    actions = np.random.default_rng(0).integers(5, size=(30, 2))
-    games.reset([3, 4])
-    free = [games.step(each) for each in actions]
-    first = games.reset([3, 4])
-    games.freeze([1])
-    for theirs, ours in zip(free, (games.step(each) for each in actions), strict=True):
-        for obs in (ours.obs, ours.final_obs):
-            np.testing.assert_array_equal(obs[1], first[1])
-        np.testing.assert_array_equal(ours.obs[0], theirs.obs[0])
-        assert (ours.reward[1], ours.terminated[1], ours.truncated[1]) == (0, False, False)
-        assert ours.episodes == [episode for episode in theirs.episodes if episode.index == 0]
-    games.freeze([0])
-    np.testing.assert_array_equal(games.step(actions[0]).obs, ours.obs)
-    games.close()
 
 
 @pytest.mark.parametrize("together", [False, True])

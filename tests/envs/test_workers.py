@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from supple.envs import EnvironmentFault, Envs, EnvWorkers, Vector, WorkerVector, make_env, make_pixels
+from tests.envs import pairs
 from tests.processes import alive, wait_until
 
 pytestmark = pytest.mark.slow
@@ -23,7 +24,7 @@ COUNT = "Count-v0"  # registered in the parent alone
 
 class Count(gym.Env):
     """Observes its step and its actions' sum. Episodes last 2 to 6 steps, as its generator says; even ones are
-    truncated. It fails where its action is as large as can be."""
+    truncated. It fails at an action of 0.75, and waits for ever at -0.75."""
 
     observation_space = gym.spaces.Box(-np.inf, np.inf, (2,), np.float64)
     action_space = gym.spaces.Box(-1.0, 1.0, (1,), np.float32)
@@ -34,9 +35,9 @@ class Count(gym.Env):
         return np.array([0, self.total]), {}
 
     def step(self, action: Any) -> tuple[np.ndarray, float, bool, bool, dict]:
-        if action[0] == 1.0:
+        if action[0] == 0.75:
             raise OSError("too much")
-        if action[0] == -1.0:
+        if action[0] == -0.75:
             os.write(1, b"busy\n")
             signal.pause()
         self.count, self.total = self.count + 1, self.total + action[0]
@@ -45,20 +46,8 @@ class Count(gym.Env):
         return np.array([self.count, self.total]), reward, done and not even, done and even, {}
 
 
-def counts(rows: range, **world: Any) -> Envs:
-    return Vector([lambda: make_env(COUNT, **world)] * len(rows))
-
-
-def offset_counts(rows: range) -> Envs:
-    return Vector([partial(make_env, COUNT, shifts="offset(from_task=0)", seed=row) for row in rows])
-
-
-def rooms(rows: range) -> Envs:
-    return Vector([lambda: make_env("ninerooms")] * len(rows))
-
-
-def bodies(rows: range) -> Envs:
-    return Vector([lambda: make_env("hopper")] * len(rows))
+def copies(rows: range, name: str = COUNT, **world: Any) -> Envs:
+    return Vector([partial(make_env, name, seed=row, **world) for row in rows])
 
 
 def games(rows: range) -> Envs:
@@ -74,61 +63,36 @@ def workers() -> Iterator[EnvWorkers]:
     del gym.registry[COUNT]
 
 
-def assert_same(ours: Any, theirs: Envs, steps: int = 60, restart_at: int = 0, passed: int = 0) -> int:
+def assert_same(ours: Any, theirs: Any, steps: int = 60, restart_at: int = 0, passed: int = 0) -> int:
     """Assert that both have the same results in the same steps, and return the number of ended episodes."""
-    n, space, ended = ours.num_envs, theirs.single_action_space, 0
-    assert (ours.single_observation_space, ours.single_action_space) == (theirs.single_observation_space, space)
-    seeds = list(range(7, 7 + n))
-    np.testing.assert_array_equal(ours.reset(seeds), theirs.reset(seeds))
-    space.seed(0)
-    for step in range(steps):
-        for envs in (ours, theirs):
-            envs.progress(passed * step)
-        if restart_at and step == restart_at:
-            for one, other in zip(ours.restart(), theirs.restart(), strict=True):
-                np.testing.assert_array_equal(one, other)
-        actions = np.stack([space.sample() for _ in range(n)])
-        one, other = ours.step(actions), theirs.step(actions)
-        for a, b in zip(one[:5], other[:5], strict=True):
-            np.testing.assert_array_equal(a, b)
-            assert (a.dtype, a.flags["C_CONTIGUOUS"]) == (b.dtype, True)
-        assert one.episodes == other.episodes
-        assert (one.final_obs is one.obs) == (not one.episodes)
-        ended += len(one.episodes)
+    assert ours.single_observation_space == theirs.single_observation_space
+    assert ours.single_action_space == theirs.single_action_space
+    seeds = list(range(7, 7 + ours.num_envs))
+    pairs.assert_same(ours.reset(seeds), theirs.reset(seeds))
+    ended = pairs.live(theirs, ours, restart_at)
+    if restart_at:
+        for one, other in zip(ours.restart(), theirs.restart(), strict=True):
+            np.testing.assert_array_equal(one, other)
+    ended += pairs.live(theirs, ours, steps - restart_at, passed)
     ours.close()
     theirs.close()
     return ended
 
 
-@pytest.mark.parametrize("copies", [2, 5])
-def test_copies_in_workers_equal_copies_in_one_process(workers: EnvWorkers, copies: int) -> None:
-    assert assert_same(WorkerVector(workers, COUNT, counts, copies), counts(range(copies)), restart_at=20) > 20
-
-
-def test_discrete_observations_keep_their_type(workers: EnvWorkers) -> None:
-    assert_same(WorkerVector(workers, "NineRooms-v0", rooms, 2), rooms(range(2)))
-
-
-def test_gradual_shifts_are_the_same_in_workers(workers: EnvWorkers) -> None:
-    make = partial(counts, shifts="offset(scale=2,over=100)", seed=3, task=1)
-    assert_same(WorkerVector(workers, COUNT, make, 3), make(range(3)), passed=3)
-
-
-def test_each_copy_is_made_for_its_row(workers: EnvWorkers) -> None:
-    assert_same(WorkerVector(workers, COUNT, offset_counts, 3), offset_counts(range(3)))
-
-
-def test_frozen_copies_are_the_same_in_workers(workers: EnvWorkers) -> None:
-    envs, here = WorkerVector(workers, COUNT, counts, 3), counts(range(3))
-    for each in (envs, here):
-        each.reset([0, 1, 2])
-        each.freeze([0, 2])
-    for _ in range(9):
-        ours, theirs = (each.step(np.zeros((3, 1), np.float32)) for each in (envs, here))
-        np.testing.assert_array_equal(ours.obs, theirs.obs)
-        assert ours.episodes == theirs.episodes
-        assert not ours.reward[[0, 2]].any()
-    assert_same(envs, here)
+@pytest.mark.parametrize(
+    ("name", "count", "world"),
+    [
+        (COUNT, 2, {}),
+        (COUNT, 5, {"shifts": "offset(from_task=0)"}),
+        (COUNT, 3, {"shifts": "offset(scale=2,over=100)", "task": 1}),
+        ("NineRooms-v0", 2, {}),
+    ],
+)
+def test_copies_in_workers_equal_copies_in_one_process(
+    workers: EnvWorkers, name: str, count: int, world: dict[str, Any]
+) -> None:
+    make = partial(copies, name=name, **world)
+    assert_same(WorkerVector(workers, name, make, count), make(range(count)), restart_at=20, passed=3)
 
 
 def test_atari_is_the_same_to_the_last_pixel(workers: EnvWorkers) -> None:
@@ -137,26 +101,26 @@ def test_atari_is_the_same_to_the_last_pixel(workers: EnvWorkers) -> None:
 
 
 def test_a_fault_in_a_worker_is_raised_here_and_the_workers_stay_usable(workers: EnvWorkers) -> None:
-    envs, here = WorkerVector(workers, COUNT, counts, 2), counts(range(2))
+    envs, here = WorkerVector(workers, COUNT, copies, 2), copies(range(2))
     told = []
     for each in (envs, here):
         each.reset([0, 1])
         with pytest.raises(EnvironmentFault) as error:
-            each.step(np.array([[0.0], [1.0]], np.float32))
+            each.step(np.array([[0.0], [0.75]], np.float32))
         told.append(str(error.value))
     assert told == [f"{COUNT}: step() raised OSError: too much"] * 2
     envs.close()
-    assert_same(WorkerVector(workers, COUNT, counts, 2), counts(range(2)), 5)
+    assert_same(WorkerVector(workers, COUNT, copies, 2), copies(range(2)), 5)
 
 
-def test_misuse_is_refused_in_one_line(workers: EnvWorkers) -> None:
+def test_what_cannot_be_sent_is_refused_in_one_line(workers: EnvWorkers) -> None:
     with pytest.raises(EnvironmentFault, match=f"^{COUNT}: it cannot be sent to a worker process"):
-        WorkerVector(workers, COUNT, lambda rows: counts(rows), 2)
+        WorkerVector(workers, COUNT, lambda rows: copies(rows), 2)
 
 
 def test_a_killed_worker_is_reported_in_one_line_and_leaves_no_shared_memory() -> None:
     workers = EnvWorkers(2, int)
-    envs = WorkerVector(workers, "Hopper-v5", bodies, 2)
+    envs = WorkerVector(workers, "Hopper-v5", partial(copies, name="hopper"), 2)
     assert not Path("/dev/shm", envs._memory.name).exists()  # the processes alone hold it, and it goes with them
     envs.reset([0, 1])
     os.kill(workers._processes[1].pid or 0, signal.SIGKILL)
@@ -175,7 +139,7 @@ from tests.envs import test_workers as t
 if __name__ == "__main__":
     gym.register(t.COUNT, entry_point=t.Count)
     workers = t.EnvWorkers(2, int)
-    envs = t.WorkerVector(workers, t.COUNT, t.counts, 2)
+    envs = t.WorkerVector(workers, t.COUNT, t.copies, 2)
     envs.reset([0, 1])
     print(*(process.pid for process in workers._processes), flush=True)
     envs.step(np.full((2, 1), {action}))
@@ -184,7 +148,7 @@ if __name__ == "__main__":
 
 def test_workers_end_with_their_killed_parent_though_they_are_busy(tmp_path: Path) -> None:
     script = tmp_path / "parent.py"
-    script.write_text(PARENT.format(folder=str(Path(__file__).parents[2]), action=-1.0))
+    script.write_text(PARENT.format(folder=str(Path(__file__).parents[2]), action=-0.75))
     with subprocess.Popen([sys.executable, script], stdout=subprocess.PIPE, text=True) as parent:
         assert parent.stdout
         pids = [int(word) for word in parent.stdout.readline().split()]

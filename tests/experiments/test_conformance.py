@@ -130,9 +130,6 @@ class Secret(Shrink):
 class Invents(Shrink):
     """Say more than it wrote."""
 
-    def rewrite(self, module: nn.Module, learner: Learner, start: Any, scope: Any) -> list[str]:
-        return super().rewrite(module, learner, start, scope)
-
     def apply(self, learner: Learner) -> list[str]:
         return [*super().apply(learner), "nothing.weight"]
 

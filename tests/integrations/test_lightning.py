@@ -127,7 +127,6 @@ def test_a_training_that_was_saved_without_the_callback_goes_on_with_hooks_that_
 @pytest.mark.parametrize(
     ("hooks", "more", "message"),
     [
-        (["fier@0.5"], {}, "did you mean 'fire'"),
         (["injection@0.5"], {}, "injection@0.5 replaces parts of the network or its optimizer"),
         (["model/fire@0.5"], {"max_steps": -1, "max_epochs": -1}, "max_steps"),
         (["critic/fire@0.5"], {}, "unknown learner 'critic'"),

@@ -37,14 +37,22 @@ class Text(torch.utils.data.Dataset):
         return {"input_ids": ids, "labels": ids}
 
 
-def trainer(folder: Path, *callbacks: Any, of: Any = None, kind: Any = hf.Trainer, own: Any = None, **more: Any) -> Any:
+def trainer(
+    folder: Path,
+    *callbacks: Any,
+    of: Any = None,
+    kind: Any = hf.Trainer,
+    own: Any = None,
+    data: Any = None,
+    **more: Any,
+) -> Any:
     arguments = {
         "max_steps": 8, "per_device_train_batch_size": 4, "learning_rate": 1e-2, "save_steps": 4, "report_to": [],
         "use_cpu": True, "disable_tqdm": True, "logging_steps": 1000, "save_strategy": "steps", "seed": 3,
         "lr_scheduler_type": "constant",
     }  # fmt: skip
     of, settings = of or model(), hf.TrainingArguments(output_dir=str(folder), **arguments | more)
-    return kind(of, settings, train_dataset=Text(), callbacks=list(callbacks), compute_loss_func=own)
+    return kind(of, settings, train_dataset=data or Text(), callbacks=list(callbacks), compute_loss_func=own)
 
 
 def weights(of: Any) -> dict[str, Tensor]:
@@ -190,7 +198,7 @@ def begin(self: Any) -> None:
     self.callback_handler.on_train_begin(self.args, self.state, self.control)
 
 
-@pytest.mark.parametrize("what", ["mixed_precision=fp16", "distributed_type=FSDP", "distributed_type=DEEPSPEED"])
+@pytest.mark.parametrize("what", ["mixed_precision=fp16", "distributed_type=FSDP"])
 def test_what_accelerates_environment_switches_on_is_asked_and_refused(
     tmp_path: Path, what: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -13,34 +13,22 @@ peft = pytest.importorskip("peft")
 
 from supple.integrations.transformers import SuppleCallback  # noqa: E402
 from supple.interventions import fire_  # noqa: E402
+from tests.integrations.test_transformers import model as base  # noqa: E402
+from tests.integrations.test_transformers import trainer  # noqa: E402
 
 pytestmark = pytest.mark.slow
 
-SIZES = {
-    "vocab_size": 32, "hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 1, "num_attention_heads": 2,
-    "num_key_value_heads": 1, "head_dim": 8,
-}  # fmt: skip
 IDS = torch.randint(32, (64, 12), generator=torch.Generator().manual_seed(0))
 
 
-def base(tied: bool = False) -> Any:
-    torch.manual_seed(0)
-    return hf.LlamaForCausalLM(hf.LlamaConfig(**SIZES, tie_word_embeddings=tied))
-
-
-def adapted(tied: bool = False, **more: Any) -> Any:
+def adapted(**more: Any) -> Any:
     settings = {"r": 2, "target_modules": ["q_proj", "down_proj"], "task_type": "CAUSAL_LM"} | more
-    return peft.get_peft_model(base(tied), peft.LoraConfig(**settings))
+    return peft.get_peft_model(base(), peft.LoraConfig(**settings))
 
 
 def train(model: Any, folder: Path, hooks: Sequence[str], data: Any = None) -> SuppleCallback:
     callback = SuppleCallback(hooks, measure_every=2)
-    arguments = hf.TrainingArguments(
-        output_dir=str(folder), max_steps=4, per_device_train_batch_size=4, learning_rate=1e-2, report_to=[],
-        use_cpu=True, disable_tqdm=True, save_strategy="no", lr_scheduler_type="constant",
-    )  # fmt: skip
-    data = data or [{"input_ids": row, "labels": row} for row in IDS]
-    hf.Trainer(model, arguments, train_dataset=data, callbacks=[callback]).train()
+    trainer(folder, callback, of=model, data=data, max_steps=4, save_strategy="no").train()
     return callback
 
 
@@ -49,8 +37,7 @@ def under(model: Any) -> dict[str, Tensor]:
 
 
 HOOKS = [
-    "weight_clip(kappa=0.1)", "snp(noise=0.1)@0.5",
-    "snp@0.5", "snp(toward=fresh)@0.5", "reset(what=hidden)@0.5", "reset(toward=fresh)@0.5",
+    "weight_clip(kappa=0.1)", "snp(noise=0.1)@0.5", "snp(toward=fresh)@0.5", "reset(what=hidden)@0.5",
     "wasserstein", "hare_tortoise@0.5",
 ]  # fmt: skip
 
@@ -81,7 +68,7 @@ def test_what_is_not_defined_on_the_factors_is_refused_before_training(tmp_path:
 
 
 def test_fire_writes_a_copied_head_beside_adapters_and_says_what_it_keeps(tmp_path: Path) -> None:
-    model = adapted(tied=False, modules_to_save=["lm_head"])
+    model = adapted(modules_to_save=["lm_head"])
     before = under(model)
     callback = train(model, tmp_path, ["fire@0.5"])
     assert callback.events[0]["written"] == 1

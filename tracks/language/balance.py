@@ -99,7 +99,6 @@ def write_balance(reports: Mapping[str, Mapping[str, Any]], folder: Path) -> lis
 
     The files are sib.json, and the figures sib_eigenvalues.png (if eigenvalues were measured) and
     sib_gradient_norms.png."""
-    from supple.reports.figures.style import show_texts_literally
     from supple.reports.pages.exports import put_json
 
     from .report.balance import eigenvalue_ratios, gradient_norms
@@ -110,7 +109,6 @@ def write_balance(reports: Mapping[str, Mapping[str, Any]], folder: Path) -> lis
     for plot in (eigenvalue_ratios(reports), gradient_norms(reports)):
         if plot is not None:
             written.append(folder / f"{plot.name}.png")
-            show_texts_literally(plot.figure)
             plot.figure.savefig(_temporary(written[-1]), format="png")
     for path in written:
         _temporary(path).replace(path)

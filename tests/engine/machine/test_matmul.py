@@ -28,13 +28,11 @@ def test_large_products_are_onednns_and_small_ones_mkls() -> None:
     assert isinstance(faster_matmul([WIDE], 0), nullcontext)
 
 
-def test_where_mkl_is_fast_nothing_changes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(products, "processor_maker", lambda: "GenuineIntel")
-    assert isinstance(faster_matmul([WIDE], 256), nullcontext)
-
-
-def test_a_processor_that_rounds_to_bfloat16_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(products, "onednn_keeps_float32", lambda: False)
+@pytest.mark.parametrize(("name", "value"), [("processor_maker", "GenuineIntel"), ("onednn_keeps_float32", False)])
+def test_where_mkl_is_fast_or_onednn_rounds_to_bfloat16_nothing_changes(
+    name: str, value: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(products, name, lambda: value)
     assert isinstance(faster_matmul([WIDE], 256), nullcontext)
 
 

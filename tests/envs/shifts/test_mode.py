@@ -7,79 +7,37 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-from supple.envs import AtariVector, Shifted, Vector, make_pixels, parse_shifts
+from supple.envs import AtariVector, Shifted, Vector, make_pixels
+from tests.envs.pairs import live
 
 pytest.importorskip("ale_py")
 pytest.importorskip("cv2")
 
 
-def frames(mode: int, difficulty: int, steps: int = 30) -> np.ndarray:
-    """Return the memory of Breakout in each step, in a mode that was set when it was made."""
-    env = gym.make("ALE/Breakout-v5", mode=mode, difficulty=difficulty, obs_type="ram", disable_env_checker=True)
-    return play(env, steps)
+def made(**kwargs: int) -> gym.Env:
+    AtariVector("breakout", 1).close()  # registers the games
+    return gym.make("ALE/Breakout-v5", obs_type="ram", disable_env_checker=True, **kwargs)
 
 
-def play(env: gym.Env, steps: int = 30, seed: int | None = 3) -> np.ndarray:
-    actions = np.random.default_rng(0).integers(4, size=steps)
+def play(env: gym.Env, seed: int | None = 3) -> np.ndarray:
+    """Return the memory of Breakout in each of 30 steps."""
+    actions = np.random.default_rng(0).integers(4, size=30)
     return np.stack([env.reset(seed=seed)[0], *(env.step(action)[0] for action in actions)])
 
 
-@pytest.fixture(scope="module")
-def breakout() -> gym.Env:
-    AtariVector("breakout", 1).close()  # registers the games
-    return gym.make("ALE/Breakout-v5", obs_type="ram", disable_env_checker=True)
-
-
 @pytest.mark.slow
-def test_a_game_is_played_in_the_drawn_mode(breakout: gym.Env) -> None:
-    env = Shifted(breakout, "mode", seed=1)
+def test_a_game_is_played_in_the_drawn_mode_until_the_next_task() -> None:
+    env = Shifted(made(), "mode", seed=1)
     seen = []
-    for task in range(3):
+    for task in (0, 1, 2):
         env.task = task
-        values = env.shifts.values(breakout, 1, task)["mode"]
-        np.testing.assert_array_equal(play(env), frames(**values))
+        values = env.shifts.values(env, 1, task)["mode"]
+        plain = made(**values)
+        for seed in (3, None):
+            np.testing.assert_array_equal(play(env, seed), play(plain, seed))
         seen.append(tuple(values.values()))
     assert seen[0] == (0, 0)
     assert all(one != other for one, other in pairwise(seen))
-    env.task = 0
-    np.testing.assert_array_equal(play(env), play(breakout))
-
-
-@pytest.mark.slow
-def test_the_mode_holds_after_a_reset_without_a_seed(breakout: gym.Env) -> None:
-    def after_two_resets(env: gym.Env) -> np.ndarray:
-        env.reset(seed=5)
-        return play(env, seed=None)
-
-    env = Shifted(breakout, "mode", seed=1, task=1)
-    made = gym.make(
-        "ALE/Breakout-v5", obs_type="ram", disable_env_checker=True, **env.shifts.values(breakout, 1, 1)["mode"]
-    )
-    np.testing.assert_array_equal(after_two_resets(env), after_two_resets(made))
-
-
-@pytest.mark.slow
-def test_a_gradual_change_of_mode_is_drawn_for_each_episode(breakout: gym.Env) -> None:
-    env = Shifted(breakout, "mode(over=10)", seed=1, task=1)
-    new = env.shifts.values(breakout, 1, 1)["mode"]
-    env.reset(seed=0)
-    found = []
-    for steps in (0, 5, 10):
-        env.progress(steps)
-        modes = []
-        for _ in range(8):
-            env.reset()
-            game = env.unwrapped
-            modes.append({"mode": game._game_mode, "difficulty": game._game_difficulty} == new)
-        found.append(set(modes))
-    assert found == [{False}, {False, True}, {True}]
-
-
-def test_a_game_of_one_mode_is_refused() -> None:
-    with pytest.raises(
-        ValueError, match=r"^mode has nothing to change: ALE/Asterix-v5 has only one mode and one difficulty$"
-    ):
-        make_pixels("asterix", 1, shifts="mode")
 
 
 @pytest.mark.slow
@@ -92,14 +50,7 @@ def test_a_game_with_shifts_has_the_pixels_and_rules_of_one_without(sticky: floa
     assert envs.single_observation_space == plain.single_observation_space
     assert envs.single_action_space == plain.single_action_space
     np.testing.assert_array_equal(envs.reset([0, 1]), plain.reset([0, 1]))
-    ended = 0
-    for actions in np.random.default_rng(0).integers(4, size=(40, 2)):
-        ours, theirs = envs.step(actions), plain.step(actions)
-        for one, other in zip(ours[:5], theirs[:5], strict=True):
-            np.testing.assert_array_equal(one, other)
-        assert ours.episodes == theirs.episodes
-        ended += len(ours.episodes)
-    assert ended == 2
+    assert live(envs, plain, 40) == 2
 
 
 @pytest.mark.slow
@@ -130,15 +81,13 @@ def test_actions_and_rewards_of_games_are_shifted() -> None:
     assert total > 0
 
 
-@pytest.mark.parametrize("name", ["offset", "permute", "noise", "rescale", "friction", "direction"])
-def test_shifts_that_are_not_for_games_are_refused_by_name(name: str) -> None:
-    with pytest.raises(ValueError, match=rf"^{name} needs .*ALE/Breakout-v5"):
-        make_pixels("breakout", 1, shifts=parse_shifts(name))
+@pytest.mark.parametrize(("game", "shift"), [("breakout", "offset"), ("breakout", "friction"), ("asterix", "mode")])
+def test_shifts_that_are_not_for_a_game_are_refused_by_name(game: str, shift: str) -> None:
+    with pytest.raises(ValueError, match=rf"^{shift} (needs|has nothing to change).*ALE/{game.title()}-v5"):
+        make_pixels(game, 1, shifts=shift)
 
 
 def test_missing_opencv_is_one_line_that_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "cv2", None)
-    with pytest.raises(
-        ImportError, match=r"^shifts and videos of Atari games need OpenCV: pip install 'supple\[atari\]'$"
-    ):
+    with pytest.raises(ImportError, match=r"OpenCV: pip install 'supple\[atari\]'$"):
         make_pixels("breakout", 1, shifts="none")

@@ -1,17 +1,13 @@
 """Gradual shifts: numbers are interpolated linearly, everything else changes episode by episode."""
 
-from collections.abc import Callable
-from typing import Any
-
 import gymnasium as gym
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from supple.envs import Shifted, Vector, make_env, parse_shifts
-
-Make = Callable[..., Any]
+from supple.envs import Shifted, make_env
+from tests.envs.worlds import Toy
 
 
 def offset(env: Shifted) -> np.ndarray:
@@ -20,8 +16,8 @@ def offset(env: Shifted) -> np.ndarray:
 
 @pytest.mark.slow
 @given(seed=st.integers(0, 2**32), task=st.integers(1, 4), share=st.sampled_from([0.0, 0.25, 0.5, 1.0, 3.0]))
-def test_gradual_numbers_are_interpolated_linearly(toy: Make, seed: int, task: int, share: float) -> None:
-    inner = toy(gym.spaces.Box(0, 0, (3,), np.float64))
+def test_gradual_numbers_are_interpolated_linearly(seed: int, task: int, share: float) -> None:
+    inner = Toy(gym.spaces.Box(0, 0, (3,), np.float64))
     env = Shifted(inner, "offset(over=100)", seed, task)
     before, after = (np.array(env.shifts.values(inner, seed, k)["offset"]["offset"]) for k in (task - 1, task))
     env.reset(seed=0)
@@ -42,8 +38,8 @@ def test_gradual_numbers_change_within_an_episode() -> None:
 
 
 @pytest.mark.parametrize("steps", [0, 30, 100])
-def test_an_episode_has_the_new_values_with_the_share_of_steps_as_probability(toy: Make, steps: int) -> None:
-    env = Shifted(toy(), "negate_reward(over=100)", task=1)
+def test_an_episode_has_the_new_values_with_the_share_of_steps_as_probability(steps: int) -> None:
+    env = Shifted(Toy(), "negate_reward(over=100)", task=1)
     env.reset(seed=0)
     env.progress(steps)
     signs = []
@@ -56,9 +52,9 @@ def test_an_episode_has_the_new_values_with_the_share_of_steps_as_probability(to
     assert np.mean(signs) == (steps / 100 if steps != 30 else pytest.approx(0.3, abs=0.1))
 
 
-def test_which_episodes_are_changed_is_drawn_from_the_seed_of_the_reset(toy: Make) -> None:
+def test_which_episodes_are_changed_is_drawn_from_the_seed_of_the_reset() -> None:
     def sides(seed: int) -> list[bool]:
-        env = Shifted(toy(), "negate_reward(over=100)", task=1)
+        env = Shifted(Toy(), "negate_reward(over=100)", task=1)
         env.progress(50)
         found = []
         for k in range(20):
@@ -70,8 +66,8 @@ def test_which_episodes_are_changed_is_drawn_from_the_seed_of_the_reset(toy: Mak
     assert sides(1) != sides(2)
 
 
-def test_a_gradual_change_starts_again_in_every_task(toy: Make) -> None:
-    env = Shifted(toy(gym.spaces.Box(0, 0, (3,), np.float64)), "offset(over=10)", task=1)
+def test_a_gradual_change_starts_again_in_every_task() -> None:
+    env = Shifted(Toy(gym.spaces.Box(0, 0, (3,), np.float64)), "offset(over=10)", task=1)
     env.reset(seed=0)
     env.progress(10)
     first = offset(env)
@@ -83,19 +79,3 @@ def test_a_gradual_change_starts_again_in_every_task(toy: Make) -> None:
     assert not np.allclose(offset(env), first)
     env.progress(0)
     np.testing.assert_array_equal(offset(env), first)
-
-
-def test_a_vector_passes_progress_to_its_environments(toy: Make) -> None:
-    text = "offset(over=10,from_task=0)"
-    vector = Vector([lambda: gym.wrappers.TimeLimit(Shifted(toy(), text), 100)] * 2)
-    plain = Vector([lambda: Shifted(toy(), "offset(from_task=0)")] * 2)
-    for envs in (vector, plain):
-        envs.reset([0, 1])
-        envs.progress(10)
-    np.testing.assert_array_equal(vector.step(np.array([0, 0])).obs, plain.step(np.array([0, 0])).obs)
-    Vector([toy]).progress(5)  # nothing to tell
-
-
-def test_shifts_are_gradual_if_one_of_them_is() -> None:
-    assert parse_shifts("offset + delay(over=5)").is_gradual
-    assert not parse_shifts("offset + delay").is_gradual

@@ -1,6 +1,5 @@
 """What each shift does to observations, actions and rewards."""
 
-from collections.abc import Callable
 from typing import Any
 
 import gymnasium as gym
@@ -9,8 +8,7 @@ import pytest
 from gymnasium.spaces import Box, Discrete, MultiBinary
 
 from supple.envs import ExplosionInfo, Shifted, make_env
-
-Make = Callable[..., Any]
+from tests.envs.worlds import Toy
 
 
 def values(env: Shifted, name: str) -> dict[str, Any]:
@@ -18,9 +16,9 @@ def values(env: Shifted, name: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_offset_adds_a_constant_and_rescale_multiplies_one(toy: Make, dtype: type) -> None:
+def test_offset_adds_a_constant_and_rescale_multiplies_one(dtype: type) -> None:
     for name, key, operation in (("offset", "offset", np.add), ("rescale", "factor", np.multiply)):
-        inner = toy(Box(-1, 1, (2, 3), dtype))
+        inner = Toy(Box(-1, 1, (2, 3), dtype))
         env = Shifted(inner, name, seed=4, task=2)
         assert env.observation_space == Box(-np.inf, np.inf, (2, 3), dtype)
         constant = np.array(values(env, name)[key], dtype)
@@ -31,8 +29,8 @@ def test_offset_adds_a_constant_and_rescale_multiplies_one(toy: Make, dtype: typ
         assert [o.dtype for o in seen] == [dtype] * 2
 
 
-def test_noise_has_the_task_s_deviations_and_is_drawn_from_the_seed_of_the_reset(toy: Make) -> None:
-    inner = toy(Box(0, 0, (2,), np.float32))
+def test_noise_has_the_task_s_deviations_and_is_drawn_from_the_seed_of_the_reset() -> None:
+    inner = Toy(Box(0, 0, (2,), np.float32))
     env = Shifted(inner, "noise(scale=0.5)", task=1)
 
     def noise(seed: int | None, steps: int) -> np.ndarray:
@@ -48,8 +46,8 @@ def test_noise_has_the_task_s_deviations_and_is_drawn_from_the_seed_of_the_reset
 
 
 @pytest.mark.parametrize("space", [Box(-1, 1, (5,)), Box(-1, 1, (2, 3)), MultiBinary(4)])
-def test_permute_shows_the_same_numbers_in_another_order(toy: Make, space: gym.Space) -> None:
-    inner = toy(space)
+def test_permute_shows_the_same_numbers_in_another_order(space: gym.Space) -> None:
+    inner = Toy(space)
     env = Shifted(inner, "permute", task=1)
     seen = env.reset(seed=1)[0]
     np.testing.assert_array_equal(seen.ravel(), inner.shown.ravel()[values(env, "permute")["order"]])
@@ -57,8 +55,8 @@ def test_permute_shows_the_same_numbers_in_another_order(toy: Make, space: gym.S
     assert env.observation_space == space
 
 
-def test_permute_maps_discrete_observations_one_to_one(toy: Make) -> None:
-    inner = toy(Discrete(6, start=2))
+def test_permute_maps_discrete_observations_one_to_one() -> None:
+    inner = Toy(Discrete(6, start=2))
     env = Shifted(inner, "permute", task=1)
     seen = {}
     env.reset(seed=1)
@@ -68,8 +66,8 @@ def test_permute_maps_discrete_observations_one_to_one(toy: Make) -> None:
     assert [seen[number] - 2 for number in range(2, 8)] == values(env, "permute")["order"]
 
 
-def test_permute_widens_bounds_to_hold_in_every_task(toy: Make) -> None:
-    inner = toy(Box(np.array([-1.0, 0.0, 2.0]), np.array([1.0, 5.0, 3.0]), dtype=np.float64))
+def test_permute_widens_bounds_to_hold_in_every_task() -> None:
+    inner = Toy(Box(np.array([-1.0, 0.0, 2.0]), np.array([1.0, 5.0, 3.0]), dtype=np.float64))
     assert Shifted(inner, "permute").observation_space == Box(-1.0, 5.0, (3,), np.float64)
 
 
@@ -83,8 +81,8 @@ def test_permute_widens_bounds_to_hold_in_every_task(toy: Make) -> None:
         (Box(-np.inf, np.inf, (2,)), [3, -1], [-3, 1]),
     ],
 )
-def test_flip_actions_mirrors_every_second_task(toy: Make, space: gym.Space, action: Any, mirrored: Any) -> None:
-    inner = toy(action_space=space)
+def test_flip_actions_mirrors_every_second_task(space: gym.Space, action: Any, mirrored: Any) -> None:
+    inner = Toy(action_space=space)
     env = Shifted(inner, "flip_actions")
     for task, expected in ((0, action), (1, mirrored), (2, action)):
         env.task = task
@@ -94,8 +92,8 @@ def test_flip_actions_mirrors_every_second_task(toy: Make, space: gym.Space, act
         assert space.contains(inner.told[0])
 
 
-def test_permute_actions_permutes_discrete_actions(toy: Make) -> None:
-    inner = toy(action_space=Discrete(4, start=1))
+def test_permute_actions_permutes_discrete_actions() -> None:
+    inner = Toy(action_space=Discrete(4, start=1))
     env = Shifted(inner, "permute_actions", seed=3, task=2)
     env.reset(seed=0)
     for action in np.arange(1, 5):
@@ -103,16 +101,16 @@ def test_permute_actions_permutes_discrete_actions(toy: Make) -> None:
     assert [int(action) - 1 for action in inner.told] == values(env, "permute_actions")["order"]
 
 
-def test_negate_reward_changes_the_sign_in_every_second_task(toy: Make) -> None:
-    env = Shifted(toy(), "negate_reward")
+def test_negate_reward_changes_the_sign_in_every_second_task() -> None:
+    env = Shifted(Toy(), "negate_reward")
     for task, sign in ((0, 1), (1, -1), (2, 1)):
         env.task = task
         env.reset(seed=0)
         assert [env.step(0)[1] for _ in range(3)] == [sign, 2 * sign, 3 * sign]
 
 
-def test_delay_passes_older_actions_and_starts_again_in_every_episode(toy: Make) -> None:
-    inner = toy(action_space=Box(0.5, 2.0, (1,)))
+def test_delay_passes_older_actions_and_starts_again_in_every_episode() -> None:
+    inner = Toy(action_space=Box(0.5, 2.0, (1,)))
     seed = next(seed for seed in range(99) if Shifted(inner, "delay(steps=3)", seed, 1).after["delay"]["steps"] == 2)
     env = Shifted(inner, "delay(steps=3)", seed, 1)
     action = np.ones(1, np.float32)
@@ -128,17 +126,13 @@ def test_delay_passes_older_actions_and_starts_again_in_every_episode(toy: Make)
     assert inner.told == [action]
 
 
-def test_delay_begins_with_the_first_discrete_action(toy: Make) -> None:
-    inner = toy(action_space=Discrete(3, start=4))
-    env = Shifted(inner, "delay(steps=1)", seed=next(s for s in range(99) if _delay(toy(), s)), task=1)
+def test_delay_begins_with_the_first_discrete_action() -> None:
+    inner = Toy(action_space=Discrete(3, start=4))
+    env = next(env for s in range(99) if (env := Shifted(inner, "delay(steps=1)", s, 1)).after["delay"]["steps"])
     env.reset(seed=0)
     env.step(6)
     env.step(5)
     assert inner.told == [4, 6]
-
-
-def _delay(env: gym.Env, seed: int) -> int:
-    return Shifted(env, "delay(steps=1)", seed, 1).after["delay"]["steps"]
 
 
 @pytest.mark.parametrize("name", ["HalfCheetah", "Ant", "Hopper", "Walker2d", "Swimmer", "Humanoid"])

@@ -21,7 +21,7 @@ from stable_baselines3.common.logger import configure
 from supple.agents.sb3 import SuppleCallback, learners_of
 from supple.interventions import restructure
 from supple.metrics import cheap_metrics, dfi_unscaled
-from tests.integrations.sb3.twins import IDS, small, tensors
+from tests.integrations.sb3.twins import small, tensors
 
 pytestmark = pytest.mark.slow
 
@@ -100,13 +100,6 @@ def test_a_penalty_adds_its_gradient_as_part_of_the_loss_would() -> None:
     assert steps[1:] == pytest.approx(expected[: len(steps) - 1], rel=1e-4)
 
 
-def test_nothing_stays_on_the_optimizers_after_learning() -> None:
-    model = small(SAC)
-    callback = SuppleCallback(["l2_init"], measure_every=0)
-    model.learn(32, callback=callback)
-    assert not any(each.optimizer._optimizer_step_pre_hooks for each in callback.learners.values())
-
-
 def test_a_condition_uses_the_measurements_and_warns_if_it_was_never_met() -> None:
     hooks = [f"{FIRE}@when:critic/weight_norm>0", "snp@when:srank<0", "fire@task"]
     callback = SuppleCallback(hooks, measure_every=32)
@@ -116,19 +109,6 @@ def test_a_condition_uses_the_measurements_and_warns_if_it_was_never_met() -> No
     assert [str(each.message) for each in told] == [
         "snp@when:srank<0.0 has not fired: its condition was never met",
         "fire@task has not fired: the run has 0 task switches",
-    ]
-
-
-def test_hooks_at_moments_act_where_their_steps_fall() -> None:
-    callback = SuppleCallback(["snp@start", "fire@0.5", "snp@every:48", "fire@1.0"], measure_every=0)
-    small(PPO).learn(128, callback=callback)
-    found = [(event["step"], event["hook"]) for event in callback.events]
-    assert found == [
-        (0, "snp@start"),
-        (64, "fire@0.5"),
-        (64, "snp@every:48"),
-        (96, "snp@every:48"),
-        (128, "fire@1.0"),
     ]
 
 
@@ -155,17 +135,22 @@ def test_hooks_continue_over_several_calls_of_learn() -> None:
     assert [event["step"] for event in fractions.events] == [144]  # of 192: what was learned before counts
 
 
+class Stops(BaseCallback):
+    def __init__(self, at: int) -> None:
+        super().__init__()
+        self.at = at
+
+    def _on_step(self) -> bool:
+        if self.num_timesteps == self.at:
+            raise KeyboardInterrupt
+        return True
+
+
 @pytest.mark.parametrize("kind", [PPO, SAC])
 def test_hooks_continue_after_an_interrupted_learn(kind: Any) -> None:
-    class Interrupt(BaseCallback):
-        def _on_step(self) -> bool:
-            if self.num_timesteps == 41:
-                raise KeyboardInterrupt
-            return True
-
     model, callback = small(kind), SuppleCallback(["snp@start", "fire@8", "reset@41", "snp@every:64"], measure_every=0)
     with pytest.raises(KeyboardInterrupt):
-        model.learn(96, callback=[callback, Interrupt()])
+        model.learn(96, callback=[callback, Stops(41)])
     before = [event["hook"] for event in callback.events]
     assert before == [hook for hook in ["snp@start", "fire@8"] for _ in callback.learners]
     model.learn(96 - 41, callback=callback, reset_num_timesteps=False)
@@ -188,11 +173,10 @@ def test_a_callback_inside_an_event_callback_is_refused() -> None:
         small(SAC).learn(32, callback=best)
 
 
-@pytest.mark.parametrize("hook", ["injection@16", "muon"])
-def test_beside_another_callback_hooks_that_change_the_network_or_optimizer_are_refused(hook: str) -> None:
-    for hooks in ([hook], []), ([], [hook]):
+def test_beside_another_callback_hooks_that_change_the_network_or_optimizer_are_refused() -> None:
+    for hooks in (["injection@16"], []), ([], ["injection@16"]):
         both = CallbackList([SuppleCallback(each, measure_every=8) for each in hooks])
-        with pytest.raises(ValueError, match=f"{hook}.* changes the network or its optimizer.*: give all hooks to one"):
+        with pytest.raises(ValueError, match=r"injection@16 changes the network .*: give all hooks to one"):
             small(DQN).learn(32, callback=[CallbackList([both])])
 
 
@@ -226,15 +210,10 @@ def test_networks_and_optimizers_that_the_user_replaced_are_used(kind: Any) -> N
     assert not torch.equal(before, torch.cat([p.detach().flatten() for p in model.policy.parameters()]))
 
 
-class Stops(BaseCallback):
-    def _on_step(self) -> bool:
-        raise KeyboardInterrupt
-
-
 def test_after_an_interruption_another_callback_acts_alone() -> None:
     model, first, second = small(PPO), SuppleCallback(["l2_init"]), SuppleCallback(["l2_init"])
     with pytest.raises(KeyboardInterrupt):
-        model.learn(64, callback=[first, Stops()])
+        model.learn(64, callback=[first, Stops(1)])
     with pytest.warns(UserWarning, match="of an interrupted learn.. no longer acts"):
         model.learn(64, callback=second, reset_num_timesteps=False)
     assert not model.policy.optimizer._optimizer_step_pre_hooks
@@ -274,17 +253,6 @@ def test_events_are_kept_and_written_as_lines_of_strict_json(tmp_path: Path, cap
     assert "supple: fire@0.5 on policy at step 32" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("kind", POLICIES)
-def test_a_model_can_be_saved_and_loaded_after_a_hook(kind: Any, tmp_path: Path) -> None:
-    model = small(kind).learn(64, callback=SuppleCallback(["fire@0.5", "reset(what=head)@1.0"], measure_every=0))
-    model.save(tmp_path / "model")
-    loaded = kind.load(tmp_path / "model", env=gym.make(IDS[kind]), device="cpu")
-    assert all(map(torch.equal, tensors(model.get_parameters()), tensors(loaded.get_parameters())))
-    callback = SuppleCallback(["fire@0.75"], measure_every=0)
-    loaded.learn(64, callback=callback, reset_num_timesteps=False)
-    assert {event["step"] for event in callback.events} == {96}
-
-
 def test_an_injected_model_is_loaded_into_one_with_the_same_architecture(tmp_path: Path) -> None:
     model, callback = small(DQN), SuppleCallback(["injection@0.5", "fire@0.75", "redo@1.0"], measure_every=16)
     model.learn(64, callback=callback)
@@ -306,7 +274,6 @@ def test_an_injected_model_is_loaded_into_one_with_the_same_architecture(tmp_pat
 @pytest.mark.parametrize(
     ("kind", "settings", "message"),
     [
-        (PPO, {"hooks": ["fire@when:rank>3"]}, "unknown metric 'rank': did you mean 'srank'"),
         (PPO, {"hooks": ["fire@when:srank>3"], "measure_every": 0}, "never fires: .* measure_every is 0"),
         (SAC, {"hooks": ["critc/fire@0.5"]}, "unknown learner 'critc': did you mean 'critic'"),
         (SAC, {"hooks": ["injection@0.5"]}, "no part to duplicate"),
@@ -321,19 +288,11 @@ def test_hooks_that_cannot_work_are_refused_before_the_first_step(kind: Any, set
     assert model.num_timesteps == 0
 
 
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"hooks": ["fier@0.5"]}, "did you mean 'fire'"),
-        ({"hooks": ["fire"]}, "needs a schedule"),
-        ({"hooks": ["fire@0.5", "snp@0.5", "fire@.5"]}, "fire@0.5 is given twice"),
-        ({"hooks": "fire@0.5"}, r"hooks=\['fire@0.5'\]"),
-        ({"measure_every": -1}, "0 or more"),
-    ],
-)
-def test_invalid_hooks_are_refused_at_construction(settings: dict, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        SuppleCallback(**settings)
+def test_hooks_are_a_list_in_which_each_is_given_once() -> None:
+    with pytest.raises(ValueError, match="is given twice"):
+        SuppleCallback(["fire@0.5", "snp@0.5", "fire@.5"])
+    with pytest.raises(ValueError, match=r"hooks=\['fire@0.5'\]"):
+        SuppleCallback("fire@0.5")
 
 
 def test_stable_baselines3_is_needed_by_the_callback_alone() -> None:

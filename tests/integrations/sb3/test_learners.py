@@ -19,19 +19,9 @@ from supple.agents.sb3 import SuppleCallback, learners_of  # noqa: E402
 from supple.interventions import EntropyTemperature, Learner, Wiring  # noqa: E402
 from supple.metrics import cheap_metrics, measure  # noqa: E402
 from supple.networks.linear_pairs import find_joints  # noqa: E402
-from tests.integrations.sb3.twins import Noise  # noqa: E402
+from tests.integrations.sb3.twins import Noise, small  # noqa: E402
 
 pytestmark = pytest.mark.slow
-
-ENV = {PPO: "CartPole-v1", A2C: "Pendulum-v1", DQN: "CartPole-v1", SAC: "Pendulum-v1", TD3: "Pendulum-v1"}
-ENV[DDPG] = "Pendulum-v1"
-OFF_POLICY = {"learning_starts": 16, "train_freq": 8, "batch_size": 256, "buffer_size": 100}
-
-
-def small(kind: Any, env: Any = None, policy: str = "MlpPolicy", **settings: Any) -> Any:
-    own = {PPO: {"n_steps": 32, "batch_size": 32, "n_epochs": 2}, A2C: {"n_steps": 8}}.get(kind, OFF_POLICY)
-    net = {"net_arch": [8, 8], **settings.pop("policy_kwargs", {})}
-    return kind(policy, env or ENV[kind], policy_kwargs=net, seed=0, device="cpu", **(own | settings))
 
 
 @pytest.mark.parametrize("kind", [PPO, A2C, DQN, SAC, TD3, DDPG])
@@ -47,11 +37,6 @@ def test_every_trained_parameter_belongs_to_one_learner_with_its_optimizer(kind:
         assert stepped == {id(p) for p in each.module.parameters()}
     model.policy = torch.compile(model.policy)
     assert [each.layers for each in learners_of(model).values()] == [each.layers for each in learners.values()]
-
-
-@pytest.mark.parametrize(("kind", "names"), [(PPO, ["policy"]), (DQN, ["q"]), (SAC, ["actor", "critic"])])
-def test_learners_have_the_fields_names(kind: Any, names: list[str]) -> None:
-    assert list(learners_of(small(kind))) == names
 
 
 def test_heads_and_critics_side_by_side_share_a_depth() -> None:

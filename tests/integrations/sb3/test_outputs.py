@@ -13,7 +13,7 @@ from stable_baselines3 import A2C, DDPG, DQN, PPO, SAC, TD3
 
 from supple.integrations.sb3 import learners_of
 from supple.metrics import diagnose, measure
-from tests.integrations.sb3.twins import Noise
+from tests.integrations.sb3.twins import Noise, small
 
 pytestmark = pytest.mark.slow
 
@@ -34,11 +34,8 @@ NAMES = [f"{kind.__name__}-{space}-{'-'.join(more)}" for kind, space, more in CA
 
 
 def trained(kind: Any, space: str, settings: dict[str, Any]) -> Any:
-    own: dict[Any, dict[str, Any]] = {PPO: {"n_steps": 64, "batch_size": 64, "n_epochs": 1}, A2C: {"n_steps": 64}}
-    off = {"learning_starts": 16, "train_freq": 32, "batch_size": 16, "buffer_size": 100}
     net = {"net_arch": [16, 16], "activation_fn": torch.nn.ReLU, **settings.get("policy_kwargs", {})}
-    more = {**settings, "policy_kwargs": net, **own.get(kind, off)}
-    return kind("MlpPolicy", Noise("MlpPolicy", SPACES[space]), seed=0, device="cpu", **more).learn(64)
+    return small(kind, Noise("MlpPolicy", SPACES[space]), **{**settings, "policy_kwargs": net}).learn(64)
 
 
 def tensors(outputs: Any) -> list[torch.Tensor]:

@@ -3,7 +3,6 @@
 import copy
 import io
 import zipfile
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ from stable_baselines3.common.torch_layers import BaseFeaturesExtractor
 
 from supple.integrations.sb3 import learners_of_saved
 from supple.metrics import diagnose
+from tests.integrations.sb3.twins import small
 
 pytestmark = pytest.mark.slow
 
@@ -29,10 +29,9 @@ SMALL = {"policy_kwargs": {"net_arch": [8, 8]}}
 def saved(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("saved")
     files = {}
-    for kind, env in ((PPO, "CartPole-v1"), (DQN, "CartPole-v1"), (SAC, "Pendulum-v1")):
-        model = kind("MlpPolicy", env, seed=5, device="cpu", **copy.deepcopy(SMALL))  # type: ignore[arg-type]
+    for kind in (PPO, DQN, SAC):
         files[kind.__name__] = folder / f"{kind.__name__}.zip"
-        model.save(files[kind.__name__])
+        small(kind).learn(64).save(files[kind.__name__])
     return files
 
 
@@ -66,10 +65,8 @@ def test_its_pickles_are_never_opened(saved: dict[str, Path], tmp_path: Path) ->
     ("algorithm", "env", "settings", "message"),
     [
         ("PPP", "CartPole-v1", {}, "unknown algorithm 'PPP': did you mean 'PPO'"),
-        ("PPO", "Nowhere-v0", SMALL, "PPO with MlpPolicy on Nowhere-v0 cannot be made"),
         ("DQN", "Pendulum-v1", SMALL, "DQN with MlpPolicy on Pendulum-v1 cannot be made"),
         ("PPO", "CartPole-v1", {}, "its weights do not fit PPO with MlpPolicy: size mismatch"),
-        ("DQN", "CartPole-v1", SMALL, "its weights do not fit DQN"),
     ],
 )
 def test_what_does_not_fit_is_refused_in_one_line(
@@ -80,9 +77,8 @@ def test_what_does_not_fit_is_refused_in_one_line(
     assert "\n" not in str(refusal.value)
 
 
-@pytest.mark.parametrize("content", [b"", b"no archive"])
-def test_a_file_that_is_none_of_sb3s_is_refused(tmp_path: Path, content: bytes) -> None:
-    (tmp_path / "model.zip").write_bytes(content)
+def test_a_file_that_is_none_of_sb3s_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "model.zip").write_bytes(b"no archive")
     with pytest.raises(ValueError, match=r"model.zip is not a model of Stable-Baselines3"):
         learners_of_saved(tmp_path / "model.zip", "PPO", "CartPole-v1", **SMALL)
 
@@ -96,11 +92,9 @@ def policy(value: Any) -> bytes:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (policy([1]), "is no file of weights"),
         (policy({"a": 3}), "is no file of weights"),
         (policy({"a": torch.tensor([torch.nan])}), "has NaN or infinity"),
         (policy({"mlp_extractor.shared_net.0.weight": torch.ones(8, 4)}), "before 1.8: load it with version 1.7"),
-        (b"", "is no file of weights"),
         (b"cos\nsystem\n(S'exit 1'\ntR.", "is no file of weights"),
     ],
 )
@@ -112,13 +106,7 @@ def test_weights_that_are_none_are_refused(content: bytes, message: str, tmp_pat
     assert "\n" not in str(refusal.value)
 
 
-class Pixels(FakeImageEnv):
-    def __init__(self, discrete: bool = True) -> None:
-        super().__init__(screen_height=36, screen_width=36, discrete=discrete)
-
-
-gym.register("SupplePixels-v0", Pixels)
-gym.register("SupplePixelsBox-v0", Pixels, kwargs={"discrete": False})
+gym.register("SupplePixels-v0", FakeImageEnv, kwargs={"screen_height": 36, "screen_width": 36})
 
 
 class Narrow(BaseFeaturesExtractor):
@@ -132,24 +120,12 @@ class Narrow(BaseFeaturesExtractor):
         return self.net(x)
 
 
-def rewritten(file: Path, rename: Callable[[dict[str, torch.Tensor]], dict[str, torch.Tensor]]) -> Path:
-    """Write another file with other weights, and return it."""
-    with zipfile.ZipFile(file) as source:
-        weights = torch.load(io.BytesIO(source.read("policy.pth")), weights_only=True)
-    data = io.BytesIO()
-    torch.save(rename(weights), data)
-    other = file.with_name("other.zip")
-    with zipfile.ZipFile(other, "w") as target:
-        target.writestr("policy.pth", data.getvalue())
-    return other
-
-
 def test_before_1_7_extractors_had_one_name(tmp_path: Path) -> None:
     model = PPO("CnnPolicy", "SupplePixels-v0", n_steps=8, batch_size=8, seed=5, device="cpu")
-    model.save(tmp_path / "model.zip")
-    old = rewritten(
-        tmp_path / "model.zip", lambda w: {n: v for n, v in w.items() if not n.startswith(("pi_feat", "vf_feat"))}
-    )
+    named = {n: v for n, v in model.policy.state_dict().items() if not n.startswith(("pi_feat", "vf_feat"))}
+    old = tmp_path / "model.zip"
+    with zipfile.ZipFile(old, "w") as target:
+        target.writestr("policy.pth", policy(named))
     learner = learners_of_saved(old, "PPO", "SupplePixels-v0", "CnnPolicy", steps=8)["policy"]
     ours, theirs = learner.module.state_dict(), model.policy.state_dict()
     assert all(torch.equal(ours[name], value) for name, value in theirs.items())
@@ -159,25 +135,19 @@ def test_before_1_7_extractors_had_one_name(tmp_path: Path) -> None:
         learners_of_saved(old, "PPO", "SupplePixels-v0", "CnnPolicy", steps=8, **apart)
 
 
-@pytest.mark.parametrize(("kind", "env"), [(PPO, "Pendulum-v1"), (SAC, "Pendulum-v1")])
-def test_state_dependent_noise_is_read_from_the_weights(kind: Any, env: str, tmp_path: Path) -> None:
-    kind("MlpPolicy", env, use_sde=True, device="cpu", **copy.deepcopy(SMALL)).save(tmp_path / "model.zip")
-    found = learners_of_saved(tmp_path / "model.zip", kind.__name__, env, steps=16, **SMALL)
+@pytest.mark.parametrize("kind", [PPO, SAC])
+def test_state_dependent_noise_is_read_from_the_weights(kind: Any, tmp_path: Path) -> None:
+    small(kind, "Pendulum-v1", use_sde=True).save(tmp_path / "model.zip")
+    found = learners_of_saved(tmp_path / "model.zip", kind.__name__, "Pendulum-v1", steps=16, **SMALL)
     assert all(diagnose(each, updates=1) for each in found.values())
 
 
 def test_an_extractor_of_ones_own_is_given_with_the_policys_arguments(tmp_path: Path) -> None:
     kwargs = {"features_extractor_class": Narrow, "features_extractor_kwargs": {"width": 5}, **SMALL["policy_kwargs"]}
-    model = PPO("MlpPolicy", "CartPole-v1", n_steps=8, batch_size=8, policy_kwargs=copy.deepcopy(kwargs), device="cpu")
+    model = small(PPO, policy_kwargs=copy.deepcopy(kwargs))
     model.save(tmp_path / "model.zip")
     learner = learners_of_saved(tmp_path / "model.zip", "PPO", "CartPole-v1", steps=16, policy_kwargs=kwargs)["policy"]
     assert torch.equal(learner.module.get_parameter("features_extractor.net.0.weight"),
                        model.policy.get_parameter("features_extractor.net.0.weight"))  # fmt: skip
     with pytest.raises(ValueError, match=r"'features_extractor.net.0.bias', .* which the network has not"):
         learners_of_saved(tmp_path / "model.zip", "PPO", "CartPole-v1", steps=16, **SMALL)
-    wrong = {**kwargs, "features_extractor_kwargs": {"width": 5, "depth": 2}}
-    with pytest.raises(
-        ValueError, match=r"cannot be made: TypeError: .* unexpected keyword argument 'depth'"
-    ) as refusal:
-        learners_of_saved(tmp_path / "model.zip", "PPO", "CartPole-v1", steps=16, policy_kwargs=wrong)
-    assert "\n" not in str(refusal.value)

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from supple.tracks.linear.exact import Exact
 from supple.tracks.linear.representations import (
+    Quadrants,
     converged_quadrants,
     gram,
     kernel_distance,
@@ -47,8 +48,7 @@ def test_similarities_do_not_see_a_rotation_of_the_hidden_units() -> None:
 
 
 def test_output_similarity_leaves_out_what_the_network_cannot_reach() -> None:
-    W2 = weights(3, 2, 5)[1]
-    y = np.random.default_rng(1).normal(size=(5, 4))
+    W2, y = weights(3, 2, 5)[1], np.random.default_rng(1).normal(size=(5, 4))
     shortest = np.linalg.pinv(W2) @ y
     np.testing.assert_allclose(rsm_output(W2 @ W2.T, y), shortest.T @ shortest, atol=1e-9)
 
@@ -86,15 +86,8 @@ def test_ntk_distance_equals_that_of_the_full_kernels(n_in: int, n_hidden: int, 
     a, b = (gram(*weights(n_in, n_hidden, n_out, seed + k)) for k in (1, 2))
     full = kernel_distance(ntk(a.w1tw1, a.w2w2t, x), ntk(b.w1tw1, b.w2w2t, x))
     assert ntk_distance(a, b) == pytest.approx(full, abs=1e-12)
-
-
-def test_ntk_distance_broadcasts_a_course_against_its_start() -> None:
-    W1, W2 = balanced_init(1.0, 4, 3, 3, rng=0)
-    sigma = np.random.default_rng(1).normal(size=(3, 4))
-    course = quadrants(Exact(W1, W2, sigma).qq(np.linspace(0, 5, 6)), 4)
-    distance = ntk_distance(course, gram(W1, W2))
-    assert distance.shape == (6,)
-    assert distance[0] < 1e-20 < distance[1]
+    several = Quadrants(*map(np.stack, zip(a, b, strict=True)))  # a course, against its start
+    np.testing.assert_allclose(ntk_distance(several, a), [0, full], atol=1e-12)
 
 
 @pytest.mark.parametrize("lam", [-3.0, 0.5, 4.0])
@@ -102,31 +95,25 @@ def test_ntk_distance_broadcasts_a_course_against_its_start() -> None:
 def test_networks_converge_to_the_closed_form(lam: float, n_in: int, n_out: int) -> None:
     sigma = np.random.default_rng(0).normal(size=(n_out, n_in))
     W1, W2 = balanced_init(lam, n_in, min(n_in, n_out), n_out, rng=1)
-    limit = quadrants(Exact(W1, W2, sigma).limit(), n_in)
-    late = quadrants(Exact(W1, W2, sigma).qq([1e4])[0], n_in)
-    for found, then, right in zip(limit, late, converged_quadrants(sigma, lam), strict=True):
-        np.testing.assert_allclose(found, right, atol=1e-9)
-        np.testing.assert_allclose(then, right, atol=1e-8)
+    for end in (Exact(W1, W2, sigma).limit(), Exact(W1, W2, sigma).qq(1e4)[0]):
+        for found, right in zip(quadrants(end, n_in), converged_quadrants(sigma, lam), strict=True):
+            np.testing.assert_allclose(found, right, atol=1e-8)
 
 
-def test_networks_converge_to_the_closed_form_of_a_low_rank_task_too() -> None:
+def test_of_a_low_rank_task_that_limit_is_determined_in_the_smaller_layer() -> None:
     sigma = np.diag([2.0, 1.0, 0.0])
     limit = quadrants(Exact(*balanced_init(2.0, 3, 3, 3, rng=0), sigma).limit(), 3)
-    np.testing.assert_allclose(limit.w2w2t, converged_quadrants(sigma, 2.0).w2w2t, atol=1e-9)
-    np.testing.assert_allclose(limit.w1tw1, converged_quadrants(sigma, 2.0).w1tw1, atol=1e-9)
-
-
-def test_a_low_rank_leaves_the_limit_of_the_smaller_layer_determined() -> None:
+    np.testing.assert_allclose(limit, converged_quadrants(sigma, 2.0), atol=1e-9)
     assert np.isfinite(converged_quadrants(np.eye(4, 2) * [1, 0], -1.0).w2w2t).all()
 
 
 @pytest.mark.parametrize("sign", [-1, 1])
 def test_lazy_limit_has_the_stated_orders_of_error(sign: int) -> None:
     sigma = np.random.default_rng(0).normal(size=(3, 4))
-    errors = []
-    for lam in (100.0 * sign, 1000.0 * sign):
-        pairs = zip(converged_quadrants(sigma, lam), lazy_limit(sigma, lam), strict=True)
-        errors.append([float(np.linalg.norm(a - b)) for a, b in pairs])
-    small, large = (0, 2) if sign > 0 else (2, 0)
-    assert errors[0][large] / errors[1][large] == pytest.approx(10, rel=0.01)
-    assert errors[0][small] / errors[1][small] == pytest.approx(1000, rel=0.1)
+
+    def errors(lam: float) -> list[float]:
+        """Of the smaller layer, and of the larger."""
+        pairs = zip(converged_quadrants(sigma, lam)[::2], lazy_limit(sigma, lam)[::2], strict=True)
+        return [float(np.linalg.norm(a - b)) for a, b in pairs][::sign]
+
+    assert np.divide(errors(100 * sign), errors(1000 * sign)) == pytest.approx([1000, 10], rel=0.1)

@@ -13,14 +13,6 @@ from supple.tracks.linear.weights import aligned_init
 numbers = st.floats(-3, 3, allow_subnormal=False)
 
 
-def printed_transition(t: float, target: float, start: float, lam: float) -> float:
-    """Eq. 116 as it stands."""
-    goal, first = np.hypot(target, lam / 2), np.hypot(start, lam / 2)
-    middle = target * start + lam**2 / 4
-    moving = goal * first * np.sinh(2 * goal * t) + middle * np.cosh(2 * goal * t)
-    return float((moving - middle) / (moving + target * (target - start)))
-
-
 @pytest.mark.slow
 @settings(max_examples=25)
 @given(target=numbers, start=numbers, lam=st.floats(-10, 10, allow_subnormal=False), tau=st.floats(0.5, 2))
@@ -50,7 +42,11 @@ def test_aligned_networks_have_these_singular_values_along_the_flow(lam: float, 
 @settings(max_examples=50)
 @given(target=st.floats(0.1, 3), start=st.floats(0.01, 3), lam=st.floats(-5, 5), t=st.floats(0, 3))
 def test_transition_is_equation_116(target: float, start: float, lam: float, t: float) -> None:
-    assert transition(t, target, start, lam) == pytest.approx(printed_transition(t, target, start, lam), abs=1e-9)
+    goal, first = np.hypot(target, lam / 2), np.hypot(start, lam / 2)
+    middle = target * start + lam**2 / 4
+    moving = goal * first * np.sinh(2 * goal * t) + middle * np.cosh(2 * goal * t)
+    printed = (moving - middle) / (moving + target * (target - start))
+    assert transition(t, target, start, lam) == pytest.approx(printed, abs=1e-9)
 
 
 @pytest.mark.parametrize(("s1", "s2"), [(1.6, 0.9), (0.9, 1.6), (1.2, 1.2)])
@@ -61,16 +57,17 @@ def test_the_derivation_of_equation_116_holds(s1: float, s2: float) -> None:
     H = np.sign(lam) * np.sqrt((goal - target) / (goal + target))
     G = 1 / np.sqrt(1 + H**2)
     b, c = s2 * (G + H * G) + s1 * (G - H * G), s2 * (G - H * G) - s1 * (G + H * G)
-    assert np.square(G) * (1 - H**2) == pytest.approx(target / goal)  # 128
-    assert np.square(G) * 4 * H == pytest.approx(lam / goal)
-    assert b * c == pytest.approx(lam / goal * (target - start))  # 131
-    assert c**2 - b**2 == pytest.approx(-4 / goal * (target * start + lam**2 / 4))
-    assert 4 * goal + c**2 - b**2 == pytest.approx(4 * target / goal * (target - start))  # 132
-    grow = np.exp(2 * goal * t)
-    moving = goal / 4 * (grow * b**2 - c**2 / grow)
+    moving = goal / 4 * (np.exp(2 * goal * t) * b**2 - c**2 / np.exp(2 * goal * t))
     middle = target * start + lam**2 / 4
-    hyperbolic = goal * first * np.sinh(2 * goal * t) + middle * np.cosh(2 * goal * t)
-    assert moving == pytest.approx(hyperbolic)  # 136
+    identities = [
+        (G**2 * (1 - H**2), target / goal),  # 128
+        (G**2 * 4 * H, lam / goal),
+        (b * c, lam / goal * (target - start)),  # 131
+        (c**2 - b**2, -4 / goal * middle),
+        (4 * goal + c**2 - b**2, 4 * target / goal * (target - start)),  # 132
+        (moving, goal * first * np.sinh(2 * goal * t) + middle * np.cosh(2 * goal * t)),  # 136
+    ]
+    np.testing.assert_allclose(*zip(*identities, strict=True))
     eq_129 = (target * 4 / goal * moving - lam * b * c) / (4 * goal + 4 / goal * moving + c**2 - b**2)
     assert singular_values(t, target, start, lam) == pytest.approx(eq_129)
 
@@ -108,11 +105,7 @@ def test_the_unit_of_weights_and_time_does_not_matter(unit: float) -> None:
     np.testing.assert_allclose(gamma, transition(times, 1.0, start, lam), rtol=1e-9)
 
 
-def test_reversed_mode_stays_on_the_saddle_at_lambda_zero_and_leaves_it_otherwise() -> None:
-    s = singular_values([[1e3], [1e6]], 1.0, -1.0, [0.0, 1e-6])
-    np.testing.assert_allclose(s, [[0, 1], [0, 1]], atol=1e-12)
-
-
-def test_a_singular_value_with_target_zero_decays_algebraically_at_lambda_zero() -> None:
+def test_at_lambda_zero_a_reversed_mode_stays_on_the_saddle_and_one_without_target_decays_algebraically() -> None:
+    np.testing.assert_allclose(singular_values([[1e3], [1e6]], 1.0, -1.0, [0.0, 1e-6]), [[0, 1], [0, 1]], atol=1e-12)
     np.testing.assert_allclose(singular_values([0, 1, 1e6], 0.0, 2.0, 0.0), [2, 2 / 5, 2 / (1 + 4e6)])
     assert singular_values(5.0, 0.0, 0.0, 0.0) == 0

@@ -49,15 +49,7 @@ def start(lab: Any, path: Path, **changes: Any) -> Path:
     return path
 
 
-def state(run: Path) -> dict[str, Tensor]:
-    newest = max((run / "checkpoints").iterdir(), key=lambda folder: int(folder.name))
-    return {
-        f"{file.name}/{name}": value for file in newest.glob("*.safetensors") for name, value in load_file(file).items()
-    }
-
-
-HOOKS = [("fire@task",), ("redo(tau=0.5)@every:3",), ("cbp(replacement_rate=0.5,maturity=1)",), ("ewc(samples=16)",),
-         ("upgd",), ("muon",), ("l2_init(strength=1e-3)", "snp@0.5")]  # fmt: skip
+HOOKS = [("fire@task", "ewc(samples=16)"), ("cbp(replacement_rate=0.5,maturity=1)",), ("upgd",), ("muon",)]
 
 
 @pytest.mark.parametrize("hook", HOOKS, ids=str)
@@ -66,16 +58,14 @@ def test_the_other_seeds_go_on_as_if_nothing_had_happened(lab: Any, tmp_path: Pa
     poison()
     told: list[str] = []
     run = train(start(lab, tmp_path / "run", hook=hook), told)
-    ((event),) = [line for line in lab.log(run, "events") if line["event"] == "diverged"]
+    (event,) = [line for line in lab.log(run, "events") if line["event"] == "diverged"]
     assert (event["seed"], event["reason"]) == (BAD, REASON)
     assert UPDATE <= event["step"] <= 10
     assert [line for line in told if "seed 6 diverged by step" in line and "the other 2 seeds go on" in line] == told
     for log in ("metrics", "tasks"):
-        for seed in (5, 7):
-            lines = [[{**line, "time": 0} for line in lab.log(each, log, seed)] for each in (run, sound)]
-            assert lines[0] == lines[1]
+        assert [lab.log(run, log, seed) for seed in (5, 7)] == [lab.log(sound, log, seed) for seed in (5, 7)]
         assert all(line["step"] <= UPDATE for line in lab.log(run, log, BAD))
-    for name, value in state(run).items():
+    for name, value in load_file(run / f"checkpoints/{24:012d}/state.safetensors").items():
         assert "/hooks/" in name or bool(torch.isfinite(value.float()).all()), name
 
 
@@ -83,18 +73,14 @@ def test_arms_forked_from_a_trunk_with_a_diverged_seed_leave_it_frozen(
     lab: Any, tmp_path: Path, poison: Poison
 ) -> None:
     poison()
-    told: list[str] = []
     settings = lab.settings(seeds=SEEDS, width=8)
-    compare("vision", settings, ["none", "fire"], fork_at_task=1, out=tmp_path / "c", warn=told.append)
-    outcomes = {file.parent.name: json.loads(file.read_text()) for file in (tmp_path / "c").glob("*/*/outcome.json")}
-    assert {outcome["outcome"] for outcome in outcomes.values()} == {"finished"}
-    assert outcomes.keys() == {"trunk", "none", "fire"}
-    assert all(outcome["diverged"] == {"6": {"step": 12, "reason": REASON}} for outcome in outcomes.values())
+    compare("vision", settings, ["none", "fire"], fork_at_task=1, out=tmp_path / "c", warn=lambda _: None)
+    outcomes = [json.loads(file.read_text()) for file in (tmp_path / "c").glob("*/*/outcome.json")]
+    diverged = {"6": {"step": 12, "reason": REASON}}
+    assert [(each["outcome"], each["diverged"]) for each in outcomes] == [("finished", diverged)] * 3
     trunk, *arms = open_comparison(tmp_path / "c").queue(tmp_path / "c")
     assert trunk.diverged == {"6": f"diverged by step 12: {REASON}"}
     assert score_runs(arms[:1], "test_accuracy")[0] == WORST  # as if the run of this seed alone had failed
     assert [run.seed for run in load_finished(arms[:1])] == [5, 7]
-    data = load(tmp_path / "c")
-    for arm, runs in data.arms.items():
+    for runs in load(tmp_path / "c").arms.values():
         assert [run.last_step for run in runs] == [24, 12, 24]
-        assert f"{arm}, seed 6: diverged by step 12 ({REASON})" in data.notes
