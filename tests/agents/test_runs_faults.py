@@ -75,20 +75,16 @@ def giving(**parts: Any) -> Callable[..., Any]:
     """Return a correct result with some parts replaced."""
 
     def wrong(*right: Any) -> Any:
-        names = (
-            ("observation", "reward", "terminated", "truncated", "info") if len(right) == 5 else ("observation", "info")
-        )
-        return tuple((dict(zip(names, right, strict=True)) | parts).values())
+        names = ("observation", "reward", "terminated", "truncated", "info")
+        return tuple((dict(zip(names, right, strict=False)) | parts).values())
 
     return wrong
 
 
 FAULTS: dict[str, tuple[str, Callable[..., Any], str]] = {
     "step raises": ("step", raising(ValueError("a\nb")), "step() raised ValueError: a"),
-
     "reset raises": ("reset", raising(RuntimeError("no")), "reset() raised RuntimeError: no"),
     "close raises": ("close", raising(RuntimeError("stuck")), "close() raised RuntimeError: stuck"),
-
     "first observation NaN": (
         "reset", giving(observation=np.full(3, np.nan, np.float32)),
         "reset() returned an observation that is not finite",
@@ -102,10 +98,8 @@ FAULTS: dict[str, tuple[str, Callable[..., Any], str]] = {
 
 def begin(folder: Path, agent: str, **own: Any) -> Path:
     Wrong.discrete = agent == "dqn"
-    prepare(
-        RunSpec(agent, settings(agent, **COMMON | ({"action_repeat": 1} if agent == "sac" else {}) | own)),
-        folder / "run",
-    ).close()
+    more = {"action_repeat": 1} if agent == "sac" else {}
+    prepare(RunSpec(agent, settings(agent, **COMMON | more | own)), folder / "run").close()
     return folder / "run"
 
 
