@@ -127,9 +127,8 @@ class Trained:
             observations = s.observations if isinstance(s, ImageSettings) else "auto"
             self._flat_envs[env] = flatten(make_env(env, kwargs=s.kwargs, united=self._work.united), observations)
         shown, padded = self._flat_envs[env], self._find_padded(env)
-        space = shown.env.observation_space if isinstance(shown, Flat) else shown.observation_space
-        if padded is not None:
-            space = padded.env.observation_space
+        outer = padded or shown
+        space = (outer.env if isinstance(outer, Flat | Padded) else outer).observation_space
         if isinstance(space, Dict | Tuple):
             single = not isinstance(observation, list)
             rows: Any = [observation] if single else observation
