@@ -14,7 +14,7 @@ from supple.envs.fault import text_of
 from supple.envs.guard import find_fault
 from supple.registry.errors import RunError, UsageError
 
-from .evaluate import Member, evaluate
+from .evaluate import Member, play
 from .games import is_game
 from .image_settings import ImageSettings
 from .work import AgentWork
@@ -110,7 +110,8 @@ class Trained:
         first = self._member * episodes
         envs = work.envs(work.settings, env, work.worlds(chosen, episodes)[first : first + episodes])
         envs.progress(chosen.steps)
-        return evaluate(self._agent, env, envs, list(range(seed, seed + episodes)))
+        with self._agent.greedy(env) as policy:
+            return [first for (first,) in play(policy, env, envs, range(seed, seed + episodes))]
 
     def _check_env(self, env: str | None) -> str:
         if env is not None and env not in self._work.spaces:
