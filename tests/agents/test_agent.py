@@ -11,7 +11,6 @@ from torch import Tensor
 
 from supple.agents.dqn import DQNSettings
 from supple.agents.dqn.agent import DQN
-from supple.agents.dqn.sizes import Pixels
 from supple.agents.ppo import PPOSettings
 from supple.agents.ppo.agent import PPO
 from supple.agents.ppo.network import PolicySpace
@@ -22,6 +21,7 @@ from supple.agents.sac.inputs import Control
 from supple.engine.hooks.driver import HookDriver
 from supple.envs import StepResult
 from supple.interventions import Learner, parse_hook
+from tests.agents.dqn.worlds import PIXELS
 
 SHARED: dict[str, Any] = {"env": "a", "steps": 1_000, "num_envs": 2}
 HOOKS = [
@@ -45,7 +45,7 @@ def dqn() -> DQN:
         "learning_starts": 0,
         "device": "cpu",
     }
-    return DQN(DQNSettings(**SHARED, **small), {"a": Pixels(4, 36, 36, 3)})  # type: ignore[arg-type]
+    return DQN(DQNSettings(**SHARED, **small), {"a": PIXELS})  # type: ignore[arg-type]
 
 
 def sac() -> SAC:
