@@ -15,6 +15,7 @@ from supple.experiments.queue.queue import Queue
 from supple.experiments.sweeps.study import Study
 from supple.experiments.sweeps.sweep import Sweep
 from supple.registry.errors import DiskError, UsageError
+from tests.processes import stop_at
 from tests.records import results
 
 SETTINGS = {"tasks": "semantic,reversal", "updates_per_task": 60, "checkpoint_every": 15, "measure_every": 10}
@@ -77,15 +78,11 @@ def test_wandb_gets_every_row_of_a_run_into_a_file_of_its_own(tmp_path: Path, mo
 def test_a_failed_run_is_marked_and_its_resumed_one_is_the_same_in_a_tracker_in_tensorboard_and_on_the_disk(
     tmp_path: Path, recorders: list[Recorder]
 ) -> None:
-    def stop(step: int) -> None:
-        if step >= 50:  # the last checkpoint is that of step 45
-            raise ZeroDivisionError
-
     run, settings = tmp_path / "run", {**SETTINGS, "measure_every": 1}
     train("linear", settings, HOOKS, out=tmp_path / "whole")
     with pytest.raises(ZeroDivisionError):
-        train("linear", {**settings, "log_to": ["wandb"]}, HOOKS, out=run, progress=stop)
-    assert max(step for step, _ in board(run)["loss"]) > 45
+        train("linear", {**settings, "log_to": ["wandb"]}, HOOKS, out=run, progress=stop_at(50, ZeroDivisionError))
+    assert max(step for step, _ in board(run)["loss"]) > 45  # the step of the last checkpoint
     resume(run, warn=silent)
     assert results(run) == results(tmp_path / "whole")
     assert board(run) == board(tmp_path / "whole")

@@ -1,6 +1,7 @@
 """A condition on a stack of seeds fires for the seeds that meet it, as in their runs alone."""
 
 import copy
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -9,8 +10,7 @@ from torch import Tensor, nn
 
 from supple.engine.hooks.driver import HookDriver
 from supple.engine.hooks.members import acting_on
-from supple.engine.storage.learner_state import learner_state
-from supple.experiments.conformance import train
+from supple.experiments.conformance import named_tensors, train
 from supple.experiments.conformance_networks import network
 from supple.interventions import Hook, Intervention, Learner, parse_hook
 from supple.interventions.base import Reinitialization
@@ -32,20 +32,11 @@ def drive(learner: Learner, *texts: str) -> tuple[HookDriver, list[dict[str, Any
     return HookDriver(hooks, {"model": learner}, lambda **e: events.append(e), 100, seeds=SEEDS), events
 
 
-def parts(learner: Learner, seeds: Any, name: str = "") -> dict[str, Tensor]:
-    """All of a learner's state that belongs to these seeds, by name."""
-    rows, found = learner.networks_of(seeds), {}
-
-    def walk(value: Any, name: str) -> None:
-        if isinstance(value, dict | list):
-            for key, item in value.items() if isinstance(value, dict) else enumerate(value):
-                walk(item, f"{name}/{key}")
-        elif isinstance(value, Tensor) and value.dtype != torch.uint8:
-            found[name] = value[rows].clone()
-
-    state = learner_state(learner)
-    walk(state, "")
-    return found | {f"draws {i}": learner.draws[1 + i].get_state() for s in seeds for i in (s, 3 + s)}
+def parts(learner: Learner, seeds: Sequence[int]) -> dict[str, Tensor]:
+    """All that belongs to these seeds, by name: weights, those of the target, optimizer slots, generators."""
+    rows = learner.networks_of(seeds)
+    draws = {f"draws {i}": learner.draws[1 + i].get_state() for s in seeds for i in (s, 3 + s)}
+    return {name: tensor[rows].clone() for name, tensor in named_tensors(learner).items()} | draws
 
 
 @pytest.mark.parametrize("networks", [0, 2])

@@ -82,14 +82,12 @@ def test_the_returns_of_a_stack_are_shown_by_seed_and_after_a_while(
 ) -> None:
     shown: list[tuple[int, dict[str, Any]]] = []
     with RunDirectory(tmp_path, "") as run:
-        run.show = lambda step, values: shown.append((step, dict(values)))
+        run.show = lambda step, values: shown.append((step, {**values}))
         run.start_logs({}, 0.0, AGENT_LOGS)
         for seed, value in ((3, 1.0), (8, 5.0), (3, 2.0)):
             run.episode(step=1, seed=seed, **{"return": value})
         run.metrics(2, {"loss": math.inf}, seed=3)
-        assert shown == [
-            (2, {"seed-3/loss": math.inf}), (2, {"seed-3/train/return": 1.5}), (2, {"seed-8/train/return": 5.0})
-        ]  # fmt: skip
         monkeypatch.setattr("supple.engine.storage.run_directory.SHOWN", 0.0)
         run.episode(step=4, seed=3, **{"return": 7.0})
-        assert shown[3:] == [(4, {"seed-3/train/return": 7.0})]
+    returns = (2, {"seed-3/train/return": 1.5}), (2, {"seed-8/train/return": 5.0}), (4, {"seed-3/train/return": 7.0})
+    assert shown == [(2, {"seed-3/loss": math.inf}), *returns]

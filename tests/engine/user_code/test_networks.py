@@ -53,14 +53,22 @@ def trained(made):
 
 X = torch.randn(16, 4, generator=torch.Generator().manual_seed(1))
 
-def two(): return trained(net()), X
-def state(): made = net(); start = copy.deepcopy(made.state_dict()); return trained(made), X, start
-def wrapped(): made = net(); start = nn.DataParallel(copy.deepcopy(made)).state_dict(); return trained(made), X, start
-def anew(): return trained(net()), X, net
-def compiled(): return torch.compile(trained(net()), backend="eager"), X, net
-def own(): return trained(Own()), X, Own
-def own_two(): return trained(Own()), X
-def kept(): made = trained(net()); return made, X, lambda: copy.deepcopy(made)
+def two():
+    return trained(net()), X
+def state():
+    made = net(); start = copy.deepcopy(made.state_dict()); return trained(made), X, start
+def wrapped():
+    made = net(); start = nn.DataParallel(copy.deepcopy(made)).state_dict(); return trained(made), X, start
+def anew():
+    return trained(net()), X, net
+def compiled():
+    return torch.compile(trained(net()), backend="eager"), X, net
+def own():
+    return trained(Own()), X, Own
+def own_two():
+    return trained(Own()), X
+def kept():
+    made = trained(net()); return made, X, lambda: copy.deepcopy(made)
 def partly():
     made = trained(net())
     def again():
@@ -74,7 +82,8 @@ def own_kept():
 def frozen():
     made = trained(net()); made[0].requires_grad_(False)
     return made, X
-def same(): made = trained(net()); return made, X, lambda: made
+def same():
+    made = trained(net()); return made, X, lambda: made
 def tuple_out():
     class Two(nn.Module):
         def __init__(self):
@@ -83,37 +92,44 @@ def tuple_out():
         def forward(self, x, scale):
             return self.a(self.relu(x)), {"ignored": 1}, self.b(self.relu(x)) * scale
     return Two(), (X, 2.0)
-def agent(): return Agent(), X
-def other_shape(): return net(), X, lambda: nn.Linear(4, 2)
-def fails(): return net(), X, lambda: 1 / 0
-def no_module(): return net, X
-def misfit(): return net(), torch.randn(16, 5)
-def meta(): return nn.Linear(4, 2, device="meta"), X
-def lazy(): return nn.LazyLinear(2), X
-def all_frozen(): return net().requires_grad_(False), X
+def agent():
+    return Agent(), X
+def other_shape():
+    return net(), X, lambda: nn.Linear(4, 2)
+def fails():
+    return net(), X, lambda: 1 / 0
+def no_module():
+    return net, X
+def misfit():
+    return net(), torch.randn(16, 5)
+def meta():
+    return nn.Linear(4, 2, device="meta"), X
+def lazy():
+    return nn.LazyLinear(2), X
+def all_frozen():
+    return net().requires_grad_(False), X
 def no_grad():
     made = net(); made.forward = torch.no_grad()(made.forward)
     return made, X
-def missing(): made = net(); start = dict(made.state_dict()); del start["0.weight"]; return made, X, start
-def parameters_only(): made = net(); return made, X, dict(made.named_parameters())
-def not_copied(): made = net(); return made, X, made.state_dict()
-def not_a_number(): made = net(); return made, X, {n: v * float("nan") for n, v in made.state_dict().items()}
-def no_rows(): return net(), X[:0]
-def bad_rows(): return net(), X / 0
+def missing():
+    made = net(); start = dict(made.state_dict()); del start["0.weight"]; return made, X, start
+def parameters_only():
+    made = net(); return made, X, dict(made.named_parameters())
+def not_copied():
+    made = net(); return made, X, made.state_dict()
+def not_a_number():
+    made = net(); return made, X, {n: v * float("nan") for n, v in made.state_dict().items()}
+def no_rows():
+    return net(), X[:0]
+def bad_rows():
+    return net(), X / 0
 """
 
 
 @pytest.fixture(scope="module")
 def code(tmp_path_factory: pytest.TempPathFactory) -> Path:
     file = tmp_path_factory.mktemp("own") / "mine.py"
-    # one-line functions of several statements are not Python: split them
-    lines = []
-    for line in CODE.splitlines():
-        if line.startswith("def ") and not line.endswith(":"):
-            head, _, body = line.partition("): ")
-            line = f"{head}):\n    {body}"
-        lines.append(line)
-    file.write_text("\n".join(lines))
+    file.write_text(CODE)
     return file
 
 

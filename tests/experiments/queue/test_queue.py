@@ -3,7 +3,6 @@
 import errno
 import json
 import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +23,8 @@ from supple.experiments.queue.workers import train_queue
 from supple.experiments.sweeps.sweep import open_queue, retry_failed
 from supple.registry.errors import DiskError, RunError, UsageError
 from supple.tracks.linear.settings import LinearSettings
+from tests.experiments.conftest import Worked
 from tests.processes import wait_until
-
-Worked = Callable[[list[QueuedRun]], list[str]]
 
 
 def plan(path: Path, **changes: Any) -> Queue:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from supple.engine.storage import signed_json
-from supple.experiments.history.collect import failures, load
+from supple.experiments.history.collect import failures
 from supple.experiments.queue.queue import QueuedRun
 from supple.experiments.sweeps.file import read_sweep
 from supple.experiments.sweeps.search import Search
@@ -20,9 +20,9 @@ from supple.experiments.sweeps.study import Published, Study
 from supple.experiments.sweeps.sweep import Sweep, open_sweep
 from supple.registry.errors import UsageError
 from supple.reports.pages.run_list import outcomes
+from tests.experiments.conftest import Worked
 
 LINEAR = {"tasks": "semantic,reversal", "updates_per_task": 20, "checkpoint_every": 10, "measure_every": 10}
-Worked = Callable[[list[QueuedRun]], list[str]]
 Write = Callable[[str], Path]
 
 
@@ -304,17 +304,6 @@ def test_what_is_small_changes_settings_grid_and_search_one_by_one(write: Write)
 def test_a_file_that_is_not_there_is_told(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="there is no sweep file"):
         read_sweep(tmp_path / "none.toml")
-
-
-@pytest.mark.slow
-def test_what_a_study_does_not_ask_for_is_not_missing_in_its_report(tmp_path: Path, worked: Worked) -> None:
-    """Two points, of two settings and one arm each: no report waits for the other two pairs."""
-    points = [{"lam": 2, "learning_rate": 0.1}, {"lam": 5, "learning_rate": 0.2}]
-    arms = ("rebalance(lam={lam})@task",)
-    jobs = Sweep([study(arms=arms, space=Space(listed=points))]).begin(tmp_path)
-    worked(jobs)
-    assert len(jobs) == 2
-    assert load(tmp_path / "lin").notes == []
 
 
 def test_numbers_of_others_do_not_stand_beside_a_smaller_study(write: Write) -> None:
