@@ -14,6 +14,7 @@ There is one temperature. Continual World (Wołczyk et al. 2021) renews memory a
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -57,9 +58,9 @@ from .networks import (
     QNetworks,
     Seeing,
     SimBa,
-    draw_convolution,
     features_of,
     he_normal,
+    initialise_,
     layers_of,
     orthogonal,
     uniform,
@@ -111,9 +112,9 @@ class SAC(ReplayAgent):
         """Return a new body, the width of its features, and what draws the weights of its heads."""
         s, encoder = self.settings, None
         if self.control.picture is not None:
-            convolutions = draw_convolution((he_normal if s.network == "simba" else uniform)(draws))
+            of_layer = partial(initialise_, draw=(he_normal if s.network == "simba" else uniform)(draws))
             units = Units(s.activation, members)
-            encoder = Convolutions(self.control.picture, d_in, s.encoder, units, convolutions)
+            encoder = Convolutions(self.control.picture, d_in, s.encoder, units, of_layer)
             d_in = encoder.features
         body: SimBa | MLPBody
         if s.network == "simba":
