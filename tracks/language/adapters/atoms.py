@@ -116,7 +116,7 @@ def parameter_table(model: nn.Module) -> list[dict[str, str | int]]:
     rows: list[dict[str, str | int]] = []
     for name, adapter in adapters(model).items():
         counts = {
-            "trainable": sum(p.numel() for p in adapter.task_parameters()),
+            "trainable": sum(p.numel() for p in adapter.parameters() if p.requires_grad),
             "stored": sum(adapter.bank(bank).numel() for bank in adapter.banks),
             "activated": adapter.activated_parameters(),
         }
