@@ -132,12 +132,11 @@ class PretrainWork(SupervisedWork):
 
         It is the same in every process, so that interventions that use it have the same result in all."""
         task, now = self.place
-        place, size = now if update is None else update, self.settings.micro_batch
-        if distributed.world() == 1:
-            inputs, targets = self._batch(task, place)
-            return inputs[:size], targets[:size]
-        inputs, targets = self._windows(task, place)
-        return self._to_device((inputs[:size], targets[:size]))
+        place = now if update is None else update
+        alone = distributed.world() == 1
+        batch = self._batch(task, place) if alone else self._to_device(self._windows(task, place))
+        inputs, targets = (side[: self.settings.micro_batch] for side in batch)
+        return inputs, targets
 
     def _batches(self, count: int | None) -> Iterator[Tensor]:
         task, now = self.place
