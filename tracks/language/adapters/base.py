@@ -119,10 +119,6 @@ class Adapter(nn.Module, ABC):
         """Return the rows of a bank that a task adds."""
         return self.r
 
-    def task_parameters(self) -> list[nn.Parameter]:
-        """Return the parameters that the current task trains."""
-        return [parameter for parameter in self.parameters() if parameter.requires_grad]
-
     def penalty(self) -> Tensor:
         """Return the term that the adapter adds to the training loss, a scalar. Here it is 0."""
         return self.A.new_zeros(())
