@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 
 from supple.tracks.linear.exact import Exact, exact_qq
 from supple.tracks.linear.figures.runs import qq
@@ -127,7 +128,7 @@ def test_a_large_start_at_lambda_zero_learns_hyperbolically_not_exponentially() 
     as near to s(0) would be approached exponentially."""
     start, scaled_time = 1e6, np.linspace(0.2, 5, 20)
     gamma = transition(scaled_time / start, 1.0, start, 0.0)
-    np.testing.assert_allclose(gamma, 2 * scaled_time / (1 + 2 * scaled_time), rtol=1e-4)
+    assert_allclose(gamma, 2 * scaled_time / (1 + 2 * scaled_time), rtol=1e-4)
     rates = -np.log1p(-gamma) / scaled_time  # one number, were it an exponential
     assert rates.max() > 3 * rates.min()
 
@@ -140,8 +141,8 @@ def test_equations_174_and_175_exchange_the_two_norms(lam: float) -> None:
     norms = [float(np.square(W[0]).sum()) for W in (first, second)]
     both = np.hypot(lam, 2 * np.linalg.svd(sigma, compute_uv=False))
     printed = [(both + lam).sum() / 2, (both - lam).sum() / 2]
-    np.testing.assert_allclose(norms, printed[::-1], rtol=1e-5)
-    np.testing.assert_allclose(converged_norms(sigma, lam), norms, rtol=1e-5)
+    assert_allclose(norms, printed[::-1], rtol=1e-5)
+    assert_allclose(converged_norms(sigma, lam), norms, rtol=1e-5)
     assert abs(norms[0] - printed[0]) > 1
 
 
@@ -175,7 +176,7 @@ def test_theorem_a3_has_4_on_the_diagonal_where_it_is_2() -> None:
     rng = np.random.default_rng(0)
     W2, W1 = rng.normal(0, 0.7, (40_000, 6, 3)), rng.normal(0, 0.5, (40_000, 3, 4))
     variance = balance(W1, W2).var(0) / (6 * 0.7**4 + 4 * 0.5**4)
-    np.testing.assert_allclose(variance, np.ones((3, 3)) + np.eye(3), atol=0.06)
+    assert_allclose(variance, np.ones((3, 3)) + np.eye(3), atol=0.06)
 
 
 def test_table_2_squares_alpha_where_table_1_has_its_fourth_power() -> None:
