@@ -117,17 +117,15 @@ def learn_feature(hidden: Array, row: Array, learning_rate: float, steps: int) -
 def draw(numbers: Mapping[str, Any]) -> Figure:
     """Return the figure: the hierarchy, the loss on untrained items, the feature of every item."""
     figure = new_figure(4.0)
-    draw_legend(
-        figure,
-        [*legend_entries(), Line2D([], [], label="the hierarchy's own answer", **{**EXPECTED, "markersize": 12})],
-    )
-    parts = split_figure(figure, 1, 3, width_ratios=(1.15, 0.9, 1.25))
-    panels = (
+    answer = Line2D([], [], label="the hierarchy's own answer", **{**EXPECTED, "markersize": 12})
+    draw_legend(figure, [*legend_entries(), answer])
+    draw_panels(
+        split_figure(figure, 1, 3, width_ratios=(1.15, 0.9, 1.25)),
+        numbers,
         ("a new feature of one item", _draw_hierarchy),
         ("untrained items, over λ", _draw_loss),
         ("the new feature of every item", _draw_feature),
     )
-    draw_panels(parts, numbers, panels)
     return figure
 
 
@@ -139,9 +137,7 @@ def _draw_hierarchy(figure: SubFigure, numbers: Mapping[str, Any]) -> None:
     places, height = np.arange(len(items), dtype=float), 0.0
     while len(places) > 1:
         parents = places.reshape(-1, 2).mean(1)
-        for parent, pair in zip(parents, places.reshape(-1, 2), strict=True):
-            for child in pair:
-                axes.plot([parent, child], [height + 1, height], color=FAINT, linewidth=1.4, zorder=1)
+        axes.plot([parents.repeat(2), places], [height + 1, height], color=FAINT, linewidth=1.4, zorder=1)
         axes.scatter(parents, np.full(len(parents), height + 1), s=26, color=BASELINE, zorder=2)
         places, height = parents, height + 1
     for i, item in enumerate(items):
