@@ -66,13 +66,12 @@ def numbers(
     """
     rng = np.random.default_rng(seed)
     task = semantic_hierarchy()
-    size = len(ITEMS)
     starts = learnable_starts(task.sigma_yx, LAMBDAS, rng)
     _, learned, _ = descend(*starts, task.sigma_yx, pretraining, learning_rate)
     hidden = learned[-1] @ task.x  # (λ, N_h, items)
-    row = learn_feature(
-        hidden, rng.normal(0.0, 1e-4, (len(LAMBDAS), size)), learning_rate, round(training / learning_rate)
-    )
+    trained, row = hidden[..., TRAINED], rng.normal(0.0, 1e-4, (len(LAMBDAS), len(ITEMS)))  # the new row of W₂
+    for _ in range(round(training / learning_rate)):  # gradient descent on ½(w·h − 1)² for the trained item
+        row = row + learning_rate * (1 - (row * trained).sum(-1, keepdims=True)) * trained
     simulated = np.einsum("lh,lhp->lp", row, hidden)
     theory = np.stack([new_feature(converged_quadrants(task.sigma_yx, lam).w1tw1, task.x, TRAINED) for lam in LAMBDAS])
     expected = hierarchy_feature(task, TRAINED)
@@ -97,21 +96,6 @@ def learnable_starts(sigma_yx: Array, lambdas: Sequence[float], rng: np.random.G
     size = len(sigma_yx)
     starts = [balanced_init(lam, size, size, size, scale=0.1, rng=rng) for lam in lambdas]
     return stack([make_learnable(*start, sigma_yx) for start in starts])
-
-
-def learn_feature(hidden: Array, row: Array, learning_rate: float, steps: int) -> Array:
-    """Return the new rows w of W₂, (networks, N_h), after gradient descent on ½(w·h − 1)² for the trained item.
-
-    Args:
-        hidden: The activity of the hidden units for every item, (networks, N_h, items).
-        row: The rows at the start, (networks, N_h).
-        learning_rate: η.
-        steps: The number of steps.
-    """
-    trained = hidden[..., TRAINED]
-    for _ in range(steps):
-        row = row + learning_rate * (1 - (row * trained).sum(-1, keepdims=True)) * trained
-    return row
 
 
 def draw(numbers: Mapping[str, Any]) -> Figure:
