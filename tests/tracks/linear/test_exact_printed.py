@@ -137,8 +137,7 @@ def test_a_large_start_at_lambda_zero_learns_hyperbolically_not_exponentially() 
 def test_equations_174_and_175_exchange_the_two_norms(lam: float) -> None:
     """As does the main text, "Representation robustness": with λ > 0 the second layer is the large one."""
     W1, W2, sigma = network(lam, 3, 3, 3)
-    first, second = gradient_flow(W1, W2, sigma, [60.0])
-    norms = [float(np.square(W[0]).sum()) for W in (first, second)]
+    norms = [float(np.square(W[0]).sum()) for W in gradient_flow(W1, W2, sigma, [60.0])]
     both = np.hypot(lam, 2 * np.linalg.svd(sigma, compute_uv=False))
     printed = [(both + lam).sum() / 2, (both - lam).sum() / 2]
     assert_allclose(norms, printed[::-1], rtol=1e-5)
@@ -308,10 +307,8 @@ def test_half_of_the_zero_balanced_square_networks_end_on_a_saddle(size: int) ->
     sigma, signs = np.random.default_rng(size).normal(size=(size, size)), []
     for seed in range(8):
         W1, W2 = balanced_init(0.0, size, size, size, rng=seed)
-        same_sign = np.linalg.det(W2 @ W1) * np.linalg.det(sigma) > 0
+        signs.append(np.linalg.det(W2 @ W1) * np.linalg.det(sigma) > 0)
         smallest = np.linalg.svd(Paper(W1, W2, sigma, 0.0).B, compute_uv=False)[-1]
         learnt = Exact(W1, W2, sigma).limit()[size:, :size]
-        assert (smallest > 1e-9) == same_sign
-        assert (relative(learnt, sigma) < 1e-9) == same_sign
-        signs.append(same_sign)
+        assert (smallest > 1e-9) == (relative(learnt, sigma) < 1e-9) == signs[-1]
     assert 0 < sum(signs) < 8

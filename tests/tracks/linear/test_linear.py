@@ -17,7 +17,6 @@ from supple.tracks.linear.noise import (
     parameter_noise_loss,
 )
 from supple.tracks.linear.representations import converged_quadrants
-from supple.tracks.linear.singular_values import singular_values
 from supple.tracks.linear.tasks import (
     FEATURES,
     ITEMS,
@@ -163,14 +162,6 @@ def test_forgetting_after_convergence_is_the_closed_form_whatever_lambda_is() ->
             assert losses[k, i] - losses[j, i] == pytest.approx(forgetting(tasks, i, j, k), abs=1e-9)
     distance = np.square(tasks[0].sigma_yx - tasks[1].sigma_yx).sum() / 2
     assert forgetting(tasks, 0, 0, 1) == pytest.approx(distance)
-
-
-@pytest.mark.parametrize("lam", [-2.0, 0.3, 4.0])
-def test_reversal_of_a_learnt_task_is_a_singular_value_with_a_negative_start(lam: float) -> None:
-    again, times = reversal(TASK), np.linspace(0, 3, 7)
-    course = follow(*aligned_init(TASK.sigma_yx, TARGET, lam, rng=0), [again], times)
-    curve = singular_values(times, TARGET[0], -TARGET[0], lam)
-    assert_allclose(course.losses[0, :, 0] - again.least_loss, (TARGET[0] - curve) ** 2 / 2, atol=1e-10)
 
 
 @pytest.mark.slow
