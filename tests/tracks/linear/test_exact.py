@@ -9,10 +9,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-from supple.tracks.linear import Exact, balanced_init, exact_qq, follow, gradient_flow, random_regression
+from supple.tracks.linear import (
+    Exact,
+    balanced_factors,
+    balanced_init,
+    exact_qq,
+    follow,
+    gradient_flow,
+    random_regression,
+)
 from supple.tracks.linear import exact as module
 from supple.tracks.linear.figures.runs import qq
-from supple.tracks.linear.weights import Array, balanced_factors, random_rotation
+from supple.tracks.linear.weights import Array, random_rotation
 
 mp.mp.dps = 300  # e^{2Λt} of a hundred digits is added to 1
 

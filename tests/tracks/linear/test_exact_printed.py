@@ -14,29 +14,31 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from supple.tracks.linear.exact import Exact, exact_qq
-from supple.tracks.linear.figures.runs import qq
-from supple.tracks.linear.flow import gradient_flow
-from supple.tracks.linear.noise import converged_norms, input_noise_loss, most_robust_lambda
-from supple.tracks.linear.representations import (
+from supple.tracks.linear import (
+    Exact,
+    aligned_init,
+    balance,
+    balance_residual,
+    balanced_init,
+    converged_norms,
     converged_quadrants,
+    exact_qq,
+    expected_balance,
+    gradient_flow,
     gram,
+    input_noise_loss,
+    most_robust_lambda,
     ntk,
     ntk_distance,
     quadrants,
     rsm_input,
     rsm_output,
+    semantic_hierarchy,
+    singular_values,
+    transition,
 )
-from supple.tracks.linear.singular_values import singular_values, transition
-from supple.tracks.linear.tasks import semantic_hierarchy
-from supple.tracks.linear.weights import (
-    aligned_init,
-    balance,
-    balance_residual,
-    balanced_init,
-    expected_balance,
-    singular_pair,
-)
+from supple.tracks.linear.figures.runs import qq
+from supple.tracks.linear.weights import singular_pair
 
 Array = np.ndarray
 

@@ -11,12 +11,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.testing import assert_allclose
 
-from supple.tracks.linear.exact import Exact
+from supple.tracks.linear import Exact, balance_residual, random_regression
 from supple.tracks.linear.figures import drawing
 from supple.tracks.linear.figures.fig14 import FINETUNED
 from supple.tracks.linear.figures.runs import regression_starts
-from supple.tracks.linear.tasks import random_regression
-from supple.tracks.linear.weights import balance_residual
 
 pytestmark = pytest.mark.slow
 

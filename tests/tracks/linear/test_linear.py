@@ -7,27 +7,30 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.optimize import minimize_scalar
 
-from supple.tracks.linear.continual import follow, forgetting, time_to_converge
-from supple.tracks.linear.exact import Exact
-from supple.tracks.linear.flow import gradient_flow
-from supple.tracks.linear.noise import (
+from supple.tracks.linear import (
+    Exact,
+    add_feature,
+    aligned_init,
+    balance_residual,
+    balanced_init,
     converged_norms,
     converged_parameter_noise_loss,
+    converged_quadrants,
+    follow,
+    forgetting,
+    generalisation_loss,
+    gradient_flow,
+    hierarchy_feature,
     most_robust_lambda,
+    new_feature,
     parameter_noise_loss,
-)
-from supple.tracks.linear.representations import converged_quadrants
-from supple.tracks.linear.tasks import (
-    FEATURES,
-    ITEMS,
-    add_feature,
     random_regression,
     reversal,
     scale_targets,
     semantic_hierarchy,
+    time_to_converge,
 )
-from supple.tracks.linear.transfer import generalisation_loss, hierarchy_feature, new_feature
-from supple.tracks.linear.weights import aligned_init, balance_residual, balanced_init
+from supple.tracks.linear.tasks import FEATURES, ITEMS
 
 
 def test_random_inputs_are_white_and_targets_have_the_scale_asked_for() -> None:

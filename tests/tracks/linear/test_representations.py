@@ -6,10 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-from supple.tracks.linear.exact import Exact
-from supple.tracks.linear.figures.runs import qq, stack
-from supple.tracks.linear.representations import (
+from supple.tracks.linear import (
+    Exact,
     Quadrants,
+    balanced_init,
     converged_quadrants,
     gram,
     kernel_distance,
@@ -17,11 +17,11 @@ from supple.tracks.linear.representations import (
     ntk,
     ntk_distance,
     quadrants,
+    random_regression,
     rsm_input,
     rsm_output,
 )
-from supple.tracks.linear.tasks import random_regression
-from supple.tracks.linear.weights import balanced_init
+from supple.tracks.linear.figures.runs import qq, stack
 
 Array = np.ndarray
 

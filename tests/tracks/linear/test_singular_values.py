@@ -7,9 +7,14 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from scipy.integrate import solve_ivp
 
-from supple.tracks.linear.flow import gradient_flow
-from supple.tracks.linear.singular_values import exponential_limit, sigmoidal_limit, singular_values, transition
-from supple.tracks.linear.weights import aligned_init
+from supple.tracks.linear import (
+    aligned_init,
+    exponential_limit,
+    gradient_flow,
+    sigmoidal_limit,
+    singular_values,
+    transition,
+)
 
 numbers = st.floats(-3, 3, allow_subnormal=False)
 

@@ -11,12 +11,13 @@ from supple.tracks.linear import (
     balance,
     balance_residual,
     balanced_init,
+    expected_balance,
     gradient_descent,
     gradient_flow,
     random_init,
 )
 from supple.tracks.linear.figures.runs import stack
-from supple.tracks.linear.weights import expected_balance, random_rotation, singular_pair
+from supple.tracks.linear.weights import random_rotation, singular_pair
 
 sizes = st.integers(1, 9)
 

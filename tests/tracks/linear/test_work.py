@@ -13,12 +13,18 @@ from supple.engine.kinds import find_kind
 from supple.engine.runs import build
 from supple.engine.seeding import derive
 from supple.scripts.main import dispatch
-from supple.tracks.linear import balanced_init
-from supple.tracks.linear.flow import gradient_descent
-from supple.tracks.linear.representations import gram, kernel_distance, ntk
+from supple.tracks.linear import (
+    balance_residual,
+    balanced_init,
+    gradient_descent,
+    gram,
+    kernel_distance,
+    ntk,
+    random_regression,
+    reversal,
+    semantic_hierarchy,
+)
 from supple.tracks.linear.settings import LinearSettings
-from supple.tracks.linear.tasks import random_regression, reversal, semantic_hierarchy
-from supple.tracks.linear.weights import balance_residual
 from supple.tracks.linear.work import LinearWork
 from tests.tracks.logs import read_log
 

@@ -15,7 +15,6 @@ from supple.tracks.vision.data import DataSet
 from supple.tracks.vision.feed import ImageFeed
 from supple.tracks.vision.model import Model
 from supple.tracks.vision.networks import make_network
-from supple.tracks.vision.task_data import Images
 from tests.tracks.logs import refusal
 
 RESNET: dict[str, Any] = {"network": "resnet18", "width": 4, "seeds": (0,)}
@@ -101,7 +100,7 @@ def test_a_member_of_a_stack_is_initialised_and_redrawn_as_a_single_network(
 def test_accuracy_is_the_share_of_right_answers_of_each_member(lab: Any, data: DataSet) -> None:
     model = lab.model(data)
     images = model.feed.images
-    batch, labels = images.batch(torch.arange(48).expand(2, -1))
+    batch, labels = images.between(0, 48)
     with torch.no_grad():
         right = (model.network(batch.float() / 255).argmax(-1) == labels).float().mean(1)
     for chunk in (7, 48, 1000):
@@ -112,10 +111,8 @@ def test_standardised_pixels_have_mean_0_and_deviation_1_in_each_channel(lab: An
     colours = torch.randint(0, 256, (120, 3, 16, 16), generator=torch.Generator().manual_seed(0)).byte()
     colours[:, 1] //= 4
     colours[:, 2] = 7  # no deviation at all
-    coloured = replace(data, train_images=colours, test_images=colours[:40])
-    model = lab.model(coloured, standardize=True)
-    everything = Images(colours, torch.arange(120).expand(2, -1), data.train_labels.expand(2, -1))
-    x = model.pixels(everything.batch(torch.arange(120).expand(2, -1))[0])
+    model = lab.model(replace(data, train_images=colours), stream="random-labels", standardize=True, images=120)
+    x = model.pixels(model.feed.images.between(0, 120)[0])
     assert_close(x.mean((0, 1, 3, 4)), torch.zeros(3), atol=1e-3, rtol=0)
     deviation = x.transpose(0, 2).flatten(1).std(1, correction=0)
     assert_close(deviation, torch.tensor([1.0, 1.0, 0.0]), atol=1e-3, rtol=0)
