@@ -2,11 +2,12 @@
 
 import errno
 import json
+import multiprocessing
 import os
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
-import psutil
 import pytest
 
 from supple.engine.machine import resources
@@ -24,7 +25,6 @@ from supple.experiments.sweeps.sweep import open_queue, retry_failed
 from supple.registry.errors import DiskError, RunError, UsageError
 from supple.tracks.linear.settings import LinearSettings
 from tests.experiments.conftest import Worked
-from tests.processes import wait_until
 
 
 def plan(path: Path, **changes: Any) -> Queue:
@@ -181,20 +181,15 @@ def test_eight_workers_on_one_queue_share_no_run(tmp_path: Path, worked: Worked)
     assert all(run.outcome == {"outcome": FINISHED} for run in runs)
 
 
-@pytest.mark.slow
 def test_processes_are_spread_over_the_gpus_and_each_sees_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    seen, hire = [], workers._start_worker
+    seen: list[str] = []
 
-    def hired(*asked: Any) -> workers.Worker:
-        """A real one, which ends at once."""
-        worker = hire(*asked)
-        process = psutil.Process(worker.process.pid)
-        wait_until(lambda: resources.VISIBLE in process.environ())  # until then, it is still a copy of this one
-        seen.append(process.environ()[resources.VISIBLE])
-        process.kill()
-        return worker
+    def process(**_: Any) -> Any:
+        """A process that dies at once."""
+        return SimpleNamespace(start=lambda: seen.append(os.environ[resources.VISIBLE]), join=list, exitcode=1)
 
-    monkeypatch.setattr(workers, "_start_worker", hired)
+    context = SimpleNamespace(Pipe=multiprocessing.Pipe, Process=process)
+    monkeypatch.setattr(workers, "multiprocessing", SimpleNamespace(get_context=lambda method: context))
     monkeypatch.setattr("torch.cuda.device_count", lambda: 2)
     monkeypatch.setenv(resources.VISIBLE, "4,GPU-7a")
     with pytest.raises(RunError, match="died before it started a run"):
@@ -203,7 +198,7 @@ def test_processes_are_spread_over_the_gpus_and_each_sees_one(tmp_path: Path, mo
     assert os.environ[resources.VISIBLE] == "4,GPU-7a"
 
 
-@pytest.mark.slow
+@pytest.mark.usefixtures("forked_workers")
 def test_a_full_disk_stops_everything_since_no_run_could_go_on(tmp_path: Path) -> None:
     runs = plan(tmp_path / "out", seeds=(0,), fork_step=0, arms=("none",))
     (tmp_path / "out/seed-0").write_text("no folder can be made here")
