@@ -116,8 +116,6 @@ def _read_records(path: Path) -> Iterator[tuple[Any, str]]:
     """Yield (object, its place) for each example of a file."""
     try:
         text = path.read_bytes().decode()
-    except OSError as error:
-        raise UsageError(f"{path}: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise UsageError(f"{path}: not a text file in UTF-8") from error
     if text.lstrip().startswith("["):

@@ -118,7 +118,12 @@ class GPT(nn.Module):
             self.ln_f = nn.LayerNorm(config.width, bias=config.bias)
             self.lm_head = nn.Linear(config.width, config.vocab_size, bias=False)
         self.lm_head.weight = self.wte.weight
-        self._initialize(generator)
+        for name, part in self.named_modules():
+            if isinstance(part, (nn.Linear, nn.Embedding)) and part is not self.lm_head:
+                std = STD / math.sqrt(2 * config.layers) if name.endswith("c_proj") else STD
+                nn.init.normal_(part.weight, 0.0, std, generator)
+                if isinstance(part, nn.Linear) and part.bias is not None:
+                    nn.init.zeros_(part.bias)
 
     def forward(self, tokens: Tensor) -> Tensor:
         x = self.dropout(self.wte(tokens) + self.wpe.weight[: tokens.shape[1]])  # (B, T, width)
@@ -141,22 +146,11 @@ class GPT(nn.Module):
         """Return the pairs of `sib`: the value rows of c_attn with the columns of c_proj, channel by channel.
 
         The MLP has no gate, and GELU(αx) is not αGELU(x), so it has no pair."""
-        c, pairs = self.config, []
-        for i, block in enumerate(self.h):
-            assert isinstance(block, DecoderBlock)
-            layers = block.attn.c_attn, block.attn.c_proj
-            pairs.append(ScalePair(f"h.{i}.attn", *layers, c.width, heads=c.heads, first=2 * c.width))
-        return pairs
-
-    @torch.no_grad()
-    def _initialize(self, generator: torch.Generator) -> None:
-        for name, part in self.named_modules():
-            if isinstance(part, (nn.Linear, nn.Embedding)) and part is not self.lm_head:
-                residual = name.endswith("c_proj")
-                std = STD / math.sqrt(2 * self.config.layers) if residual else STD
-                part.weight.normal_(0.0, std, generator=generator)
-                if isinstance(part, nn.Linear) and part.bias is not None:
-                    part.bias.zero_()
+        c, blocks = self.config, list[Any](self.h)
+        layers = [(block.attn.c_attn, block.attn.c_proj) for block in blocks]
+        return [
+            ScalePair(f"h.{i}.attn", *pair, c.width, heads=c.heads, first=2 * c.width) for i, pair in enumerate(layers)
+        ]
 
 
 def make_adamw(

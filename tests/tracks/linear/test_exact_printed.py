@@ -61,8 +61,7 @@ class Paper:
         self.s_lam = np.hypot(self.s, self.lam / 2)
         self.lam_perp = np.sign(n_out - n_in) * self.lam / 2
         H = np.sign(self.lam) * np.sqrt((self.s_lam - self.s) / (self.s_lam + self.s))
-        G = 1 / np.sqrt(1 + H**2)
-        self.plus, self.minus = G + H * G, G - H * G
+        self.plus, self.minus = np.stack([1 + H, 1 - H]) / np.sqrt(1 + H**2)
         self.B = self.W2.T @ self.U * self.plus + self.W1 @ self.V * self.minus
         self.C = self.W2.T @ self.U * self.minus - self.W1 @ self.V * self.plus
         self.D = np.concatenate([self.W2.T @ self.U_perp, self.W1 @ self.V_perp], axis=1)
@@ -70,14 +69,12 @@ class Paper:
     def theorem_4_3(self, t: float, last: Callable[[float], float]) -> Array:
         """Eqs. 13–15; `last` is the scalar between D and Dᵀ in eq. 15, as a function of λ⊥."""
         grow, fall = np.exp(self.s_lam * t), np.exp(-self.s_lam * t)
-        Z1 = (self.V * self.minus * grow) @ self.B.T / 2 - (self.V * self.plus * fall) @ self.C.T / 2
-        Z2 = (self.U * self.plus * grow) @ self.B.T / 2 + (self.U * self.minus * fall) @ self.C.T / 2
+        up, down = self.B * grow / 2, self.C * fall / 2
         perp = math.exp(self.lam_perp * t)
-        Z1 += perp * self.V_perp @ self.V_perp.T @ self.W1.T
-        Z2 += perp * self.U_perp @ self.U_perp.T @ self.W2
+        Z1 = self.V * self.minus @ up.T - self.V * self.plus @ down.T + perp * self.V_perp @ self.V_perp.T @ self.W1.T
+        Z2 = self.U * self.plus @ up.T + self.U * self.minus @ down.T + perp * self.U_perp @ self.U_perp.T @ self.W2
         A = np.eye(len(self.W1)) + last(self.lam_perp) * self.D @ self.D.T
-        A += (self.B * (grow**2 - 1) / (4 * self.s_lam)) @ self.B.T
-        A -= (self.C * (fall**2 - 1) / (4 * self.s_lam)) @ self.C.T
+        A += self.B * (grow**2 - 1) / (4 * self.s_lam) @ self.B.T - self.C * (fall**2 - 1) / (4 * self.s_lam) @ self.C.T
         Z = np.concatenate([Z1, Z2])
         return Z @ np.linalg.solve(A, Z.T)
 

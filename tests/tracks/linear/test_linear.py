@@ -12,7 +12,6 @@ from supple.tracks.linear.flow import gradient_flow
 from supple.tracks.linear.noise import (
     converged_norms,
     converged_parameter_noise_loss,
-    input_noise_loss,
     most_robust_lambda,
     parameter_noise_loss,
 )
@@ -102,17 +101,6 @@ def test_most_robust_lambda_of_equal_singular_values_has_a_closed_form_and_of_lo
         assert most_robust_lambda(2.0 * unit * np.eye(2, 8)) == pytest.approx(2 * unit * (2 - 8) / np.sqrt(16))
     for value in (0, 1):
         assert most_robust_lambda(np.eye(4, 3) * [value, 0, 0]) == pytest.approx(0, abs=1e-9)
-
-
-def test_input_noise_does_not_depend_on_lambda_and_parameter_noise_broadcasts() -> None:
-    sigma = np.random.default_rng(4).normal(size=(4, 4))
-    lam, std = np.linspace(-5, 5, 11), np.array([[0.5], [1.0]])
-    loss = converged_parameter_noise_loss(sigma, lam, std)
-    assert loss.shape == (2, 11)
-    np.testing.assert_allclose(loss, loss[:, ::-1])  # N_i = N_o: even in λ
-    assert (loss.argmin(1) == 5).all()
-    rise = np.square(sigma).sum() / 8
-    np.testing.assert_allclose(input_noise_loss(np.stack([sigma, 2 * sigma]), 0.5), [rise, 4 * rise])
 
 
 TASK = semantic_hierarchy()

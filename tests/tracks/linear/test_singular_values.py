@@ -57,15 +57,17 @@ def test_the_derivation_of_equation_116_holds(s1: float, s2: float) -> None:
     H = np.sign(lam) * np.sqrt((goal - target) / (goal + target))
     G = 1 / np.sqrt(1 + H**2)
     b, c = s2 * (G + H * G) + s1 * (G - H * G), s2 * (G - H * G) - s1 * (G + H * G)
-    assert np.square(G) * (1 - H**2) == pytest.approx(target / goal)  # 128
-    assert np.square(G) * 4 * H == pytest.approx(lam / goal)
-    assert b * c == pytest.approx(lam / goal * (target - start))  # 131
-    assert c**2 - b**2 == pytest.approx(-4 / goal * (target * start + lam**2 / 4))
-    assert 4 * goal + c**2 - b**2 == pytest.approx(4 * target / goal * (target - start))  # 132
     moving = goal / 4 * (np.exp(2 * goal * t) * b**2 - c**2 / np.exp(2 * goal * t))
     middle = target * start + lam**2 / 4
-    hyperbolic = goal * first * np.sinh(2 * goal * t) + middle * np.cosh(2 * goal * t)
-    assert moving == pytest.approx(hyperbolic)  # 136
+    identities = [
+        (G**2 * (1 - H**2), target / goal),  # 128
+        (G**2 * 4 * H, lam / goal),
+        (b * c, lam / goal * (target - start)),  # 131
+        (c**2 - b**2, -4 / goal * middle),
+        (4 * goal + c**2 - b**2, 4 * target / goal * (target - start)),  # 132
+        (moving, goal * first * np.sinh(2 * goal * t) + middle * np.cosh(2 * goal * t)),  # 136
+    ]
+    np.testing.assert_allclose(*zip(*identities, strict=True))
     eq_129 = (target * 4 / goal * moving - lam * b * c) / (4 * goal + 4 / goal * moving + c**2 - b**2)
     assert singular_values(t, target, start, lam) == pytest.approx(eq_129)
 

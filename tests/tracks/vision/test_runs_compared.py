@@ -11,7 +11,7 @@ import pytest
 from supple.engine.storage.names import slug
 from supple.experiments.sweeps.study import Study
 from supple.experiments.sweeps.sweep import Sweep
-from supple.reports import compose, load
+from supple.reports import compose
 from supple.scripts.main import dispatch
 from tests.tracks.logs import state
 
@@ -66,13 +66,10 @@ def test_interventions_at_the_fork_precede_the_first_update_of_the_task(lab: Any
 
 
 def test_the_report_has_every_arm(lab: Any, whole: Path) -> None:
-    data = load(whole.parent)
-    assert {arm: [run.seed for run in runs] for arm, runs in data.arms.items()} == {arm: [3, 5] for arm in ARMS}
-    fire = compose(whole.parent).scores["benchmarks"]["permuted mnist"]["arms"]["fire"]
+    arms = compose(whole.parent).scores["benchmarks"]["permuted mnist"]["arms"]
+    assert arms.keys() == set(ARMS)
     rows = sorted(lab.log(whole / slug("fire"), "tasks"), key=itemgetter("seed"))
-    assert fire["online"]["per_seed"] == [row["online_accuracy"] for row in rows]
-    assert fire["interventions"] == 2
-    assert fire["at_interventions"]["dfi_unscaled_after"] < fire["at_interventions"]["dfi_unscaled_before"]
+    assert arms["fire"]["online"]["per_seed"] == [row["online_accuracy"] for row in rows]
 
 
 def test_large_networks_are_forked_seed_by_seed_also_within_a_task(lab: Any, tmp_path: Path, here: Any) -> None:

@@ -21,7 +21,7 @@ from supple.registry import did_you_mean, one_line
 from supple.registry.errors import CheckpointError, UsageError
 
 from .base import Adapter, adapters_by_kind
-from .wrap import adapters, insert_adapters, maker, restore_on_error
+from .wrap import adapters, insert_adapters, maker
 
 FORMAT = "supple adapters 1"
 TENSORS, MANIFEST = "adapters.safetensors", "adapters.json"
@@ -92,12 +92,9 @@ def load_adapters(model: nn.Module, folder: Path | str, check_base: bool = True)
         raise UsageError(f"{target}: these adapters were trained on other weights than this {type(model).__name__} has")
     try:
         tensors, make = from_bytes(data), maker(body["kind"], **body["params"])
-        with restore_on_error(model):
-            rebuilt = {name: _rebuild(make(linear), name, tensors) for name, linear in linears.items()}
+        return insert_adapters(model, linears, lambda name: _rebuild(make(linears[name]), name, tensors))
     except (SafetensorError, ValueError, KeyError, RuntimeError) as error:
         raise CheckpointError(f"{target / TENSORS}: not what {MANIFEST} describes ({one_line(error)})") from error
-    insert_adapters(model, rebuilt)
-    return list(rebuilt)
 
 
 def fingerprint(linears: dict[str, nn.Linear]) -> str:

@@ -43,7 +43,7 @@ class Captions:
     def __init__(self, clip: Clip, domains: Sequence[Domain], batch_size: int, seed: int) -> None:
         self.clip, self.domains, self.seed = clip, domains, seed
         self.classes = class_names(domains)
-        self._labels = [torch.tensor([self.classes.index(name) for name in domain.classes]) for domain in domains]
+        self.labels = [torch.tensor([self.classes.index(name) for name in domain.classes]) for domain in domains]
         share, more = divmod(batch_size, len(domains))
         self._sizes = [share + (place < more) for place in range(len(domains))]
 
@@ -51,7 +51,7 @@ class Captions:
         """Return the batch of an update: the same number of images from each domain, drawn with replacement."""
         draw = generator(self.seed, "captions", update)
         pixels, labels = [], []
-        for domain, names, size in zip(self.domains, self._labels, self._sizes, strict=True):
+        for domain, names, size in zip(self.domains, self.labels, self._sizes, strict=True):
             rows = torch.randint(len(domain.train_labels), (size,), generator=draw)
             pixels.append(self.clip.pixels(domain.train_images[rows]))
             labels.append(names[domain.train_labels[rows]])

@@ -30,32 +30,25 @@ class Corpora:
 
     all: dict[str, Corpus]
     phases: tuple[Mixture, ...]
-    names: tuple[tuple[str, ...], ...]  # of the corpora of each phase
 
     @property
     def vocab_size(self) -> int:
-        return next(iter(self.all.values())).train.about.vocab_size
+        return int(next(iter(self.all.values())).train.about["vocab_size"])
 
 
 def load(settings: PretrainSettings) -> Corpora:
     """Return the corpora of a run.
 
     Raises UsageError if a corpus is missing or too small, or has another tokenizer."""
-    names = dict.fromkeys((*settings.first, *settings.second))  # a corpus of both phases is read once
-    files = {name: _find_texts(name) for name in names}
+    files = {name: _find_texts(name) for name in (*settings.first, *settings.second)}
     texts = tuple((name, paths) for name, paths in files.items() if paths)
     prepared = prepare_texts(texts, settings.tokenizer) if texts else {}
-    corpora = {name: prepared[name] if files[name] else Corpus.open(Path(name).expanduser()) for name in names}
-    first = []
-    for tokens in (corpora[name].train for name in settings.first):
-        first.append(replace(tokens, tokens=tokens.tokens[: int(len(tokens) * settings.first_share)]))
-    phases, of_phases = [make_mixture(first)], [settings.first]
-    if settings.second:
-        second = [corpora[name].train for name in settings.second]
-        phases.append(make_mixture(second, [1.0] * len(second)))
-        of_phases.append(settings.second)
+    corpora = {name: prepared.get(name) or Corpus.open(Path(name).expanduser()) for name in files}
     check_same_tokenizer([corpus.train for corpus in corpora.values()])
-    return Corpora(corpora, tuple(phases), tuple(of_phases))
+    first, second = ([corpora[name].train for name in names] for names in (settings.first, settings.second))
+    first = [replace(part, tokens=part.tokens[: int(len(part) * settings.first_share)]) for part in first]
+    phases = [make_mixture(first)] + ([make_mixture(second, [1.0] * len(second))] if second else [])
+    return Corpora(corpora, tuple(phases))
 
 
 def _find_texts(name: str) -> tuple[Path, ...]:
@@ -82,11 +75,8 @@ def prepare_texts(texts: tuple[tuple[str, tuple[Path, ...]], ...], tokenizer: st
     for name, files in texts:
         content.update(name.encode(errors="surrogateescape"))
         for file in files:
-            try:
-                with file.open("rb") as stream:  # which may be larger than the memory
-                    content.update(file_digest(stream, "sha256").digest())
-            except OSError as error:
-                raise UsageError(f"{file}: {error.strerror}") from error
+            with file.open("rb") as stream:  # which may be larger than the memory
+                content.update(file_digest(stream, "sha256").digest())
     home = cache_folder() / "tokens" / content.hexdigest()[:16]
     if not home.is_dir():
         temporary = home.with_name(f"{home.name}.{os.getpid()}.partial")

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
+from itertools import pairwise
 from math import fsum
 from typing import Any
 
@@ -46,9 +47,11 @@ class PretrainWork(SupervisedWork):
     best_by = "val_loss"
 
     def __init__(self, settings: PretrainSettings, corpora: Corpora) -> None:
-        s, names = settings, [" + ".join(own) for own in corpora.names]
-        starts = [0, s.first_end, s.first_end + s.steps]
-        super().__init__(s, [Task(i, starts[i], starts[i + 1], name) for i, name in enumerate(names)])
+        s, ends = settings, pairwise([0, settings.first_end, settings.first_end + settings.steps])
+        self.names = [s.first, s.second][: len(corpora.phases)]  # of the corpora of each phase
+        super().__init__(
+            s, [Task(i, *span, " + ".join(own)) for i, (own, span) in enumerate(zip(self.names, ends, strict=False))]
+        )
         self.corpora, self.device = corpora, torch.device(s.device)
         passes, world = s.batch_size // s.micro_batch, distributed.world()
         if passes % world:
@@ -57,7 +60,9 @@ class PretrainWork(SupervisedWork):
                 f"--micro-batch times their number"
             )
         self.parts = passes // world
-        self.sources = {name: f"{c.train.path.parent.name}, {c.train.about.sha256}" for name, c in corpora.all.items()}
+        self.sources = {
+            name: f"{c.train.path.parent.name}, {c.train.about['sha256']}" for name, c in corpora.all.items()
+        }
         vocabulary = -(-corpora.vocab_size // PADDING) * PADDING
         config = GPTConfig(vocabulary, s.block_size, s.layers, s.heads, s.width, s.dropout, activation=s.activation)
         model = GPT(config, generator(s.seed, "init")).to(self.device)
@@ -97,8 +102,7 @@ class PretrainWork(SupervisedWork):
     def examine(self, task: Task) -> dict[str, float]:
         """Return the mean loss in nats per token on validation windows of every corpus, and on those of this task."""
         losses = {f"val_loss/{name}": self._validation_loss(name) for name in self.validation}
-        names = self.corpora.names[task.index]
-        shares = self.corpora.phases[task.index].shares
+        names, shares = self.names[task.index], self.corpora.phases[task.index].shares
         mean = fsum(share * losses[f"val_loss/{name}"] for name, share in zip(names, shares, strict=True))
         return {"val_loss": mean, **losses}
 

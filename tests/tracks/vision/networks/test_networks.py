@@ -57,6 +57,7 @@ def train_few_steps(build: Build) -> Learner:
     for _ in range(3):
         optimizer.zero_grad()
         learner.loss().backward()
+        assert all(p.grad.any() for p in module.parameters())
         optimizer.step()
     return learner
 
@@ -159,19 +160,6 @@ def test_interventions_write_what_they_name_in_place_and_metrics_nothing(build: 
 @pytest.mark.parametrize("name", ["crelu", "swiglu", "prelu(granularity=neuron)"])
 def test_activations_that_change_widths_or_have_parameters_fit(build: Build, name: str) -> None:
     assert build(activation=name)(images(2)).isfinite().all()
-
-
-@pytest.mark.slow
-@every_network
-def test_training_fits_a_batch(build: Build) -> None:
-    module, x, y = build(), images(10), torch.arange(10) % 5
-    optimizer = torch.optim.Adam(module.parameters(), 3e-3)
-    for _ in range(25):
-        loss = F.cross_entropy(module(x), y)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-    assert float(loss.detach()) < 0.8  # ln 5 = 1.6 is chance
 
 
 @every_network

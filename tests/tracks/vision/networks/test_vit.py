@@ -8,7 +8,6 @@ from torch import Tensor, nn
 
 from supple.interventions import FireScope, Learner, learner_for, make, parse_hook
 from supple.tracks.vision.networks.vit import SelfAttention, ViT
-from tests.tracks.logs import refusal
 
 
 def tiny() -> ViT:
@@ -74,10 +73,3 @@ def test_fire_takes_query_and_key_as_the_paper_does_unless_a_scope_names_other_p
 def test_query_key_and_value_lie_side_by_side() -> None:
     depths = {layer.name: layer.depth for layer in tiny().layers()}
     assert len({depths[f"blocks.0.attention.to_{part}"] for part in "qkv"}) == 1
-
-
-def test_a_network_without_such_a_part_says_what_it_has() -> None:
-    plain = learner_for(nn.Sequential(nn.Linear(2, 2), nn.ReLU(), nn.Linear(2, 2)))
-    known = "unknown scope 'query' (known: all, encoder, hidden, head, linear, conv)"
-    assert known in refusal(make("fire", scope="query").attach, plain)
-    assert "unknown scope 'qery': did you mean 'query'?" in refusal(make("fire", scope="qery").attach, learner())
