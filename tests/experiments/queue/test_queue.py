@@ -25,6 +25,7 @@ from supple.experiments.sweeps.sweep import open_queue, retry_failed
 from supple.registry.errors import DiskError, RunError, UsageError
 from supple.tracks.linear.settings import LinearSettings
 from tests.experiments.conftest import Worked
+from tests.processes import stop_at
 
 
 def plan(path: Path, **changes: Any) -> Queue:
@@ -56,9 +57,6 @@ def test_failed_runs_are_set_aside_with_their_reason_and_tried_again_with_a_mend
     def load(version: str) -> None:
         monkeypatch.setattr(plugins, "_loaded", {"my.py": plugins.Plugin("my.py", "my.py", version * 64, {})})
 
-    def killed(step: int, end: int) -> None:
-        raise KeyboardInterrupt
-
     load("1")
     runs = plan(out := tmp_path / "out", seeds=(0,), fork_step=0, arms=("none", "snp@40"))
     with monkeypatch.context() as broken:
@@ -69,7 +67,7 @@ def test_failed_runs_are_set_aside_with_their_reason_and_tried_again_with_a_mend
     assert "after step 40: ZeroDivisionError: division by zero; its traceback is in " in outcome["reason"]
     assert "Traceback" in (runs[1].folder / "traceback.txt").read_text()
     with runs[0].lock() or pytest.fail("it is locked") as held, pytest.raises(KeyboardInterrupt):
-        runs[0].train(held, killed, pytest.fail)
+        runs[0].train(held, lambda step, end: stop_at(0)(step), pytest.fail)
     load("2")
     for refused in (open_queue, retry_failed):
         with pytest.raises(UsageError, match=r"restore that version.*--retry-failed"):
