@@ -39,8 +39,6 @@ def test_hooks_that_never_act_are_only_told_where_they_are_refused() -> None:
         ("snp@task:2 fire@0.9", 800, "task switch 2, where snp@task:2"),
         ("fire@0.5 snp@0.2", 240, "snp@0.2"),
         ("fire@603", 600, "fire@603"),  # the last step before it at which four copies can stop
-        ("fire@1.0", 1196, "fire@1.0"),
-        ("fire@0 snp@task", 0, "no trunk, because fire@0 "),
         ("fire@3", 0, "no trunk, because fire@3 "),
         ("redo@every:0.25 fire@task", 300, "redo@every:0.25"),
         ("redo@when:srank<20", 0, "no trunk, because redo@when:srank<20"),

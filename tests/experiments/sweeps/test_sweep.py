@@ -1,9 +1,9 @@
 """Sweeps: which runs a file comes to, how they are divided, and what happens when the file grows."""
 
 import re
-import subprocess
-import sys
+import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -318,21 +318,18 @@ def test_numbers_of_others_do_not_stand_beside_a_smaller_study(write: Write) -> 
 def test_a_sweep_is_read_while_checkpoints_of_its_runs_come_and_go(tmp_path: Path, worked: Worked) -> None:
     jobs = Sweep([study(settings={**LINEAR, "updates_per_task": 1})]).begin(tmp_path / "sweep")
     worked(jobs)
-    checkpoints = jobs[0].folder / "checkpoints"
-    come_and_go = (
-        "import os, sys\n"
-        "places = [os.path.join(sys.argv[1], f'tmp-{i}') for i in range(50)]\n"
-        "while True:\n"
-        "    for place in places: os.mkdir(place)\n"
-        "    print(flush=True)\n"
-        "    for place in places: os.rmdir(place)\n"
-    )
-    command = [sys.executable, "-c", come_and_go, str(checkpoints)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE) as trainer:
-        assert trainer.stdout
-        assert trainer.stdout.readline()
+    places = [jobs[0].folder / "checkpoints" / f"tmp-{i}" for i in range(50)]
+    ended = threading.Event()
+
+    def come_and_go() -> None:
+        while not ended.is_set():
+            for change in (Path.mkdir, Path.rmdir):
+                list(map(change, places))
+
+    with ThreadPoolExecutor() as pool:
+        pool.submit(come_and_go)
         for _ in range(30):
             assert [job.folder for job in open_sweep(tmp_path / "sweep")] == [jobs[0].folder]
             assert failures(jobs[0].path) == []
             assert outcomes(jobs[0].path) == ["finished"]
-        trainer.kill()
+        ended.set()
