@@ -88,18 +88,16 @@ class DQN(ReplayAgent):
         )  # fmt: skip
 
     def _learner(self) -> Learner:
-        s, on_gpu = self.settings, self.device.type == "cuda"
-        draws, stacked = generators(s, "interventions"), bool(self.stack)
-        parameters = list(self.network.parameters())
-        rate = initial_rate(s, s.learning_rate, captured=on_gpu and s.capture)
-        constants = rate, s.adam_betas, s.adam_epsilon, s.weight_decay
+        s, stacked = self.settings, bool(self.stack)
+        draws, parameters = generators(s, "interventions"), list(self.network.parameters())
+        rate = initial_rate(s, s.learning_rate, captured=self.device.type == "cuda" and s.capture)
         optimizer: CentredRMSprop | Adam
         if s.optimizer == "rmsprop":
             options = s.rmsprop_decay, s.rmsprop_epsilon, s.weight_decay, s.rmsprop_momentum
             compiler = compile_step if s.compile == "on" else None
             optimizer = CentredRMSprop(parameters, rate, *options, stacked=stacked, compiler=compiler)
         else:
-            optimizer = Adam(parameters, *constants, networks=int(stacked))
+            optimizer = Adam(parameters, rate, s.adam_betas, s.adam_epsilon, s.weight_decay, networks=int(stacked))
 
         return Learner(
             "q",
@@ -221,15 +219,13 @@ class DQN(ReplayAgent):
         """Make one gradient step on each batch in the sample, in order, without synchronising with the GPU."""
         s, axis = self.settings, len(self.stack)
         self._prepare()
-        batches = [sample]
-        if sample.rewards.shape[-1] > s.batch_size:
-            split = (tensor.split(s.batch_size, axis) for tensor in sample)
-            batches = [Sample(*parts) for parts in zip(*split, strict=True)]
+        batches = [*zip(*(tensor.split(s.batch_size, axis) for tensor in sample), strict=True)]
         # The target network is fixed here, so all targets can be computed at once, unless the online network, which
         # changes at every step, chooses the actions.
         once = not (self.compiles or s.double_q)
         targets = self.loss.targets(sample).split(s.batch_size, axis) if once else [None] * len(batches)
-        for batch, wanted in zip(batches, targets, strict=True):
+        for parts, wanted in zip(batches, targets, strict=True):
+            batch = Sample(*parts)
             if self.compiles and self.stack:  # one layout, and so one compiled update, however many batches there are
                 batch = Sample(*(tensor.contiguous() for tensor in batch))
             self._latest, value, gradients = self.differentiate(self.loss, self.trained, batch, wanted)
