@@ -28,12 +28,17 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import NullFormatter, ScalarFormatter
 
 from supple.reports.figures.style import FAINT, INK, PALETTE, new_figure, tidy
-from supple.tracks.linear.continual import time_to_converge
-from supple.tracks.linear.exact import Exact
-from supple.tracks.linear.flow import gradient_descent
-from supple.tracks.linear.singular_values import singular_values, transition
-from supple.tracks.linear.tasks import random_regression, reversal
-from supple.tracks.linear.weights import Array, balanced_factors, random_rotation
+from supple.tracks.linear import (
+    Exact,
+    balanced_factors,
+    gradient_descent,
+    random_regression,
+    reversal,
+    singular_values,
+    time_to_converge,
+    transition,
+)
+from supple.tracks.linear.weights import Array, random_rotation
 
 from .drawing import SIMULATION, THEORY, draw_curves, draw_legend, draw_panels, label_axes, lambda_colour, split_figure
 from .runs import Weights, difference, for_json, stack

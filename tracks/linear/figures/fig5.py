@@ -20,10 +20,7 @@ from matplotlib.colors import Normalize
 from matplotlib.figure import Figure, SubFigure
 
 from supple.reports.figures.style import PALETTE, new_figure, tidy
-from supple.tracks.linear.exact import Exact
-from supple.tracks.linear.flow import gradient_descent
-from supple.tracks.linear.representations import Quadrants, gram, ntk_distance, quadrants
-from supple.tracks.linear.tasks import random_regression
+from supple.tracks.linear import Exact, Quadrants, gradient_descent, gram, ntk_distance, quadrants, random_regression
 
 from .drawing import (
     DIVERGING,
