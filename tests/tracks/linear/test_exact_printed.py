@@ -55,10 +55,9 @@ def section_4(W1: Array, W2: Array, sigma: Array, lam: float) -> tuple[Array, ..
     return U, Vt.T, s_lam, plus, minus, in_U * plus + in_V * minus, in_U * minus - in_V * plus
 
 
-def network(lam: float, n_in: int, n_hidden: int, n_out: int, seed: int = 0) -> tuple[Array, Array, Array]:
-    rng = np.random.default_rng(seed)
-    W1, W2 = balanced_init(lam, n_in, n_hidden, n_out, rng=rng)
-    return W1, W2, rng.normal(size=(n_out, n_in))
+def network(lam: float, *sizes: int) -> tuple[Array, Array, Array]:
+    rng = np.random.default_rng(0)
+    return *balanced_init(lam, *sizes, rng=rng), rng.normal(size=(sizes[2], sizes[0]))
 
 
 @pytest.mark.parametrize(("n_in", "n_out"), [(5, 3), (3, 5)])
