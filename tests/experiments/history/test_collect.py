@@ -75,9 +75,8 @@ def test_arms_are_named_after_their_variant_and_continue_its_own_trunk(tmp_path)
     folder = write_comparison(tmp_path / "c", ["none", "fire"], [0], variants=rates)
     for i, variant in enumerate(rates):
         place = folder / "seed-0" / f"learning_rate={variant['learning_rate']}"
-        for arm, run in {None: "trunk", "none": "none"}.items():
-            ended = episode(150 if arm else 50, float(10 * bool(arm) + i), task=int(arm is not None))
-            write_run(place / run, [ended], arm, variant=variant)
+        write_run(place / "trunk", [episode(50, float(i))], variant=variant)
+        write_run(place / "none", [episode(150, 10.0 + i, task=1)], "none", variant=variant)
     data = load(folder)
     assert list(data.arms) == ["learning_rate=0.001 · none", "learning_rate=0.0001 · none"]
     assert [run.episodes.returns.tolist() for [run] in data.arms.values()] == [[0, 10], [1, 11]]
