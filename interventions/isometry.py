@@ -78,8 +78,7 @@ def _make_batches(weights: Iterable[Weight]) -> list[list[Weight]]:
     for weight in weights:
         matrices = weight.matrices()
         batches = groups[matrices.shape[-2:], matrices.dtype, matrices.device]
-        full = not batches or sum(w.tensor.numel() for w in batches[-1]) + matrices.numel() > MAX_BATCH_ELEMENTS
-        if full:
+        if not batches or sum(w.tensor.numel() for w in batches[-1]) + matrices.numel() > MAX_BATCH_ELEMENTS:
             batches.append([])
         batches[-1].append(weight)
     return [batch for batches in groups.values() for batch in batches]

@@ -6,9 +6,8 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
+from supple.networks import Learner, Wiring
 from supple.networks.hidden_units import activation_module, hidden, hidden_units, own_tensors, sizes, times
-from supple.networks.learner import Learner
-from supple.networks.wiring import Wiring
 
 Outgoing = Literal["zero", "kept"]
 

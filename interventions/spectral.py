@@ -22,8 +22,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
+from supple.networks import Learner
 from supple.networks.layers import Layer, but_factors, trained_kernels
-from supple.networks.learner import Learner
 from supple.networks.modules import NORMS
 
 from .base import Intervention, check_within, interventions
