@@ -67,10 +67,8 @@ class _Parser(Parser):
         learner, call = self.split_learner(self.call())
         if call.name != "none":
             return HookText(call, self.schedule() if self.accept("@") else None, learner)
-        if learner:
-            self.fail("'none' is for no learner", first)
-        if call.params:
-            self.fail("'none' takes no parameters", first)
+        if learner or call.params:
+            self.fail("'none' takes no parameters and no learner", first)
         return HookText()
 
     def split_learner(self, call: Call) -> tuple[str | None, Call]:

@@ -70,10 +70,8 @@ def recycle_(
             for name, start in (("running_mean", 0.0), ("running_var", 1.0)):
                 if isinstance(statistics := getattr(part, name, None), Tensor):
                     statistics.masked_fill_(mask, start)
-    if outgoing == "kept":
-        return written
     # after all draws, so that reinitialised units do not read each other either
-    for unit, mask in masks.items():
+    for unit, mask in masks.items() if outgoing == "zero" else ():
         for layer in map(module.get_submodule, wiring[unit].outgoing):
             weight = layer.get_parameter("weight")
             columns = broadcast_over_columns(mask, layer)

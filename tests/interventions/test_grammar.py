@@ -159,7 +159,7 @@ def syntax_error(parse, text):
         ("fire@when:x>3,least=1.5", 10, "a fraction of the run, got 1.5"),
         ("none@0.5", 4, "expected the end"),
         ("none(a=1)", 0, "takes no parameters"),
-        ("critic/none", 0, "is for no learner"),
+        ("critic/none", 0, "and no learner"),
         ("critic/@0.5", 7, "expected an intervention"),
         ("critic//fire@0.5", 7, "no name after 'critic/'"),
         ("critic / fire@0.5", 7, "unexpected '/'"),
