@@ -45,7 +45,9 @@ def fit_state(values: Any, module: nn.Module, what: str) -> dict[str, Tensor]:
         hint = (
             ": give module.state_dict(), which also has the buffers" if missing and not parameters & {*missing} else ""
         )
-        raise ValueError(f"{what} does not fit {kind}: {_difference(missing, spare)}{hint}")
+        lacks = f"it lacks {list_names(missing)}" if missing else ""
+        has = f"it has {list_names(spare)}, which the network has not" if spare else ""
+        raise ValueError(f"{what} does not fit {kind}: {', and '.join(filter(None, (lacks, has)))}{hint}")
     for name, theirs in names.items():
         if values[theirs].shape != tensors[name].shape:
             shapes = f"{(*values[theirs].shape,)}, not {(*tensors[name].shape,)}"
@@ -78,12 +80,6 @@ def match_names(values: Collection[str], tensors: Collection[str]) -> dict[str, 
 def bare_name(name: str) -> str:
     """Return the name of a parameter without what DataParallel, torch.compile and the like add to it."""
     return ".".join(part for part in name.split(".") if part not in WRAPPERS)
-
-
-def _difference(missing: Collection[str], spare: Collection[str]) -> str:
-    lacks = f"it lacks {list_names(missing)}" if missing else ""
-    has = f"it has {list_names(spare)}, which the network has not" if spare else ""
-    return ", and ".join(filter(None, (lacks, has)))
 
 
 def _kind(value: Any) -> str:
