@@ -126,9 +126,8 @@ def weight_matrices(module: nn.Module) -> Matrices:
         for table in part._parameters.values()
         if table is not None
     }
-    factors: set[Tensor] = set()
-    for adapter in _adapters(module):
-        factors |= set(adapter.parameters()) if isinstance(adapter, nn.Module) else {adapter}
+    adapters = list(_adapters(module))
+    factors: set[Tensor] = {p for own in adapters for p in (own.parameters() if isinstance(own, nn.Module) else (own,))}
     found = Matrices()
     others: dict[str, str] = {}
     for path, part in module.named_modules():

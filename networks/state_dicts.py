@@ -35,9 +35,7 @@ def fit_state(values: Any, module: nn.Module, what: str) -> dict[str, Tensor]:
     kind = type(module).__name__
     tensors = {name: value for name, value in module.state_dict(keep_vars=True).items() if isinstance(value, Tensor)}
     names = match_names(values, tensors)
-    where: dict[int, str] = {}  # tensor → the first of its names that is given
-    for name in names:
-        where.setdefault(id(tensors[name]), name)
+    where = {id(tensors[name]): name for name in reversed(names)}  # tensor → the first of its names that is given
     missing = [name for name, tensor in tensors.items() if id(tensor) not in where and not name.endswith(COUNTER)]
     spare = sorted(values.keys() - names.values())
     if missing or spare:
