@@ -10,7 +10,6 @@ from supple.engine.storage.restoring import require_like
 from supple.interventions import Every, Hook, Learner, Moment, UnknownName, When, did_you_mean
 from supple.metrics import METRICS, TRAINABILITY, cheap_metrics
 from supple.networks.ranks import average, begin_alike, world
-from supple.registry import owner_of
 
 from .event import NO_EXTRAS, ExtraMeasurements, Recorder
 from .moments import calling
@@ -95,12 +94,6 @@ class HookDriver:
 
         It puts the positions of those that have diverged into `frozen`."""
         self.log, self._check_seeds = log, check_seeds
-
-    @property
-    def suspects(self) -> str:
-        """The hooks of plug-ins in words: "; hook jitter of plug-in jitter.py takes part", or ""."""
-        owners = [(hook.text, owner_of(hook.intervention)) for hook in self.hooks]
-        return "".join(f"; hook {text} of plug-in {owner} takes part" for text, owner in owners if owner)
 
     def penalty(self, learner: Learner) -> Tensor:
         """Return the sum of the hooks' loss terms for this learner, or 0 if there are none. Requires `penalizes`."""
