@@ -11,7 +11,6 @@ from torch import Tensor
 
 from supple.agents.dqn import DQNSettings
 from supple.agents.dqn.agent import DQN
-from supple.agents.dqn.sizes import Pixels
 from supple.agents.ppo import PPOSettings
 from supple.agents.ppo.agent import PPO
 from supple.agents.ppo.network import PolicySpace
@@ -22,6 +21,7 @@ from supple.agents.sac.inputs import Control
 from supple.engine.hooks.driver import HookDriver
 from supple.envs import StepResult
 from supple.interventions import Learner, parse_hook
+from tests.agents.dqn.worlds import PIXELS
 
 SHARED: dict[str, Any] = {"env": "a", "steps": 1_000, "num_envs": 2}
 HOOKS = [
@@ -41,7 +41,7 @@ REPLAY: dict[str, Any] = {"batch_size": 8, "replay_size": 100, "learning_starts"
 
 def dqn() -> DQN:
     small: dict[str, Any] = {"hidden": (16,), "encoder": "nature(channels=[8,8,8])"}
-    return DQN(DQNSettings(**SHARED, **REPLAY, **small), {"a": Pixels(4, 36, 36, 3)})
+    return DQN(DQNSettings(**SHARED, **REPLAY, **small), {"a": PIXELS})
 
 
 def sac() -> SAC:
@@ -112,7 +112,7 @@ def test_one_pass_of_ppo_is_over_the_last_rollout_and_a_memory_has_none():
     live(agent, driver(agent), steps=8)
     learner = agent.learners["agent"]
     assert [len(losses) for losses in learner.batches(None)] == [6, 6]  # of 16 rows
-    agent.recent.minibatch_size = 16
+    agent.settings.minibatch_size = 16
     (losses,) = learner.batches(None)
     torch.testing.assert_close(losses.mean(), learner.loss())  # the probe is the whole of so small a batch
     for build, name in ((dqn, "q"), (sac, "critic")):

@@ -11,11 +11,12 @@ from torch import Tensor, nn
 from supple.agents.dqn.agent import DQN
 from supple.agents.dqn.loss import TDLoss
 from supple.agents.dqn.network import ValueNetwork
+from supple.agents.dqn.sizes import Sizes
 from supple.agents.encoders import Convolutions
-from tests.agents.dqn.worlds import IMAGES, PIXELS, VECTORS, Space, agent_with, world
+from tests.agents.dqn.worlds import IMAGES, PIXELS, VECTORS, agent_with, world
 from tests.agents.lives import ENVS, ROWS, Lives, of_seeds
 
-KINDS: dict[str, tuple[Space, dict[str, Any]]] = {
+KINDS: dict[str, tuple[Sizes, dict[str, Any]]] = {
     "vectors": (VECTORS, {"clip_rewards": False}),
     "layer": (VECTORS, {"normalization": "layer", "double_q": True, "loss": "mse", "weight_decay": 0.01}),
     "spectral": (VECTORS, {"normalization": "spectral", "max_grad_norm": 0.1, "initialization": "pytorch"}),

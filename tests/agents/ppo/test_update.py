@@ -13,7 +13,7 @@ from supple.agents.ppo import PPOSettings
 from supple.agents.ppo.agent import PPO
 from supple.agents.ppo.network import MultiHead, PolicySpace
 from supple.agents.ppo.policies import Gaussian
-from supple.agents.ppo.update import GradientStep, LossSettings, ppo_loss, steps_per_call
+from supple.agents.ppo.update import GradientStep, ppo_loss, steps_per_call
 from supple.engine.hooks.driver import HookDriver
 from supple.envs import Picture, StepResult
 from supple.interventions import parse_hook
@@ -21,7 +21,7 @@ from supple.networks import Adam
 from supple.registry.errors import RunError
 
 OBSERVATION, ACTION, N = 5, 3, 48
-SB3_LOSS = LossSettings(0.2, False, 0.5, 0.01, True)
+SB3_LOSS = PPOSettings(entropy_coefficient=0.01)
 PENALTIES = ("l2_init(strength=0.01)", "ewc(strength=1,samples=4)", "chain(strength=1,share=0.5,window=4)")
 needs_compiler = pytest.mark.skipif(
     not any(shutil.which(name) for name in ("c++", "g++", "clang++")), reason="torch.compile needs a C++ compiler"
@@ -190,7 +190,7 @@ def test_no_minibatch_of_an_epoch_is_left_over_by_compiled_calls(minibatches: in
 def test_clipped_values_take_the_larger_error() -> None:
     net, rows = network(), batch()
     clip = 0.1
-    settings = LossSettings(clip, True, 0.5, 0.0, True)
+    settings = PPOSettings(clip_range=clip, clip_value=True)
     value_loss = ppo_loss(net, "env", rows, settings)[1][1]
     values, old, returns = net.values(rows[0], "env").detach().numpy(), rows[3].numpy(), rows[5].numpy()
     clipped = np.clip(values, old - clip, old + clip)
@@ -199,9 +199,9 @@ def test_clipped_values_take_the_larger_error() -> None:
     assert expected > ((values - returns) ** 2).mean()
 
 
-def test_without_normalisation_the_advantages_enter_as_they_are() -> None:
+@pytest.mark.parametrize("settings", [PPOSettings(normalize_advantage=False), PPOSettings(advantage_scope="batch")])
+def test_without_normalisation_of_minibatches_the_advantages_enter_as_they_are(settings: PPOSettings) -> None:
     net, rows = network(), batch()
-    settings = LossSettings(0.2, False, 0.5, 0.0, False)
     ratio = torch.exp(
         torch.distributions.Normal(net.make_policy("env")(rows[0]), net.log_std["env"].exp()).log_prob(rows[1]).sum(-1)
         - rows[2]

@@ -12,30 +12,33 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 
-from supple.tracks.linear.exact import Exact, exact_qq
-from supple.tracks.linear.figures.runs import qq
-from supple.tracks.linear.flow import gradient_flow
-from supple.tracks.linear.noise import converged_norms, input_noise_loss, most_robust_lambda
-from supple.tracks.linear.representations import (
+from supple.tracks.linear import (
+    Exact,
+    aligned_init,
+    balance,
+    balance_residual,
+    balanced_init,
+    converged_norms,
     converged_quadrants,
+    exact_qq,
+    expected_balance,
+    gradient_flow,
     gram,
+    input_noise_loss,
+    most_robust_lambda,
     ntk,
     ntk_distance,
     quadrants,
     rsm_input,
     rsm_output,
+    semantic_hierarchy,
+    singular_values,
+    transition,
 )
-from supple.tracks.linear.singular_values import singular_values, transition
-from supple.tracks.linear.tasks import semantic_hierarchy
-from supple.tracks.linear.weights import (
-    aligned_init,
-    balance,
-    balance_residual,
-    balanced_init,
-    expected_balance,
-    singular_pair,
-)
+from supple.tracks.linear.figures.runs import qq
+from supple.tracks.linear.weights import singular_pair
 
 Array = np.ndarray
 
@@ -127,7 +130,7 @@ def test_a_large_start_at_lambda_zero_learns_hyperbolically_not_exponentially() 
     as near to s(0) would be approached exponentially."""
     start, scaled_time = 1e6, np.linspace(0.2, 5, 20)
     gamma = transition(scaled_time / start, 1.0, start, 0.0)
-    np.testing.assert_allclose(gamma, 2 * scaled_time / (1 + 2 * scaled_time), rtol=1e-4)
+    assert_allclose(gamma, 2 * scaled_time / (1 + 2 * scaled_time), rtol=1e-4)
     rates = -np.log1p(-gamma) / scaled_time  # one number, were it an exponential
     assert rates.max() > 3 * rates.min()
 
@@ -136,12 +139,11 @@ def test_a_large_start_at_lambda_zero_learns_hyperbolically_not_exponentially() 
 def test_equations_174_and_175_exchange_the_two_norms(lam: float) -> None:
     """As does the main text, "Representation robustness": with λ > 0 the second layer is the large one."""
     W1, W2, sigma = network(lam, 3, 3, 3)
-    first, second = gradient_flow(W1, W2, sigma, [60.0])
-    norms = [float(np.square(W[0]).sum()) for W in (first, second)]
+    norms = [float(np.square(W[0]).sum()) for W in gradient_flow(W1, W2, sigma, [60.0])]
     both = np.hypot(lam, 2 * np.linalg.svd(sigma, compute_uv=False))
     printed = [(both + lam).sum() / 2, (both - lam).sum() / 2]
-    np.testing.assert_allclose(norms, printed[::-1], rtol=1e-5)
-    np.testing.assert_allclose(converged_norms(sigma, lam), norms, rtol=1e-5)
+    assert_allclose(norms, printed[::-1], rtol=1e-5)
+    assert_allclose(converged_norms(sigma, lam), norms, rtol=1e-5)
     assert abs(norms[0] - printed[0]) > 1
 
 
@@ -175,7 +177,7 @@ def test_theorem_a3_has_4_on_the_diagonal_where_it_is_2() -> None:
     rng = np.random.default_rng(0)
     W2, W1 = rng.normal(0, 0.7, (40_000, 6, 3)), rng.normal(0, 0.5, (40_000, 3, 4))
     variance = balance(W1, W2).var(0) / (6 * 0.7**4 + 4 * 0.5**4)
-    np.testing.assert_allclose(variance, np.ones((3, 3)) + np.eye(3), atol=0.06)
+    assert_allclose(variance, np.ones((3, 3)) + np.eye(3), atol=0.06)
 
 
 def test_table_2_squares_alpha_where_table_1_has_its_fourth_power() -> None:
@@ -307,10 +309,8 @@ def test_half_of_the_zero_balanced_square_networks_end_on_a_saddle(size: int) ->
     sigma, signs = np.random.default_rng(size).normal(size=(size, size)), []
     for seed in range(8):
         W1, W2 = balanced_init(0.0, size, size, size, rng=seed)
-        same_sign = np.linalg.det(W2 @ W1) * np.linalg.det(sigma) > 0
+        signs.append(np.linalg.det(W2 @ W1) * np.linalg.det(sigma) > 0)
         smallest = np.linalg.svd(Paper(W1, W2, sigma, 0.0).B, compute_uv=False)[-1]
         learnt = Exact(W1, W2, sigma).limit()[size:, :size]
-        assert (smallest > 1e-9) == same_sign
-        assert (relative(learnt, sigma) < 1e-9) == same_sign
-        signs.append(same_sign)
+        assert (smallest > 1e-9) == (relative(learnt, sigma) < 1e-9) == signs[-1]
     assert 0 < sum(signs) < 8

@@ -87,7 +87,11 @@ def load_adapters(model: nn.Module, folder: Path | str, check_base: bool = True)
         raise CheckpointError(f"{target / TENSORS}: damaged (its checksum does not match)")
     if adapters(model):
         raise UsageError(f"{type(model).__name__} has adapters already: unwrap(model) first")
-    linears = _find_linears(model, body["layers"], target)
+    modules = dict(model.named_modules())
+    linears = {name: linear for name in body["layers"] if isinstance(linear := modules.get(name), nn.Linear)}
+    for name in body["layers"].keys() - linears:
+        hint = f"{type(model).__name__} has no Linear '{name}'{did_you_mean(name, modules)}"
+        raise UsageError(f"{target}: adapters for another architecture: {hint}")
     if check_base and fingerprint(linears) != body["base_sha256"]:
         raise UsageError(f"{target}: these adapters were trained on other weights than this {type(model).__name__} has")
     try:
@@ -119,24 +123,6 @@ def _read_manifest(file: Path) -> dict[str, Any]:
     if not isinstance(body, dict) or body.get("format") != FORMAT:
         raise CheckpointError(f"{file}: not adapters of this program (wanted '{FORMAT}')")
     return body
-
-
-def _find_linears(model: nn.Module, layers: dict[str, dict[str, int]], folder: Path) -> dict[str, nn.Linear]:
-    """Return the layers to which saved adapters belong. Raises UsageError if the model does not have them."""
-    modules, kind = dict(model.named_modules()), type(model).__name__
-    linears: dict[str, nn.Linear] = {}
-    for name, shape in layers.items():
-        linear = modules.get(name)
-        if not isinstance(linear, nn.Linear):
-            hint = did_you_mean(name, modules)
-            raise UsageError(f"{folder}: adapters for another architecture: {kind} has no Linear '{name}'{hint}")
-        if (linear.in_features, linear.out_features) != (shape["inputs"], shape["outputs"]):
-            raise UsageError(
-                f"{folder}: adapters for another architecture: '{name}' of {kind} is {linear.in_features} → "
-                f"{linear.out_features}, theirs {shape['inputs']} → {shape['outputs']}"
-            )
-        linears[name] = linear
-    return linears
 
 
 def _rebuild(adapter: Adapter, name: str, tensors: dict[str, Tensor]) -> Adapter:

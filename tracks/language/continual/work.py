@@ -27,18 +27,13 @@ from .stream import TaskStream
 def build(settings: ContinualSettings) -> "ContinualWork":
     """Return the model, its adapters and its tasks. Raises UsageError if the settings cannot work."""
     settings.check_hooks()
-    return ContinualWork(settings, open_stream(settings))
-
-
-def open_stream(settings: ContinualSettings) -> TaskStream:
-    """Return tasks of images for a CLIP model, or tasks of text for any other."""
     if is_image_model(settings.model):
         from supple.tracks.language.images.xtail import image_stream
 
-        return image_stream(settings)
+        return ContinualWork(settings, image_stream(settings))
     from .text import text_stream
 
-    return text_stream(settings)
+    return ContinualWork(settings, text_stream(settings))
 
 
 def is_image_model(name: str) -> bool:

@@ -8,7 +8,7 @@ over images are uniform over them (Yang et al. 2022, UniCL). If all captions dif
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -21,8 +21,7 @@ from .domains import Domain, class_names
 TEMPLATES = ("a photo of the {}.", "a picture of the {}.", "the {}.", "{}")
 
 
-@dataclass(frozen=True)
-class CaptionBatch:
+class CaptionBatch(NamedTuple):
     """Pixels (N, 3, side, side), the different captions, and the index of each image's caption, (N,) int64."""
 
     pixels: Tensor

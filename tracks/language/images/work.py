@@ -53,7 +53,7 @@ class ClipWork(SupervisedWork):
             make_adamw(model, s.learning_rate, s.weight_decay, BETAS),
             clip_layers(model),
             clip_units(model),
-            probe=self._probe,
+            probe=lambda: self.clip.inputs(*self.captions.batch(self.place[1])[:2]),
             loss=lambda: self._losses(self.place[1]).mean(),
             batches=self._batches,
             generator=draws,
@@ -96,12 +96,7 @@ class ClipWork(SupervisedWork):
         with self.settings.autocast():
             return self.captions.losses(self.captions.batch(update))
 
-    def _probe(self) -> tuple[Tensor, Tensor, Tensor]:
-        batch = self.captions.batch(self.place[1])
-        return self.clip.inputs(batch.pixels, batch.captions)
-
     def _batches(self, count: int | None) -> Iterator[Tensor]:
-        if count is None:
-            raise ValueError("captions are drawn without end, so there is no epoch: give the number of batches")
+        assert count is not None, "EndlessData says that there is no epoch"
         for update in range(self.place[1], self.place[1] + count):
             yield self._losses(update)

@@ -7,7 +7,7 @@ from math import fsum
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn.parallel import DistributedDataParallel
 
 from supple.engine.compile import can_compile
@@ -26,17 +26,6 @@ from .settings import PretrainSettings
 
 Batch = tuple[Tensor, Tensor]  # inputs and targets, (B, T) int64 each
 PADDING = 64  # the vocabulary is filled up to a multiple: GPT-2's 50,257 to 50,304, as in nanoGPT
-
-
-class Objective(nn.Module):
-    """The loss as a forward pass, in the form that DistributedDataParallel and torch.compile need."""
-
-    def __init__(self, model: GPT) -> None:
-        super().__init__()
-        self.model = model
-
-    def forward(self, tokens: Tensor, targets: Tensor) -> Tensor:
-        return self.model.loss(tokens, targets)
 
 
 class PretrainWork(SupervisedWork):
@@ -70,14 +59,12 @@ class PretrainWork(SupervisedWork):
             model,
             make_adamw(model, s.learning_rate, s.weight_decay),
             probe=lambda: self._recent_batch()[:1],
-            loss=lambda: self.model.loss(*self._recent_batch()),
+            loss=lambda: model(*self._recent_batch()),
             batches=self._batches,
             generator=generator(s.seed, "interventions"),
         )
         self.model = model
-        objective: Any = Objective(model)
-        if distributed.is_joined():
-            objective = DistributedDataParallel(objective)
+        objective: Any = DistributedDataParallel(model) if distributed.is_joined() else model
         self.objective: Any = torch.compile(objective) if s.compile else objective
         self.validation = {
             name: self._to_device(validation_windows(corpus.validation, s.val_sequences, s.block_size))
@@ -145,12 +132,11 @@ class PretrainWork(SupervisedWork):
 
         It is the same in every process, so that interventions that use it have the same result in all."""
         task, now = self.place
-        place, size = now if update is None else update, self.settings.micro_batch
-        if distributed.world() == 1:
-            inputs, targets = self._batch(task, place)
-            return inputs[:size], targets[:size]
-        inputs, targets = self._windows(task, place)
-        return self._to_device((inputs[:size], targets[:size]))
+        place = now if update is None else update
+        alone = distributed.world() == 1
+        batch = self._batch(task, place) if alone else self._to_device(self._windows(task, place))
+        inputs, targets = (side[: self.settings.micro_batch] for side in batch)
+        return inputs, targets
 
     def _batches(self, count: int | None) -> Iterator[Tensor]:
         task, now = self.place
@@ -168,7 +154,7 @@ class PretrainWork(SupervisedWork):
         for start in range(0, len(inputs), size):
             part = slice(start, start + size)
             with self.settings.autocast():
-                loss = self.model.loss(inputs[part], targets[part])
+                loss = self.model(inputs[part], targets[part])
             total += loss.double() * len(inputs[part])
         return float(total) / len(inputs)
 

@@ -94,8 +94,8 @@ def draw(numbers: Mapping[str, Any]) -> Figure:
     figure = new_figure(5.6)
     write_letter(figure, "A", "four random regressions in turn, from small weights")
     function, losses = figure.subplots(2, 1, sharex=True, height_ratios=(1, 1.15))
-    for axes in (function, losses):
-        tidy(axes)
+    tidy(function)
+    tidy(losses)
     times = np.asarray(numbers["times"])
     # above what the best linear map leaves: 0 is learned
     least = np.asarray(numbers["least_losses"])
@@ -108,8 +108,8 @@ def draw(numbers: Mapping[str, Any]) -> Figure:
             style = SIMULATION if tested == task else THIN
             losses.plot(start + times, simulated[task, :, tested], color=colour, zorder=2, **style)
         losses.plot(start + times, theory[task], zorder=3, **THEORY)
-        for axes in (function, losses):
-            if task % 2:
+        if task % 2:
+            for axes in (function, losses):
                 axes.axvspan(start, start + times[-1], color=SHADE, zorder=0, linewidth=0)
         function.annotate(
             f"learns task {task + 1}", (start + times[-1] / 2, 1.0), (0, 3), xycoords=("data", "axes fraction"),

@@ -155,19 +155,19 @@ def _relative_error(simulated: Array, theory: Array, lambdas: Sequence[float]) -
 def draw(numbers: Mapping[str, Any]) -> Figure:
     """Return the figure: steps over λ, steps for λ → 0, and the reversed singular value."""
     figure = new_figure(3.9)
-    handles = [
+    entries = [
         Line2D([], [], color=REVERSAL, label="reversal", **DOT),
         Line2D([], [], color=RANDOM, label="another random task (mean and range)", **SIMULATION),
         Line2D([], [], label="theory", **THEORY),
     ]
-    draw_legend(figure, handles)
-    parts = split_figure(figure, 1, 3, width_ratios=(1.1, 1, 1.1))
-    panels = (
+    draw_legend(figure, entries)
+    draw_panels(
+        split_figure(figure, 1, 3, width_ratios=(1.1, 1, 1.1)),
+        numbers,
         ("over λ", _draw_over_lambda),
         ("towards λ = 0", _draw_towards_zero),
         ("the reversed direction", _draw_singular_value),
     )
-    draw_panels(parts, numbers, panels)
     return figure
 
 

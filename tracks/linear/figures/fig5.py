@@ -102,8 +102,13 @@ def draw(numbers: Mapping[str, Any]) -> Figure:
     figure = new_figure(6.6)
     above, below = split_figure(figure, 2, 1)
     schematics, final = split_figure(above, 1, 2, width_ratios=(1.15, 1))
-    panels = (("architectures", _draw_schematics), ("after training", _draw_final), ("over training", _draw_course))
-    draw_panels((schematics, final, below), numbers, panels)
+    draw_panels(
+        (schematics, final, below),
+        numbers,
+        ("architectures", _draw_schematics),
+        ("after training", _draw_final),
+        ("over training", _draw_course),
+    )
     return figure
 
 
