@@ -215,9 +215,9 @@ class Same:
         """Assert that two runs have the same checkpoints, with the same bits in every tensor."""
         ours, theirs = (
             {
-                f"{folder.name}/{name}": bits
+                f"{folder.name}{name}": x
                 for folder in path.glob("checkpoints/*")
-                for name, bits in self.state(folder).items()
+                for name, x in self.state(folder).items()
             }
             for path in (run, reference)
         )
