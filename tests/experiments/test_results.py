@@ -124,6 +124,5 @@ def test_many_arms_and_studies_are_cut(compared: Path) -> None:
     results = Results(compared, {f"study {i}": many for i in range(9)})
     assert len(repr(results).splitlines()) == 8
     assert repr(results).endswith("and 3 more studies")
-    assert max(map(len, repr(results).splitlines())) < 300
     assert results._repr_html_().count("<tr>") == 41
     assert "and 851 more arms" in results._repr_html_()
