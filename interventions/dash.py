@@ -55,9 +55,7 @@ class Dash(Reinitialization):
 
     def __init__(self, alpha: float = 0.3, lam: float = 0.05, batches: int | None = None, scope: Scope = "all") -> None:
         super().__init__(scope, "uniform")
-        check_within("dash", "(0, 1]", alpha=alpha)
-        check_within("dash", "[0, 1]", lam=lam)
-        check_within("dash", "[1, ∞)", batches=batches)
+        check_within("dash", alpha=(alpha, "(0, 1]"), lam=(lam, "[0, 1]"), batches=(batches, "[1, ∞)"))
         self.alpha, self.lam, self.batches = alpha, lam, batches
 
     def attach(self, learner: Learner) -> None:

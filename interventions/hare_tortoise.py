@@ -32,7 +32,7 @@ class HareTortoise(Intervention):
     """
 
     def __init__(self, momentum: float = 0.999) -> None:
-        check_within("hare_tortoise", "[0, 1)", momentum=momentum)
+        check_within("hare_tortoise", momentum=(momentum, "[0, 1)"))
         self.momentum = momentum
         self.saved = {}  # by learner, then by identity of parameter or buffer
 

@@ -75,8 +75,7 @@ class Parseval(Intervention):
     """
 
     def __init__(self, strength: float = 1e-3, s: float = 1.0, scope: Scope = "all") -> None:
-        check_within("parseval", "[0, ∞)", strength=strength)
-        check_within("parseval", "(0, ∞)", s=s)
+        check_within("parseval", strength=(strength, "[0, ∞)"), s=(s, "(0, ∞)"))
         self.strength, self.s, self.scope = strength, s, scope
 
     def attach(self, learner: Learner) -> None:

@@ -43,7 +43,7 @@ class Rebalance(Intervention):
     at_start = True
 
     def __init__(self, lam: float = 0.0, scope: Scope = "all") -> None:
-        check_within("rebalance", "(-∞, ∞)", lam=lam)
+        check_within("rebalance", lam=(lam, "(-∞, ∞)"))
         self.lam, self.scope = lam, scope
         self._concerned: dict[str, bool] = {}
 

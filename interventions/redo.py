@@ -56,7 +56,7 @@ class Redo(Intervention):
     outgoing: Outgoing = "zero"
 
     def __init__(self, tau: float = 0.1, contract: Preset = "uniform") -> None:
-        check_within("redo", "[0, 1)", tau=tau)
+        check_within("redo", tau=(tau, "[0, 1)"))
         self.tau, self.preset = tau, contract
 
     def attach(self, learner: Learner) -> None:

@@ -58,7 +58,7 @@ class ReGraMa(Redo):
     """
 
     def __init__(self, tau: float = 0.01, outgoing: Outgoing = "kept") -> None:
-        check_within("regrama", "[0, 1)", tau=tau)
+        check_within("regrama", tau=(tau, "[0, 1)"))
         super().__init__(tau)
         self.outgoing = outgoing
         after = "kept" if outgoing == "kept" else "0"

@@ -23,7 +23,7 @@ class Replacement(Intervention, ABC):
     reuse: int = 0  # updates for which one draw of fresh parameters may serve
 
     def __init__(self, who: str, period: int) -> None:
-        check_within(who, "[1, ∞)", period=period)
+        check_within(who, period=(period, "[1, ∞)"))
         self.period = period
         self.saved = {}  # by learner
 

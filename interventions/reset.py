@@ -56,7 +56,7 @@ class Reset(Reinitialization):
         super().__init__("all" if what in ("full", "layer", "last", "optimizer") else what, contract)
         if (layer is not None) != (what == "layer"):
             raise ValueError("reset: what=layer and layer=NAME need each other, as in reset(what=layer,layer='body.0')")
-        check_within("reset", "[1, ∞)", count=count)
+        check_within("reset", count=(count, "[1, ∞)"))
         if count > 1 and what != "last":
             raise ValueError(f"reset: count={count} needs what=last, got what={what}")
         if what == "optimizer" and (toward != "initial" or contract != "uniform"):

@@ -98,8 +98,7 @@ def shrink_perturb_(
 
 
 def _check_settings(lam: float, toward: str, noise: float) -> None:
-    check_within("snp", "[0, 1]", lam=lam)
-    check_within("snp", "[0, ∞)", noise=noise)
+    check_within("snp", lam=(lam, "[0, 1]"), noise=(noise, "[0, ∞)"))
     if toward not in ("initial", "fresh", "zero"):
         raise ValueError(f"snp: unknown toward='{toward}' (known: initial, fresh, zero)")
 

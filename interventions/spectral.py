@@ -44,8 +44,7 @@ class Spectral(Intervention):
     """
 
     def __init__(self, strength: float = 1e-4, power: int = 2) -> None:
-        check_within("spectral", "[0, ∞)", strength=strength)
-        check_within("spectral", "[1, ∞)", power=power)
+        check_within("spectral", strength=(strength, "[0, ∞)"), power=(power, "[1, ∞)"))
         self.strength, self.power = strength, power
         self.saved = {}  # v by learner and identity of the weight
 

@@ -61,8 +61,7 @@ class UPGD(Intervention):
     """
 
     def __init__(self, beta: float = 0.999, sigma: float = 0.001, variant: Variant = "paper") -> None:
-        check_within("upgd", "[0, 1)", beta=beta)
-        check_within("upgd", "[0, ∞)", sigma=sigma)
+        check_within("upgd", beta=(beta, "[0, 1)"), sigma=(sigma, "[0, ∞)"))
         self.beta, self.sigma = beta, sigma
         self.variant: Variant = variant
         self.saved = {"utility": {}, "steps": {}}  # U and t by learner and identity of parameter

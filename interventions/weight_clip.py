@@ -36,7 +36,7 @@ class WeightClip(Intervention):
     """
 
     def __init__(self, kappa: float = 2.0, scope: Scope = "all") -> None:
-        check_within("weight_clip", "(0, ∞)", kappa=kappa)
+        check_within("weight_clip", kappa=(kappa, "(0, ∞)"))
         self.kappa, self.scope = kappa, scope
 
     def attach(self, learner: Learner) -> None:

@@ -174,10 +174,6 @@ class View:
                 weight = others.weights[name]
                 yield weight.matrices()[None].flatten(1, -3), weight.scale()
 
-    def parameters(self) -> list[nn.Parameter]:
-        """Return the parameters that the learner trains."""
-        return list(self.learner.trained().values())
-
     @cached_property
     def gradients(self) -> dict[str, Tensor]:
         """The gradients of the loss on the recent batch, by name of the parameter, of its shape, (…).

@@ -49,6 +49,11 @@ class Layer:
         """Whether the layer belongs to a stack, so that the first dimension of its weight is the members."""
         return isinstance(self.module, STACKED)
 
+    def words(self) -> set[str]:
+        """Return the words of scopes that apply to the layer."""
+        linear = isinstance(self.module, LINEAR) or self.transposed
+        return {"all", self.role, self.part, "linear" if linear else "conv" if isinstance(self.module, CONV) else ""}
+
     @property
     def weight(self) -> Tensor:
         """The layer's weight as it is stored: a matrix or kernel, or those of all members, (members, …), if stacked.

@@ -10,7 +10,7 @@ from supple.engine.storage import files
 from supple.metrics import Condition, Diagnosis
 from supple.metrics.diagnosis import State
 
-from .figures.style import Plot, legend_text, new_figure, tidy
+from .figures.style import Plot, new_figure, shorten, tidy
 from .pages import exports
 from .pages.page import template
 from .tables.cells import Form, Pair, Value, number
@@ -104,11 +104,11 @@ class Findings:
         for name in dict.fromkeys(stage.diagnosis.learner for stage in self.stages):
             stages = self._stages_of(name)
             at = [stage.step for stage in stages]
-            left.plot(at, [1 - stage.diagnosis.loss for stage in stages], marker="o", label=legend_text(name))
+            left.plot(at, [1 - stage.diagnosis.loss for stage in stages], marker="o", label=shorten(name))
             initial = [1 - stage.diagnosis.new_loss for stage in stages]
-            left.plot(at, initial, "--", color="#7a7a7a", label=legend_text(f"{name}, at initialisation"))
+            left.plot(at, initial, "--", color="#7a7a7a", label=shorten(f"{name}, at initialisation"))
             dormant = [_share_dormant(stage.diagnosis.now) for stage in stages]
-            right.plot(at, dormant, marker="o", label=legend_text(name))
+            right.plot(at, dormant, marker="o", label=shorten(name))
         tidy(left, "trainability")
         tidy(right, "share of dormant units")
         worst = min(1 - stage.diagnosis.loss for stage in self.stages)  # below 0 if training increased the loss

@@ -1,18 +1,17 @@
 """The reports of language models and linear networks, which compare evaluated numbers in variants of the settings."""
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from supple.experiments.history.data import ComparisonData
 
-from .studies.content import Description, Report
+from .studies.content import Description
 from .studies.evaluation_tables import is_share
-from .studies.evaluations import Cell, compared_names, read_cells, to_json
-from .tables.differences import lead, measures_of, missing_lead
+from .studies.evaluations import Cell, compared_names, to_json
+from .tables.differences import Measure, lead, measures_of, missing_lead
 from .tables.old_tasks import OldTasks
 from .tables.statistics import NAN, Spread
 from .tables.table import Table
@@ -21,82 +20,65 @@ if TYPE_CHECKING:
     from .figures.style import Plot
 
 FEW = 4  # task names that fit into a title
-Compared = Mapping[tuple[str, bool], Sequence[Spread]]
 
 
-@dataclass(frozen=True)
-class StudyParts:
-    """What a kind adds to the report of its evaluations.
-
-    Attributes:
-        tables: Tables.
-        lines: Sentences that summarise the tables.
-        plots: Returns the kind's own figures.
-        more: Further keys of each cell in scores.json.
-        compared: The numbers by which arms are compared: name, and whether they are shares → one spread per cell. None
-            for the final values of all evaluated numbers.
-        old_tasks: What became of old tasks.
-    """
-
-    tables: list[Table]
-    lines: list[str] = field(default_factory=list)
-    plots: "Callable[[], Iterable[Plot | None]]" = tuple
-    more: Sequence[dict[str, Any]] = ()
-    compared: Compared | None = None
-    old_tasks: Sequence[OldTasks] = ()
-
-
-def make_report(
-    title: str,
-    describe: Callable[[ComparisonData, Sequence[Cell]], StudyParts],
-    named: str = "",
+def describe_evaluations(
+    data: ComparisonData,
+    cells: Sequence[Cell],
+    tables: Sequence[Table],
+    measures: Sequence[Measure] | None = None,
+    plots: "Callable[[], Iterable[Plot | None]]" = tuple,
+    lines: Sequence[str] = (),
+    more: Sequence[dict[str, Any]] = (),
+    old_tasks: Sequence[OldTasks] = (),
     apart: bool = False,
-) -> Report:
-    """Return the report of a kind.
+) -> Description:
+    """Return what there is to say of evaluated numbers.
 
     Args:
-        title: What its runs are called.
-        describe: Returns what the kind adds.
-        named: A setting that is part of the name of an arm, where runs are side by side.
+        data, cells: The runs, and their numbers by arm.
+        tables, plots, lines, old_tasks: As in `Description`, without the figures of all evaluations.
+        measures: The numbers by which arms are compared; None for the final values of all evaluated numbers.
+        more: Further keys of each cell in scores.json.
         apart: Whether each variant has its own figures.
     """
+    leads = data.first.leads
+    if measures is None:
+        measures = final_measures(data, cells, compared_names(cells))
+    names = [re.sub(r"\S*/", "", task.name) for task in data.first.as_logged.tasks]  # files without their folders
+    unfinished = [
+        f"{label}, seed {run.seed}: {run.unfinished}, its logs end at update {run.last_step:,} of "
+        f"{run.total_steps:,}; it is not included in final numbers"
+        for label, runs in data.arms.items()
+        for run in runs
+        if run.last_step < run.total_steps
+    ]
 
-    def of(data: ComparisonData) -> Description:
-        cells = read_cells(data)
-        parts = describe(data, cells)
-        compared = final_values(cells, compared_names(cells)) if parts.compared is None else parts.compared
-        measures = []
-        for (name, share), spreads in compared.items():
-            measures += measures_of(data, name, dict(zip(data.arms, spreads, strict=True)), share)
-        names = [
-            re.sub(r"\S*/", "", task.name) for task in data.first.as_logged.tasks
-        ]  # file names without their folders
-        notes = [*data.notes, *missing_lead(measures, leads := data.first.leads)]
-        for label, runs in data.arms.items():
-            notes += [
-                f"{label}, seed {run.seed}: {run.unfinished}, its logs end at update {run.last_step:,} of "
-                f"{run.total_steps:,}; it is not included in final numbers"
-                for run in runs
-                if run.last_step < run.total_steps
-            ]
-        return Description(
-            data,
-            " → ".join(names) if len(names) <= FEW else f"{len(names)} tasks",
-            to_json(data, cells, parts.more),
-            parts.tables,
-            lead(measures, leads),
-            lambda: _plots(data, parts, apart),
-            list(filter(None, parts.lines)),
-            notes,
-            parts.old_tasks,
-        )
+    def all_plots() -> "list[Plot | None]":
+        from .studies.evaluation_figures import plot_first_phase, plot_views
 
-    return Report(title, of, named, since_fork=True)
+        return [*plots(), plot_first_phase(data), *plot_views(data, apart)]
+
+    return Description(
+        data,
+        " → ".join(names) if len(names) <= FEW else f"{len(names)} tasks",
+        to_json(data, cells, more),
+        tables,
+        lead(measures, leads),
+        all_plots,
+        list(filter(None, lines)),
+        [*data.notes, *missing_lead(measures, leads), *unfinished],
+        old_tasks,
+    )
 
 
-def final_values(cells: Sequence[Cell], names: Sequence[str]) -> dict[tuple[str, bool], list[Spread]]:
-    """Return the final values of these numbers, with one spread per cell, as in `StudyParts.compared`."""
-    return {(f"final {name.replace('_', ' ')}", is_share(name)): final_spreads(cells, name) for name in names}
+def final_measures(data: ComparisonData, cells: Sequence[Cell], names: Sequence[str]) -> list[Measure]:
+    """Return the final values of these numbers as measures."""
+    measures = []
+    for name in names:
+        spreads = dict(zip(data.arms, final_spreads(cells, name), strict=True))
+        measures += measures_of(data, f"final {name.replace('_', ' ')}", spreads, is_share(name))
+    return measures
 
 
 def final_spreads(cells: Sequence[Cell], name: str) -> list[Spread]:
@@ -105,10 +87,3 @@ def final_spreads(cells: Sequence[Cell], name: str) -> list[Spread]:
         cell.numbers[name]["final"] if name in cell.numbers else Spread(np.full(len(cell.runs), NAN), cell.seeds)
         for cell in cells
     ]
-
-
-def _plots(data: ComparisonData, parts: StudyParts, apart: bool) -> "list[Plot | None]":
-    """Return the figures of the kind, of the first phase, then those of all runs."""
-    from .studies.evaluation_figures import plot_first_phase, plot_views
-
-    return [*parts.plots(), plot_first_phase(data), *plot_views(data, apart)]

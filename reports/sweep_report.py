@@ -1,6 +1,5 @@
 """The report of a sweep: the outcomes of its runs, and the arms, figures and runs of every study, on one page."""
 
-import base64
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -28,20 +27,18 @@ if TYPE_CHECKING:
     from rich.console import Group
 
 LIMITS = "The limits of each study are in its own report. Scores of different studies cannot be compared."
-MOST_EMBEDDED = 3_000_000  # bytes of figures embedded in the page; it links to the files of further ones
 # the figures of a study that are on the page in addition to its first one, which each variant may have
 OF_OVERVIEW = ("sensitivity_", "performance_profiles")
 
 
 @dataclass(frozen=True)
 class OverviewFigure:
-    """A figure of a study's own report. `file` is its SVG."""
+    """A figure of a study's own report."""
 
     name: str
     title: str
     caption: str
     width: int
-    file: Path
 
 
 @dataclass(frozen=True)
@@ -70,16 +67,9 @@ class Section:
 
 
 def write_study_reports(folders: Mapping[str, Path], published: Mapping[str, Published]) -> Iterator[Section | str]:
-    """Write the reports of a sweep's studies, several at a time in separate processes.
+    """Write the reports of a sweep's studies, name → folder, several at a time in separate processes.
 
-    Yield the part of the page about each in order, or why there is none.
-
-    Args:
-        folders: Study → its folder.
-        published: Study → published numbers.
-
-    Raises:
-        ValueError: A file is damaged.
+    Yield the part of the page about each in order, or why there is none. Raises ValueError for a damaged file.
     """
     import scipy.stats  # noqa: F401  (once, not in each process)
 
@@ -106,7 +96,7 @@ def _write_study_report(study: tuple[str, Path, Published | None]) -> Section | 
     if not by_name:
         first = content.tables[:1]
     figures = [
-        OverviewFigure(plot.name, plot.title, plot.caption, plot.width, folder / "report" / f"{plot.name}.svg")
+        OverviewFigure(plot.name, plot.title, plot.caption, plot.width)
         for plot in paths.plots
         if plot.title.split(":")[0] == paths.plots[0].title.split(":")[0] or plot.name.startswith(OF_OVERVIEW)
     ]
@@ -131,14 +121,7 @@ def count_runs(path: Path, planned: Mapping[str, int]) -> Table:
 
 
 def write_sweep(path: Path, counts: Table, sections: Sequence[Section], title: str = "") -> ReportPaths:
-    """Write the report of a sweep.
-
-    Args:
-        path: The folder of the sweep.
-        counts: The table of `count_runs`.
-        sections: The parts of the page about studies that have started.
-        title: The title of the sweep; "" for the names of its studies.
-    """
+    """Write the report of a sweep from the table of `count_runs` and the parts about studies that have started."""
     names, runs, _, failed, _ = zip(*counts.rows, strict=True)
     studies = [str(name) for name in names if Path(str(name)).name != TUNING]
     tables = [counts, *(table for section in sections for table in section.tables)]
@@ -154,20 +137,7 @@ def write_sweep(path: Path, counts: Table, sections: Sequence[Section], title: s
                 (f"{sum(failed):,}", "failed"),
             ],
             limits=LIMITS, tables=[counts], sections=sections,
-            file_of=lambda table: file_names[id(table)], images=_images(sections),
+            file_of=lambda table: file_names[id(table)],
         )  # fmt: skip
         exports.put(folder / "index.html", page)
     return ReportPaths(path / FOLDER, ())
-
-
-def _images(sections: Sequence[Section]) -> dict[Path, str]:
-    """Return the address of each figure: embedded data while there is room in the page, otherwise its file."""
-    addresses, room = {}, MOST_EMBEDDED
-    for i in range(max((len(section.figures) for section in sections), default=0)):
-        for section in sections:  # the first figure of every study before the second of any
-            for figure in section.figures[i : i + 1]:
-                data = base64.b64encode(figure.file.read_bytes()).decode()
-                room -= len(data)
-                file = f"../{section.name}/report/{figure.name}.svg"  # relative to the sweep's page
-                addresses[figure.file] = f"data:image/svg+xml;base64,{data}" if room >= 0 else file
-    return addresses

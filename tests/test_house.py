@@ -62,28 +62,28 @@ def modules() -> dict[str, Path]:
 
 
 MODULES = modules()
+TREES = {name: ast.parse(file.read_text(encoding="utf-8")) for name, file in MODULES.items()}
 
 
-def imports(file: Path) -> tuple[set[str], set[str]]:
-    """Return the libraries and the modules of supple that a file imports: at its top, for types only, or lazily."""
-    inside = ("supple", *file.relative_to(ROOT).parent.parts)
+def imports(module: str) -> tuple[set[str], set[str]]:
+    """Return the libraries and the modules of supple that a module imports: at its top, for types only, or lazily."""
+    inside = ("supple", *MODULES[module].relative_to(ROOT).parent.parts)
     libraries, ours = set(), set()
-    for node in ast.walk(ast.parse(file.read_text())):
+    for node in ast.walk(TREES[module]):
         if isinstance(node, ast.Import):
             libraries |= {alias.name.split(".")[0] for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
             base = ".".join(inside[: len(inside) - node.level + 1]) if node.level else ""
-            module = ".".join(filter(None, (base, node.module)))
-            if module.split(".")[0] != "supple":
-                libraries.add(module.split(".")[0])
+            source = ".".join(filter(None, (base, node.module)))
+            if source.split(".")[0] != "supple":
+                libraries.add(source.split(".")[0])
                 continue
-            for alias in node.names:
-                name = f"{module}.{alias.name}".removeprefix("supple.")
-                ours.add(name if name in MODULES else module.removeprefix("supple."))
+            names = {f"{source}.{alias.name}".removeprefix("supple.") for alias in node.names}
+            ours |= {name if name in MODULES else source.removeprefix("supple.") for name in names}
     return libraries, ours & MODULES.keys()
 
 
-IMPORTS = {name: imports(file) for name, file in MODULES.items()}
+IMPORTS = {name: imports(name) for name in MODULES}
 
 
 def layer(module: str) -> int:
@@ -131,38 +131,11 @@ def test_no_modules_import_each_other_in_a_circle() -> None:
     sorter.prepare()  # raises CycleError, which names the circle
 
 
-def defined(module: Path) -> set[str]:
-    """Return the names at the top of a module: what it defines, assigns and imports."""
-    names: set[str] = set()
-    for node in ast.walk(ast.parse(module.read_text())):
-        if isinstance(node, ast.FunctionDef | ast.ClassDef):
-            names.add(node.name)
-        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-            names.add(node.id)
-        elif isinstance(node, ast.alias):
-            names.add(node.asname or node.name)
-    return names
-
-
-def test_programs_that_no_test_runs_import_what_is_there() -> None:
-    """No type checker reads benchmarks, the programs of the pages, and those of the stress tests."""
-    places = {name: defined(file) for name, file in MODULES.items()}
-    missing = []
-    for folder in ("benchmarks", "docs", "tests/stress"):
-        for file in (ROOT / folder).rglob("*.py"):
-            for node in ast.walk(ast.parse(file.read_text())):
-                if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("supple."):
-                    module = str(node.module).removeprefix("supple.")
-                    names = (alias.name for alias in node.names if f"{module}.{alias.name}" not in MODULES)
-                    missing += [f"{file.name}: {module}.{x}" for x in names if x not in places.get(module, set())]
-    assert missing == []
-
-
 def test_a_class_name_is_defined_once() -> None:
     """Except the options of each script, and the public names of integrations, which are the same in each."""
     places: dict[str, list[str]] = defaultdict(list)
-    for name, file in MODULES.items():
-        for node in ast.walk(ast.parse(file.read_text())):
+    for name, tree in TREES.items():
+        for node in ast.walk(tree):
             if isinstance(node, ast.ClassDef) and not (node.name == "Options" and name.startswith("scripts.")):
                 places[node.name].append(name)
     del places["SuppleCallback"]
@@ -188,12 +161,9 @@ def test_a_file_of_tests_is_named_after_what_it_tests(room: str) -> None:
 
 def test_no_script_imports_another() -> None:
     """What several share lies in scripts/cli/."""
-    for file in sources("scripts"):
-        for node in ast.walk(ast.parse(file.read_text())):
-            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("supple.scripts"):
-                assert f"{node.module}.".startswith("supple.scripts.cli."), file
-            elif isinstance(node, ast.Import):
-                assert not any(alias.name.startswith("supple.scripts") for alias in node.names), file
+    for name, (_, ours) in IMPORTS.items():
+        if name.startswith("scripts."):
+            assert not {other for other in ours if other.startswith("scripts.") and other.split(".")[1] != "cli"}, name
 
 
 COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
@@ -208,7 +178,7 @@ def nesting(node: ast.AST) -> int:
 
 def test_comprehensions_are_not_nested_deeply() -> None:
     """A reader keeps one in mind, but not three, and what reports say should be easy to follow."""
-    deep = {file: nesting(ast.parse(file.read_text())) for room in ROOMS for file in sources(room)}
+    deep = {MODULES[name]: nesting(tree) for name, tree in TREES.items()}
     flat = {file for folder in FLAT for path in ROOT.glob(folder) for file in path.rglob("*.py")}
     assert flat <= deep.keys()
     assert {str(file) for file, depth in deep.items() if depth > (1 if file in flat else 2)} == set()

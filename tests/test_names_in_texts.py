@@ -111,15 +111,13 @@ def test_names_that_follow_the_name_of_a_module_are_there() -> None:
     ending: dict[str, list[str]] = {}
     for module in modules():
         ending.setdefault(module.rpartition(".")[2], []).append(module)
+    ours = [file for file in files() if file.suffix == ".py" and file.relative_to(ROOT).parts[0] in ROOMS]
     wrong = []
-    for file in files():
-        for name in (
-            DOTTED.findall(texts(file)) if file.suffix == ".py" and file.relative_to(ROOT).parts[0] in ROOMS else ()
-        ):
-            first, _, others = name.partition(".")
-            homes = ending.get(first, []) if first not in OBJECTS and others not in SUFFIXES else []
-            if homes and not any(is_there(f"{module}.{others}") for module in homes):
-                wrong.append(f"{file}: {name}")
+    for place, name in ((file, name) for file in ours for name in DOTTED.findall(texts(file))):
+        first, _, others = name.partition(".")
+        homes = ending.get(first, []) if first not in OBJECTS and others not in SUFFIXES else []
+        if homes and not any(is_there(f"{module}.{others}") for module in homes):
+            wrong.append(f"{place}: {name}")
     assert not wrong, "\n".join(wrong)
 
 
@@ -131,5 +129,20 @@ def test_files_that_texts_name_are_there() -> None:
         for place in PLACE.findall(texts(file))
         if (file.suffix == ".md" or place.endswith(".py")) and place not in NOT_HERE
         if not any(any(base.glob(place)) for base in (ROOT, ROOT / "docs", ROOT / "tests"))
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.slow
+def test_programs_that_no_test_runs_import_what_is_there() -> None:
+    """No type checker reads benchmarks, the programs of the pages, and those of the stress tests."""
+    programs = [file for folder in ("benchmarks", "docs", "tests/stress") for file in (ROOT / folder).rglob("*.py")]
+    wrong = [
+        f"{file}: {node.module}.{alias.name}"
+        for file in programs
+        for node in ast.walk(ast.parse(file.read_text()))
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("supple.")
+        for alias in node.names
+        if not is_there(f"{node.module}.{alias.name}")
     ]
     assert not wrong, "\n".join(wrong)

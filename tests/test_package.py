@@ -21,9 +21,11 @@ def python(code: str, folder: Path) -> list[object]:
     return list(json.loads(done.stdout))
 
 
-def test_the_version_is_the_installed_one_and_importing_supple_imports_nothing_heavy(tmp_path: Path) -> None:
+def test_importing_supple_imports_nothing_heavy_and_rooms_need_no_import_of_their_own(tmp_path: Path) -> None:
     code = "import sys, supple; said += [supple.__version__, 'torch' in sys.modules, 'numpy' in sys.modules]"
-    assert python(code, tmp_path) == [metadata.version("supple"), False, False]
+    code += "; said += [supple.registry.__name__, supple.interventions.parse_hook('fire@0.5').text]"
+    expected = [metadata.version("supple"), False, False, "supple.registry", "fire@0.5"]
+    assert python(code, tmp_path) == expected
 
 
 def test_the_workflow_tries_every_python_that_the_package_names() -> None:
@@ -49,24 +51,14 @@ def test_a_folder_called_supple_in_the_working_directory_is_not_imported(tmp_pat
     assert Path(str(room_file)).parent.parent == Path(str(file)).parent
 
 
-def test_the_most_used_names_are_those_of_their_rooms() -> None:
+def test_the_most_used_names_are_those_of_their_rooms_and_completion_offers_these_and_rooms_only() -> None:
     from supple import experiments, interventions
 
-    assert supple.train is experiments.train
-    assert supple.compare is experiments.compare
-    assert supple.load is experiments.load
-    assert supple.resume is experiments.resume
+    for name in ("train", "compare", "load", "resume"):
+        assert getattr(supple, name) is getattr(experiments, name)
     assert supple.fire_ is interventions.fire_
     assert supple.parse_hook is interventions.parse_hook
-    assert {*supple.__all__, "metrics", "tracks"} <= {*dir(supple)}
-
-
-def test_rooms_are_found_without_an_import_of_their_own(tmp_path: Path) -> None:
-    code = "import supple; said += [supple.registry.__name__, supple.interventions.parse_hook('fire@0.5').text]"
-    assert python(code, tmp_path) == ["supple.registry", "fire@0.5"]
-
-
-def test_completion_offers_public_names_and_rooms_only() -> None:
+    assert {*supple.__all__} <= {*dir(supple)}
     public = {name for name in dir(supple) if not name.startswith("__")}
     rooms = "agents engine envs experiments integrations interventions metrics networks registry reports tracks"
     assert public == {*f"compare fire_ load parse_hook resume train {rooms}".split()}

@@ -34,14 +34,14 @@ from supple.engine.storage.learner_state import learner_state, load_learner_stat
 from supple.engine.work import Numbers
 from supple.envs import StepResult
 from supple.interventions import EndlessData, Injectable, LastLoss, Learner, OtherMinibatch, ReleasedCode
-from supple.networks import Adam, CentredRMSprop, copy_module_, evaluating
+from supple.networks import Adam, CentredRMSprop, copy_module_, evaluating, unit_names
 from supple.networks.activations import is_random
 from supple.networks.unchanged import keep_states
 
 from .loss import TDLoss
 from .network import ValueNetwork
 from .settings import DQNSettings
-from .sizes import Pixels, RowSizes
+from .sizes import Sizes
 
 STATISTICS = ("loss/td", "q/mean")
 
@@ -49,7 +49,7 @@ STATISTICS = ("loss/td", "q/mean")
 class DQN(ReplayAgent):
     """The DQN agent, or a stack of them. The loop calls act → remember → update."""
 
-    def __init__(self, settings: DQNSettings, spaces: Mapping[str, Pixels | RowSizes]) -> None:
+    def __init__(self, settings: DQNSettings, spaces: Mapping[str, Sizes]) -> None:
         """Make the network, its target and an empty replay memory.
 
         Args:
@@ -65,15 +65,13 @@ class DQN(ReplayAgent):
         self.network = self._new_network().to(self.device)
         self.target = self._new_network().to(self.device).requires_grad_(False)
         copy_module_(self.target, self.network)
-        on_gpu = self.device.type == "cuda"
         self.exploration = generators(s, "exploration")
-        self.experience = Experience(
-            s, self.space.layout, self.device, STATISTICS, prepare=lambda sample, draws: sample
-        )
+        self.experience = Experience(s, self.space.layout, self.device, STATISTICS, lambda sample, draws: sample)
         learn = UpdateGraph(lambda *sample: self._learn_from(Sample(*sample)), self.activations)
-        self.captured = learn if on_gpu and s.capture else None
-        self.centre = Centre(self.space.size, self.stack) if self.space.picture is None else None
-        self.loss = TDLoss(self.network, self.target, self.space, s, bool(self.stack))
+        self.captured = learn if self.device.type == "cuda" and s.capture else None
+        self.centre = Centre(self.space.size, self.stack)
+        self.centre.known = self.space.picture is not None  # pixels are not centred
+        self.loss = TDLoss(self.network, self.target, self.space, s)
         self._changes = -1  # of the learner when `_prepare` looked last
         self.learner = self._learner()
         self.learners = {"q": self.learner}
@@ -84,7 +82,7 @@ class DQN(ReplayAgent):
         s, space = self.settings, self.space
         return self.draw_network(
             lambda draws, members: ValueNetwork(
-                space.size, space.actions, s.hidden, s.activation, draws, s.normalization, s.initialization,
+                space.size, space.layout.actions, s.hidden, s.activation, draws, s.normalization, s.initialization,
                 s.softmax_values, members, space.picture, s.encoder,
             )
         )  # fmt: skip
@@ -108,7 +106,7 @@ class DQN(ReplayAgent):
             self.network,
             optimizer,
             self.network.layers(),
-            self.network.units(),
+            unit_names(self.network),
             probe=lambda: self._states(self.experience.recent()),
             loss=self._probe_loss,
             batches=self.experience.batches(self._losses, draws),
@@ -138,7 +136,7 @@ class DQN(ReplayAgent):
         """Return the loss of each transition, (*stack, n), with the network in evaluation mode."""
         self._prepare()
         with evaluating(self.network):
-            return self.loss(sample, reduction="none")[0]
+            return self.loss.losses(sample)[0]
 
     # -- interaction ---------------------------------------------------------------------------------------
 
@@ -147,13 +145,9 @@ class DQN(ReplayAgent):
 
     def begin_episodes(self, observations: np.ndarray) -> None:
         """Begin episodes with these observations of all environments, (rows, stack, H, W) or (rows, size)."""
-        self.current = self._centre(observations)
-        if self.centre is None or self.centre.known:  # else the first step decides how they are stored
+        self.current = self.centre.centre_rows(observations)
+        if self.centre.known:  # else the first step decides how they are stored
             self.experience.memory.begin(self.current)
-
-    def _centre(self, observations: np.ndarray) -> np.ndarray:
-        """Return the observations, (rows, …), as the network and the memory read them (see `Centre`)."""
-        return observations if self.centre is None else self.centre.centre_rows(observations)
 
     @property
     def epsilon(self) -> float:
@@ -171,7 +165,7 @@ class DQN(ReplayAgent):
 
         Each row is drawn independently, those of a member by its own generator."""
         n = len(observations) // len(self.settings.members)
-        actions = draw(partial(torch.randint, self.space.actions), (n,), draws).numpy()
+        actions = draw(partial(torch.randint, self.space.layout.actions), (n,), draws).numpy()
         greedy = draw(torch.rand, (n,), draws).numpy() >= epsilon
         if greedy.any():
             states = torch.from_numpy(by_member(observations, self.stack)).to(self.device, non_blocking=True)
@@ -192,10 +186,10 @@ class DQN(ReplayAgent):
     def remember(self, result: StepResult) -> None:
         """Store the result of the actions that `act` returned."""
         rewards = np.sign(result.reward) if self.settings.clip_rewards else result.reward
-        if self.centre is not None and not self.centre.known:
+        if not self.centre.known:
             self.centre.begin(by_member(result.final_obs, self.stack))
-            self.experience.memory.begin(self._centre(self.current))
-        kept = result if self.centre is None else self.centre.centre_result(result)
+            self.experience.memory.begin(self.centre.centre_rows(self.current))
+        kept = self.centre.centre_result(result)
         self.experience.add(self.actions, rewards, kept)
         self.current = kept.obs
 
@@ -207,7 +201,7 @@ class DQN(ReplayAgent):
         epsilon = self.settings.eval_epsilon
         draws = generators(self.settings, f"evaluation {self.experience.decisions}")
         with evaluating(self.network):
-            yield lambda observations: self.epsilon_greedy(self._centre(observations), epsilon, draws)
+            yield lambda rows: self.epsilon_greedy(self.centre.centre_rows(rows), epsilon, draws)
 
     # -- learning ------------------------------------------------------------------------------------------
 
@@ -264,14 +258,14 @@ class DQN(ReplayAgent):
         return {
             "learner": learner_state(self.learner),
             "experience": self.experience.state_dict(),
-            **({} if self.centre is None else {"centre": self.centre.state_dict()}),
+            **({} if self.space.picture else {"centre": self.centre.state_dict()}),
             "generators": {name: states_of(draws) for name, draws in self._generators().items()},
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         load_learner_state(self.learner, state["learner"])
         self.experience.load_state_dict(state["experience"])
-        if self.centre is not None:
+        if self.space.picture is None:
             self.centre.load_state_dict(state["centre"])
         for name, draws in self._generators().items():
             set_states(draws, state["generators"][name])

@@ -9,36 +9,30 @@ from supple.networks import evaluating
 
 from .network import ValueNetwork
 from .settings import DQNSettings
-from .sizes import Pixels, RowSizes
+from .sizes import Sizes
 
 
 class TDLoss:
     """The loss of a network on samples, with a target network (see `agent` for the equation)."""
 
-    def __init__(
-        self,
-        network: ValueNetwork,
-        target: ValueNetwork,
-        space: Pixels | RowSizes,
-        settings: DQNSettings,
-        stacked: bool,
-    ) -> None:
-        self.network, self.target, self.space, self.settings, self.stacked = network, target, space, settings, stacked
+    def __init__(self, network: ValueNetwork, target: ValueNetwork, space: Sizes, settings: DQNSettings) -> None:
+        self.network, self.target, self.space, self.settings = network, target, space, settings
 
-    def __call__(self, sample: Sample, targets: Tensor | None = None, reduction: str = "mean") -> tuple[Tensor, Tensor]:
-        """Return the loss of the errors (Huber with threshold 1, or squared), and the mean Q(s, a) as a constant.
+    def __call__(self, sample: Sample, targets: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """Return the mean of the losses, (*stack,), and the mean Q(s, a) as a constant."""
+        losses, value = self.losses(sample, targets)
+        return losses.mean(-1), value
 
-        The loss is the mean, (*stack,), or with reduction "none" that of each transition, (*stack, n).
+    def losses(self, sample: Sample, targets: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """Return the loss of each error, (*stack, n), Huber with threshold 1 or squared, and the mean Q(s, a).
+
         `targets`: what the method of that name returns for the sample, if it is known already."""
         if targets is None:
             targets = self.targets(sample)
         states, _ = self.space.split(sample.frames)
         values = self._values(self.network, states).gather(-1, sample.actions[..., None]).squeeze(-1)
         loss = F.smooth_l1_loss if self.settings.loss == "huber" else F.mse_loss
-        constant = values.detach().mean(-1)
-        if reduction == "mean" and self.stacked:
-            return loss(values, targets, reduction="none").mean(-1), constant
-        return loss(values, targets, reduction=reduction), constant
+        return loss(values, targets, reduction="none"), values.detach().mean(-1)
 
     @torch.no_grad()
     def targets(self, sample: Sample) -> Tensor:

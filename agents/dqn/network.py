@@ -14,7 +14,7 @@ from supple.agents.encoders import Convolutions
 from supple.agents.initialization import Initialization, draw_, hidden_layer
 from supple.envs import Picture
 from supple.interventions import Layer, Units, chain
-from supple.networks import Normalization, hidden_linear, unit_names
+from supple.networks import Normalization, hidden_linear
 
 from .settings import USUAL
 
@@ -88,7 +88,3 @@ class ValueNetwork(nn.Module):
         return tuple(
             replace(layer, role="encoder") if layer.name.startswith("encoder.") else layer for layer in chain(self)
         )
-
-    def units(self) -> tuple[str, ...]:
-        """Return the names of the activation modules. The outputs of the last are called features."""
-        return unit_names(self)

@@ -46,10 +46,13 @@ class ReplayFeed:
             size: The number of transitions.
             draws: Draws them, as in `ReplayMemory.sample`.
         """
-        rows = max(self.memory.members, 1) * size
+        rows, on_gpu = max(self.memory.members, 1) * size, self.device.type == "cuda"
         if not self._buffers or len(self._buffers[0]) < rows:
-            self._allocate(size)
-        if self.device.type == "cpu":
+            if on_gpu:
+                torch.cuda.synchronize()
+                self._copied = [torch.cuda.Event() for _ in range(2)]
+            self._buffers = [self.memory.buffer(size, pin_memory=on_gpu) for _ in range(1 + on_gpu)]
+        if not on_gpu:
             return self.memory.sample(size, draws, out=self._buffers[0][:rows])
         turn = self._turn = 1 - self._turn
         self._copied[turn].synchronize()
@@ -57,14 +60,6 @@ class ReplayFeed:
         moved = Sample(*(tensor.to(self.device, non_blocking=True) for tensor in sample))
         self._copied[turn].record()
         return moved
-
-    def _allocate(self, size: int) -> None:
-        if self.device.type == "cpu":
-            self._buffers = [self.memory.buffer(size)]
-        else:
-            torch.cuda.synchronize()
-            self._buffers = [self.memory.buffer(size, pin_memory=True) for _ in range(2)]
-            self._copied = [torch.cuda.Event() for _ in range(2)]
 
 
 class Experience(Generic[Prepared]):
@@ -99,17 +94,17 @@ class Experience(Generic[Prepared]):
             ValueError: The folder of the memory does not exist.
         """
         s = self.settings = settings
-        self.layout, self.device, self.statistics, self.prepare = layout, device, statistics, prepare
-        self.folder = Path(s.replay_folder) if s.replay_folder else None
+        self.device, self.statistics, self.prepare = device, statistics, prepare
+        folder = Path(s.replay_folder) if s.replay_folder else None
         self.sampling = parse_sampling(s.replay_sampling)
-        if self.folder and not self.folder.is_dir():
-            raise ValueError(f"--replay-folder {self.folder} is not a folder: create it or choose another")
+        if folder and not folder.is_dir():
+            raise ValueError(f"--replay-folder {folder} is not a folder: create it or choose another")
         members, size = len(s.members) if s.stacked else 0, (s.replay_size, s.num_envs, layout)
         self.memory: ReplayMemory
         if isinstance(self.sampling, Reservoir):
-            self.memory = ReservoirMemory(*size, generators(s, "reservoir"), self.folder, members)
+            self.memory = ReservoirMemory(*size, generators(s, "reservoir"), folder, members)
         else:
-            self.memory = ReplayMemory(*size, self.folder, members, self.sampling)
+            self.memory = ReplayMemory(*size, folder, members, self.sampling)
         self.feed = ReplayFeed(self.memory, device)
         self.draws = generators(s, "replay")
         self.decisions = 0  # so far, of all environments
@@ -161,18 +156,17 @@ class Experience(Generic[Prepared]):
         In a stack, each is a list of one number for each member, and those of a member that is not `sound` are no
         numbers. Outside a stack, raises Diverged if a mean is not finite."""
         sizes: list[float] = self.memory.sizes().astype(np.float64).tolist()
-        means: list[list[float]] = []
+        lists = {"replay/size": sizes}
         if self.updates:
             means = (self.sums / self.updates).reshape(len(sizes), -1).T.tolist()
-        stacked = self.settings.stacked
-        if not stacked and not all(isfinite(mean) for [mean] in means):
-            raise Diverged("the loss is not finite")
-        numbers = {"replay/size": sizes}
-        if self.updates:
-            numbers |= dict(zip(self.statistics, means, strict=True)) | {"updates": [float(self.updates)] * len(sizes)}
+            lists |= dict(zip(self.statistics, means, strict=True)) | {"updates": [float(self.updates)] * len(sizes)}
         self.sums.zero_()
         self.updates = 0
-        return dict(numbers) if stacked else {name: value for name, [value] in numbers.items()}
+        if self.settings.stacked:
+            return dict(lists)
+        if not all(isfinite(value) for [value] in lists.values()):
+            raise Diverged("the loss is not finite")
+        return {name: value for name, [value] in lists.items()}
 
     @property
     def oldest(self) -> int:

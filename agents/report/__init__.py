@@ -41,7 +41,7 @@ def describe(data: ComparisonData) -> Description:
 def _plots(data: ComparisonData, scores: AgentScores) -> "list[Plot | None]":
     """Return all figures for which there are data, in the order of the page."""
     from supple.reports.figures.diagnostics import before_and_after, metrics_over_time
-    from supple.reports.figures.old_tasks import plot_old_tasks
+    from supple.reports.figures.heat_maps import plot_old_tasks
 
     from .aggregates import plot_human, plot_plasticity
     from .gaps import plot_gaps

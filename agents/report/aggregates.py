@@ -3,7 +3,7 @@
 from supple.metrics import Score
 from supple.reports.figures.measures import draw_rows
 from supple.reports.figures.style import INK, Plot, arm_styles, new_figure
-from supple.reports.tables.cells import Form, Interval
+from supple.reports.tables.cells import Form, Number
 
 from .scores import AgentScores
 from .tables import bootstrap_words, human_source
@@ -44,7 +44,7 @@ def _plot(
         return None
     figure = new_figure(0.75 + 0.42 * len(known), width=8.0)
     axes = figure.subplots()
-    rows = {arm: Interval.of_score(value, Form(decimals=digits)) for arm, value in known.items()}
+    rows = {arm: Number.of_score(value, Form(decimals=digits)) for arm, value in known.items()}
     draw_rows(axes, rows, arm_styles(list(scores.arms)))
     axes.update_datalim([(value, 0.0) for value in least])
     axes.autoscale_view(scaley=False)

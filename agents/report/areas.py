@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from supple.engine.forks import FRESH
 from supple.experiments.history.data import ComparisonData, RunData, Segment
 from supple.metrics import learning_curve_area, share_of_fresh, share_over_seeds
-from supple.reports.tables.cells import MISSING, Form, Interval, Value, some_of
+from supple.reports.tables.cells import MISSING, Form, Number, Value, some_of
 from supple.reports.tables.differences import variants_of
 from supple.reports.tables.statistics import NAN, Spread
 from supple.reports.tables.table import Table
@@ -31,8 +31,8 @@ class ArmShares:
     """
 
     tasks: tuple[Segment, ...]
-    by_task: tuple[Interval, ...]
-    in_all: Interval
+    by_task: tuple[Number, ...]
+    in_all: Number
 
 
 def window(task: Segment) -> float:
@@ -110,11 +110,11 @@ def _sum_by_place(area: Array, places: NDArray[np.intp]) -> Array:
     return np.stack([area[:, places == place].sum(axis=1) for place in np.unique(places)], axis=1)
 
 
-def _over_seeds(seeds: Sequence[int], of_arm: Array, new: Array, untrained: Array) -> Interval:
+def _over_seeds(seeds: Sequence[int], of_arm: Array, new: Array, untrained: Array) -> Number:
     share = share_over_seeds(of_arm, new, untrained)
     own = share_of_fresh(of_arm, new, untrained).reshape(len(seeds), -1).mean(axis=1)
     some = some_of(share.n, len(seeds))
-    return Interval(share.mean, share.low, share.high, Spread(own, seeds).by_seed, Form(decimals=2), some)
+    return Number(share.mean, share.low, share.high, Spread(own, seeds).by_seed, Form(decimals=2), some)
 
 
 def _untrained(run: RunData | None, tasks: Sequence[Segment]) -> Array:
@@ -131,7 +131,7 @@ def shares_json(shares: ArmShares) -> dict[str, Any]:
     }
 
 
-def _share_json(share: Interval) -> dict[str, Any]:
+def _share_json(share: Number) -> dict[str, Any]:
     bounded = share.low is not None and np.isfinite(share.low)
     ends = [share.low, share.high] if bounded else None
     return {"mean": share.mean, "interval": ends, "per_seed": list(share.by_seed.values())}

@@ -7,7 +7,7 @@ from itertools import chain
 import numpy as np
 
 from supple.metrics import Score, bootstrap_coverage
-from supple.reports.tables.cells import MISSING, Form, Heading, Interval, Value, is_missing
+from supple.reports.tables.cells import MISSING, Form, Heading, Number, Value, is_missing
 from supple.reports.tables.metrics import intervention_columns, intervention_words
 from supple.reports.tables.table import Table, over_seeds
 
@@ -33,7 +33,7 @@ def summary_table(scores: AgentScores) -> Table:
     for name in _in_summary(scores):
         for i in scores.places:
             heading = short_name(scores.environments[i]) if len(scores.environments) > 1 else name
-            columns[heading] = [Interval.of(arm.spread(name, i)) for arm in arms]
+            columns[heading] = [Number.of(arm.spread(name, i)) for arm in arms]
     columns[HUMAN] = _score_cells((arm.human for arm in arms), 3)
     columns[GAP] = [arm.gap_change for arm in arms]
     if any(arm.explosions for arm in arms):
@@ -48,7 +48,7 @@ def summary_table(scores: AgentScores) -> Table:
 
 def _score_cells(scores: Iterable[Score | None], digits: int) -> list[Value]:
     form = Form(decimals=digits)
-    return [None if score is None else Interval.of_score(score, form) for score in scores]
+    return [None if score is None else Number.of_score(score, form) for score in scores]
 
 
 def _in_summary(scores: AgentScores) -> list[str]:

@@ -1,15 +1,13 @@
 """Figures of the metrics of networks: over time, and before and after interventions."""
 
-from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 
 import numpy as np
-from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from numpy.typing import NDArray
 
 from supple.experiments.history.data import ComparisonData, Row, RunData, any_logged
-from supple.reports.tables.cells import number
+from supple.reports.tables.differences import group_by
 from supple.reports.tables.metrics import IN_FIGURE, TITLES, means_at_events
 
 from .style import (
@@ -19,25 +17,21 @@ from .style import (
     Plot,
     arm_styles,
     curves_by_style,
-    draw_band,
+    draw_panels,
     legend,
     mark_stream,
     new_figure,
-    new_panels,
-    on_common_steps,
     seeds_phrase,
+    shorten,
     step_unit,
     tidy,
 )
-
-Array = NDArray[np.float64]
 
 STOOD_FOR = ("dfi_per_dim", "dfi")  # by dfi_unscaled, which tables have
 INJECTED = (
     "After plasticity injection, layers and units are measured in the new head, but the weight norm includes the "
     "frozen heads, so values before and after cannot be compared. "
 )
-MOST_BANDS = 8  # with more arms, intervals would cover each other
 MOST_ROWS = 24  # of the before/after figure; with more, they are averaged per arm
 
 
@@ -46,54 +40,46 @@ def metrics_over_time(data: ComparisonData) -> list[Plot]:
 
     Metrics that never change, and those that another one stands for, are a second, folded figure.
     """
-    series = {name: _series_by_style(data, name) for name in _metric_names(data.runs)}
-    values = {name: _values(pieces) for name, pieces in series.items()}
-    flat = [name for name, of_all in values.items() if of_all.size > 1 and np.ptp(of_all) == 0]
-    folded = {name: series[name] for name in series if name in flat or _metric(name) in STOOD_FOR}
-    shown = {name: pieces for name, pieces in series.items() if name not in folded}
-    if not shown:
-        shown, folded = folded, {}
-    words = [f"{_panel_title(name, series)} is {number(float(values[name][0]))} throughout" for name in flat]
-    main = _plot_metrics(data, shown, f"{'; '.join(words).capitalize()}. " if words else "")
-    more = _plot_metrics(data, folded)
-    figures = [Plot("metrics", "Inside the network", *main)] if main else []
-    return [*figures, *([Plot("more_metrics", "More metrics of the network", *more, folded=True)] if more else [])]
+    series = {name: curves_by_style(data, partial(_curve, name)) for name in _metric_names(data.runs)}
+    folded = [name for name in series if _metric(name) in STOOD_FOR or _never_changes(series[name])]
+    shown = {name: pieces for name, pieces in series.items() if name not in folded} or series
+    more = {name: series[name] for name in folded if name not in shown}
+    plots = [_plot_metrics(data, "metrics", "Inside the network", shown)] if shown else []
+    return plots + ([_plot_metrics(data, "more_metrics", "More metrics of the network", more, True)] if more else [])
 
 
-def _plot_metrics(data: ComparisonData, series: Mapping[str, Pieces], constant: str = "") -> tuple[str, Figure] | None:
-    """Return the caption and the figure of these metrics, or None without any."""
-    if not series:
-        return None
+def _plot_metrics(
+    data: ComparisonData, name: str, title: str, series: Mapping[str, Pieces], folded: bool = False
+) -> Plot:
     divisor, steps_label, _ = step_unit(data.total_steps, data.unit)
+    panels = {_panel_title(metric, series): pieces for metric, pieces in series.items()}
     columns = 2 if len(series) == 4 else 3
-    figure, grid = new_panels(len(series), 0.45, 2.05, columns=columns, sharex=True)
-    banded = len(data.arms) <= MOST_BANDS
-    for (name, pieces), axes in zip(series.items(), grid, strict=True):
-        tidy(axes, _panel_title(name, series))
+    figure, grid = draw_panels(panels, steps_label, 2.05, divisor, columns=columns, sharex=True)
+    for axes in grid:
         mark_stream(axes, data.first, divisor, data.fork_step)
         axes.set_xlim(0, data.total_steps / divisor)
         axes.locator_params(nbins=5)  # the panels are small, and every tick takes time to draw
-        drawn = []
-        for style, of_seeds in pieces:
-            steps, values = on_common_steps(of_seeds)
-            lines = values if banded or not steps.size else values.mean(axis=0, keepdims=True)
-            draw_band(axes, steps / divisor, lines, style)
-            drawn.append(values.ravel())
-        shown = np.concatenate(drawn)
-        if shown.size and shown.min() > 0 and shown.max() > 200 * shown.min():
+        low, high = axes.dataLim.intervaly
+        if 0 < low < high / 200 < np.inf:
             axes.set_yscale("log")
-    for axes in grid[-columns:]:
-        axes.set_xlabel(steps_label, fontsize=9)
-        axes.tick_params(labelbottom=True)
     legend(figure, list(data.arms), bool(data.fork_step), data.labels)
     hairlines = 1 < len(data.first.tasks) <= MOST_SWITCHES
     switches = "; thin vertical lines are task switches, where the data change too" if hairlines else ""
     caption = (
         f"Metrics measured on recent data during training{switches}. They describe the network, not its performance: "
-        f"none of them alone proves a loss of plasticity. {constant}{_injection_sentence(data)}"
-        f"{seeds_phrase(data.seeds) if banded or data.seeds == 1 else f'Means over {data.seeds} seeds.'}"
+        f"none of them alone proves a loss of plasticity. {_injection_sentence(data)}"
+        f"{seeds_phrase(data.seeds, len(data.arms))}"
     )
-    return caption, figure
+    return Plot(name, title, caption, figure, folded)
+
+
+def _curve(name: str, run: RunData, low: float, high: float) -> tuple[np.ndarray, np.ndarray]:
+    return run.series(name, low=low, high=high)
+
+
+def _never_changes(pieces: Pieces) -> bool:
+    values = np.concatenate([values for _, series in pieces for _, values in series])
+    return values.size > 1 and np.ptp(values) == 0
 
 
 def _metric(name: str) -> str:
@@ -107,23 +93,13 @@ def _panel_title(name: str, among: Iterable[str]) -> str:
     return title if [*map(_metric, among)].count(metric) == 1 else f"{learner}: {title}"
 
 
-def _values(pieces: Pieces) -> Array:
-    """Return the values of a metric in all runs and at all steps."""
-    return np.concatenate([values for _, series in pieces for _, values in series])
-
-
-def _series_by_style(data: ComparisonData, name: str) -> Pieces:
-    """Return (style, series per seed) of a metric for the trunks, and for each arm from the fork on."""
-    return curves_by_style(data, lambda run, low, high: run.series(name, low=low, high=high))
-
-
 def _metric_names(runs: Sequence[RunData]) -> list[str]:
     """Return the logged names `learner/metric`, those with a title first, without metrics of single layers."""
     logged = {name for run in runs for name in run.logged if name.count("/") == 1}
-    learners = sorted({name.split("/")[0] for name in logged if name.split("/")[1] in TITLES})
+    learners = sorted({name.split("/")[0] for name in logged if _metric(name) in TITLES})
     names = []
     for learner in learners:
-        metrics = {name.split("/")[1] for name in logged if name.startswith(f"{learner}/")}
+        metrics = {_metric(name) for name in logged if name.startswith(f"{learner}/")}
         untitled = metrics - TITLES.keys() if "weight_norm" in metrics else set()  # losses and policies need a title
         titled = [metric for metric in TITLES if metric in metrics]
         names += [f"{learner}/{metric}" for metric in (*titled, *sorted(untitled))]
@@ -133,8 +109,10 @@ def _metric_names(runs: Sequence[RunData]) -> list[str]:
 def before_and_after(data: ComparisonData) -> Plot | None:
     """Plot dumbbells: each metric right before (hollow) and right after (filled) each intervention."""
     rows = _event_rows(data)
-    sides = [sides for *_, sides in rows]
-    metrics = [metric for metric in IN_FIGURE if _changes(metric, sides)]
+    sides = {
+        metric: [[means[f"{metric}_{s}"] for s in ("before", "after")] for *_, means in rows] for metric in IN_FIGURE
+    }
+    metrics = [metric for metric, pairs in sides.items() if len(set(filter(np.isfinite, np.ravel(pairs)))) > 1]
     if not metrics:
         return None
     styles = arm_styles(data.labels)
@@ -142,19 +120,18 @@ def before_and_after(data: ComparisonData) -> Plot | None:
     grid = figure.subplots(1, len(metrics), squeeze=False, sharey=True)[0]
     for axes, metric in zip(grid, metrics, strict=True):
         tidy(axes, TITLES[metric].split(" of ")[0].replace("units (share)", "units"), grid="both")
-        for row, (label, _, (before, after)) in enumerate(rows):
-            if metric in before and metric in after:
-                color = styles[label]["color"]
-                axes.plot([before[metric], after[metric]], [row, row], color=color, linewidth=1.6, alpha=0.6)
-                axes.scatter(before[metric], row, s=34, facecolor="white", edgecolor=color, linewidth=1.5, zorder=3)
-                axes.scatter(after[metric], row, s=34, color=color, zorder=3)
+        for row, ((label, *_), (before, after)) in enumerate(zip(rows, sides[metric], strict=True)):
+            color = styles[label]["color"]
+            axes.plot([before, after], [row, row], color=color, linewidth=1.6, alpha=0.6)
+            axes.scatter(before, row, s=34, facecolor="white", edgecolor=color, linewidth=1.5, zorder=3)
+            axes.scatter(after, row, s=34, color=color, zorder=3)
         axes.margins(x=0.12)
         axes.locator_params(axis="x", nbins=4)
-    grid[0].set_yticks(range(len(rows)), [text for _, text, _ in rows], fontsize=8.5)
+    grid[0].set_yticks(range(len(rows)), [shorten(text) for _, text, _ in rows], fontsize=8.5)
     grid[0].set_ylim(len(rows) - 0.4, -0.6)
     handles = [
-        Line2D([], [], marker="o", color=INK, markerfacecolor="white", linestyle="", label="before"),
-        Line2D([], [], marker="o", color=INK, linestyle="", label="after"),
+        Line2D([], [], marker="o", color=INK, markerfacecolor=face, linestyle="", label=side)
+        for side, face in (("before", "white"), ("after", INK))
     ]
     figure.legend(handles=handles, loc="outside upper left", ncols=2, frameon=False, fontsize=10)
     several = "mean over seeds" if data.seeds > 1 else "1 seed"
@@ -165,38 +142,31 @@ def before_and_after(data: ComparisonData) -> Plot | None:
     return Plot("before_and_after", "Before and after each intervention", caption, figure)
 
 
-def _changes(metric: str, events: Sequence[tuple[Row, Row]]) -> bool:
-    """Return whether a metric was measured, and has not one and the same value before and after all events."""
-    return len({side[metric] for event in events for side in event if metric in side}) > 1
-
-
 def _injection_sentence(data: ComparisonData) -> str:
     """Return a sentence for captions if the architecture of a run changed, or ""."""
     events = (event for run in data.runs for event in run.of_kind("intervention"))
     return INJECTED if any(str(event.get("intervention")).startswith("injection") for event in events) else ""
 
 
-def _event_rows(data: ComparisonData) -> list[tuple[str, str, tuple[Row, Row]]]:
-    """Return (arm, row label, (before, after)): one row per step, or one per arm if there are too many."""
+def _event_rows(data: ComparisonData) -> list[tuple[str, str, dict[str, float]]]:
+    """Return (arm, row label, `means_at_events`): one row per step, or one per arm if there are too many."""
     divisor, _, suffix = step_unit(data.total_steps)
-    of_arms = [(label, run) for label, runs in data.arms.items() for run in runs]
-    events = [(label, event) for label, run in of_arms for event in run.of_kind("intervention")]
-    learners = {event.get("learner") for _, event in events}
-    groups: dict[tuple[str, str], list[Row]] = defaultdict(list)
-    for label, event in events:
-        who = f" {event.get('learner')}" if len(learners) > 1 else ""
-        groups[label, f"{label}{who}, {event['step'] / divisor:.4g}{suffix}"].append(event)
-    if len(groups) > MOST_ROWS:
-        groups = defaultdict(list)
-        for label, event in events:
-            groups[label, f"{label}, {event.get('learner')}" if len(learners) > 1 else label].append(event)
-        groups = {(label, f"{text} (mean of {len(g)})"): g for (label, text), g in groups.items()}
-    return [(label, text, _mean_metrics(group)) for (label, text), group in groups.items()]
+    events = [
+        (label, event) for label, runs in data.arms.items() for run in runs for event in run.of_kind("intervention")
+    ]
+    several = len({event.get("learner") for _, event in events}) > 1
 
+    def rows(by_step: bool) -> dict[tuple[str, str], list[tuple[str, Row]]]:
+        def key(each: tuple[str, Row]) -> tuple[str, str]:
+            label, event = each
+            who = f"{label} {event.get('learner')}" if several else label
+            return label, f"{who}, {event['step'] / divisor:.4g}{suffix}" if by_step else f"{who} (mean)"
 
-def _mean_metrics(events: Sequence[Row]) -> tuple[Row, Row]:
-    """Return the means over events of the metrics before and after, by name, as in tables and scores.json."""
-    means = means_at_events(events, IN_FIGURE)
-    known = {name: value for name, value in means.items() if np.isfinite(value)}
-    before = {metric: known[f"{metric}_before"] for metric in IN_FIGURE if f"{metric}_before" in known}
-    return before, {metric: known[f"{metric}_after"] for metric in IN_FIGURE if f"{metric}_after" in known}
+        return group_by(events, key)
+
+    groups = rows(True)
+    groups = groups if len(groups) <= MOST_ROWS else rows(False)
+    return [
+        (label, text, means_at_events([event for _, event in of_row], IN_FIGURE))
+        for (label, text), of_row in groups.items()
+    ]

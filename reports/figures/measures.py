@@ -6,24 +6,19 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 
-from supple.reports.tables.cells import Interval
+from supple.reports.tables.cells import Number
 from supple.reports.tables.differences import Measure, baseline_name
 
 from .style import FEW_SEEDS, FORK, INK, WIDTH, Plot, arm_styles, new_panels, shorten, slug, tidy
 
-Rows = Mapping[str, Interval]  # arm → its mean, with its interval and the numbers of its seeds
+Rows = Mapping[str, Number]  # arm → its mean, with its interval and the numbers of its seeds
 MOST_PANELS, MOST_ROWS = 9, 48
-MOST_SAID = 8  # arms in the words of a figure
 
 
 def plot_measures(measures: Sequence[Measure], folded: bool = False) -> Plot | None:
     """Return the figure of a family of measures, with one panel per environment and variant.
 
     Return None if there is nothing to compare: one arm, no numbers, or more arms or panels than can be read.
-
-    Args:
-        measures: The measures of one family.
-        folded: As in `Plot`.
     """
     panels = {", ".join(filter(None, [m.place, m.variant])): _rows_of(m) for m in measures}
     panels = {title: rows for title, rows in panels.items() if rows}
@@ -42,30 +37,21 @@ def plot_measures(measures: Sequence[Measure], folded: bool = False) -> Plot | N
         axes.set_xlabel(first.axis, fontsize=9.5, color=INK)
         if baseline in rows:
             axes.axvline(first.scale * rows[baseline].mean, zorder=0, **FORK)
-    seen = [
-        _order_sentence(title if len(panels) > 1 else "", rows, first.lower_is_better) for title, rows in panels.items()
-    ]
-    line = f"Dashed line: the mean of {baseline_name(baseline)}."
-    caption = " ".join([*(seen if len(panels) <= MOST_SAID // 2 else []), _marks_sentence(panels), line])
+    better = "Lower is better. " * first.lower_is_better
+    caption = f"{_marks_sentence(panels)} {better}Dashed line: the mean of {baseline_name(baseline)}."
     title = first.axis[0].upper() + first.axis[1:]
     return Plot(f"measure_{slug(first.group)}", title, caption, figure, folded)
 
 
 def _rows_of(measure: Measure) -> Rows:
     spreads = {arm: measure.spread(arm) for arm in measure.arms}
-    return {arm: Interval.of(spread, measure.form) for arm, spread in spreads.items() if spread.known.size}
+    return {arm: Number.of(spread, measure.form) for arm, spread in spreads.items() if spread.known.size}
 
 
 def draw_rows(axes: Axes, rows: Rows, styles: Mapping[str, Mapping[str, Any]], title: str = "") -> None:
     """Draw one row per arm into a panel: its mean as a mark with its number, its interval, and a dot for each seed.
 
-    A Student-t interval of few seeds is left out.
-
-    Args:
-        axes: The panel.
-        rows: The cells that tables have, by arm.
-        styles: The styles of the arms, from `arm_styles`.
-        title: The title of the panel, or "".
+    A Student-t interval of few seeds is left out. `rows` are the cells that tables have.
     """
     tidy(axes, title, grid="x")
     for place, (arm, cell) in enumerate(rows.items()):
@@ -86,15 +72,6 @@ def draw_rows(axes: Axes, rows: Rows, styles: Mapping[str, Mapping[str, Any]], t
     axes.tick_params(axis="y", length=0)
     axes.margins(x=0.12)
     axes.locator_params(axis="x", nbins=5)
-
-
-def _order_sentence(title: str, rows: Rows, lower: bool) -> str:
-    """Return what a panel shows: its arms from the best to the worst, with their means."""
-    best = sorted(rows, key=lambda arm: rows[arm].mean, reverse=not lower)
-    words = [f"{baseline_name(arm)} {str(rows[arm]).partition(' [')[0]}" for arm in best]
-    if len(words) > MOST_SAID:
-        words[MOST_SAID // 2 : -MOST_SAID // 2] = ["…"]
-    return f"{f'{title}, f' if title else 'F'}rom best to worst: {', '.join(words)}."
 
 
 def _marks_sentence(panels: Mapping[str, Rows]) -> str:

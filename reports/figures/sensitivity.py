@@ -29,14 +29,10 @@ SHIFT = 3.5  # points between the dots of neighbouring lines
 
 @dataclass(eq=False)
 class Panel:
-    """A panel of a sensitivity figure: scores against one varied number.
+    """A panel: scores against one varied number, in one environment (`place`) and with the other settings in `rest`.
 
-    Attributes:
-        place: The environment.
-        rest: The other varied settings, as a text.
-        lines: The scores of each line: label → number → scores of the seeds.
-        level: The scores of arms that do not have the number. They are drawn as horizontal lines.
-        cloud: Whether other settings vary too. The points are then not joined.
+    `lines`: label → number → scores of the seeds. `level`: the scores of arms that do not have the number, which are
+    horizontal lines. `cloud`: other settings vary too, so that the points are not joined.
     """
 
     place: str
@@ -121,7 +117,7 @@ def _plot_panels(name: str, panels: Sequence[Panel], measure: Measure) -> Plot:
     level = " Horizontal lines: arms without this number." if any(panel.level for panel in shown) else ""
     words = name.replace("_", " ")
     caption = (
-        f"Means of {family} over seeds, against {words}{joined}. {_marks(shown)}{level}{more} "
+        f"Means of {family} over seeds, against {words}{joined}. Small dots: seeds.{level}{more} "
         "If you choose the best value from this figure, report its result on other seeds."
     )
     return Plot(f"sensitivity_{slug(name)}", f"Sensitivity to {words}", caption, figure)
@@ -146,14 +142,6 @@ def _draw_line(
             axes.scatter(where, scores, s=14, color=color, alpha=0.6, linewidths=0, zorder=2, transform=aside)
         if scores.size > FEW_SEEDS and ends:
             axes.vlines(value, scale * ends[0], scale * ends[1], color=color, linewidth=1.2, alpha=0.6)
-
-
-def _marks(panels: Sequence[Panel]) -> str:
-    """Return the sentence on dots and intervals."""
-    most = max(scores.known.size for panel in panels for line in panel.lines.values() for scores in line.values())
-    if most < 2:
-        return "1 seed: no interval."
-    return f"Small dots: seeds{'; bars: 95 % Student-t interval' if most > FEW_SEEDS else ''}."
 
 
 def _scale_axis(axes: Axes, values: Sequence[float]) -> None:

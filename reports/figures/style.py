@@ -3,7 +3,7 @@
 import io
 import re
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -17,8 +17,6 @@ from matplotlib.collections import LineCollection, PolyCollection
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.lines import Line2D
-from matplotlib.text import Text
-from matplotlib.ticker import FixedFormatter, FuncFormatter
 from numpy.typing import NDArray
 
 from supple.engine.forks import FRESH, NONE
@@ -35,9 +33,9 @@ BASELINE = "#3c3c3c"
 INK, FAINT, SHADE = "#222222", "#8a8a8a", "#f1f0ec"
 FORK: dict[str, Any] = {"color": "#555555", "linewidth": 1.1, "linestyle": (0, (4, 3))}
 MOST_SWITCHES = 60
-MOST_LETTERS, MOST_AT_TICKS = 80, 60  # of a label; at a tick, a longer one would leave no room for the panel
-NOTHING = "\u200c"  # a character without a width
+MOST_LETTERS = 60  # of a label; a longer one would leave no room for the panel
 MOST_POINTS = 200  # of a line: more would not be visible in a panel, but would cost time
+MOST_BANDS = 9  # arms in a panel: with more, their intervals would cover each other
 FEW_SEEDS = 4  # as many are drawn one by one; an interval of so few would hide them
 WIDTH = 11.0  # inches; the page shows figures at about this width
 
@@ -63,7 +61,6 @@ class Plot:
 
     def save(self, folder: Path) -> None:
         """Write the figure as NAME.png and NAME.svg."""
-        show_texts_literally(self.figure)
         # draws once, while savefig draws twice; compresses in half the time, for 10 % more bytes
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "Glyph")  # of letters that the font lacks; the page and tables have them
@@ -75,41 +72,14 @@ class Plot:
         (folder / f"{self.name}.svg").write_text(_shortened(text.getvalue()), encoding="utf-8", newline="\n")
 
 
-def show_texts_literally(figure: Figure) -> None:
-    """Draw the texts of a figure as they are: no formulas, nothing that cannot be seen, and nothing overlong.
-
-    Names of arms, tasks and layers may hold `$` and anything else. Numbers at the axes keep their powers of ten.
-    """
-    all_axis = [axis for axes in figure.axes for axis in (axes.xaxis, axes.yaxis)]
-    for axis in all_axis:
-        formatter = axis.get_major_formatter()
-        if isinstance(formatter, (FixedFormatter, FuncFormatter)):
-            labels = formatter.format_ticks(list(axis.get_majorticklocs()))
-            axis.set_major_formatter(FixedFormatter([_no_formula(shorten(label, MOST_AT_TICKS)) for label in labels]))
-    at_ticks = {id(text) for axis in all_axis for text in axis.get_ticklabels()}
-    for text in figure.findobj(Text):
-        if isinstance(text, Text) and id(text) not in at_ticks and text.get_text():
-            text.set_text(_no_formula("\n".join(map(shorten, text.get_text().split("\n")))))
-
-
-def _no_formula(text: str) -> str:
-    return re.sub(r"(?<!\\)\$", r"\\$", text)  # panels that share an axis come here twice
-
-
 def shorten(label: str, most: int = MOST_LETTERS) -> str:
     """Return the text of a label, without the middle of an overlong one."""
-    text = label
-    return text if len(text) <= most else f"{text[: most // 2]} … {text[-most // 2 :]}"
+    return label if len(label) <= most else f"{label[: most // 2]} … {label[-most // 2 :]}"
 
 
 def slug(text: str) -> str:
     """Return a text as a part of a file name."""
     return re.sub(r"[^a-z0-9]+", "_", text.lower()).strip("_")
-
-
-def legend_text(label: str) -> str:
-    """Return the text of a label in a legend, from which matplotlib leaves out those that begin with `_`."""
-    return f"{NOTHING}{shorten(label)}" if label.startswith("_") else shorten(label)
 
 
 def _shortened(svg: str) -> str:
@@ -140,28 +110,16 @@ def new_figure(height: float, width: float = WIDTH) -> Figure:
 
 
 def new_panels(
-    count: int,
-    margin: float,
-    row: float,
-    width: float = WIDTH,
-    columns: int = 3,
-    sharex: bool = False,
-    sharey: bool = False,
+    count: int, margin: float, row: float, width: float = WIDTH, columns: int = 3, **share: Any
 ) -> tuple[Figure, list[Axes]]:
-    """Return a figure with panels, the last row of which may have fewer.
+    """Return a figure with panels in rows of this height, in inches, the last row of which may have fewer.
 
-    Args:
-        count: Number of panels.
-        margin: Height of the figure without its panels, in inches.
-        row: Height of a row of panels, in inches.
-        width: Width of the figure, in inches.
-        columns: The most panels in a row.
-        sharex, sharey: Whether all panels have the same horizontal or vertical axis.
+    `share` are `sharex` and `sharey` of matplotlib.
     """
     columns = min(columns, count)
     rows = -(-count // columns)
     figure = new_figure(margin + row * rows, width)
-    grid = list(figure.subplots(rows, columns, squeeze=False, sharex=sharex, sharey=sharey).ravel())
+    grid = list(figure.subplots(rows, columns, squeeze=False, **share).ravel())
     for axes in grid[count:]:
         axes.set_axis_off()
     return figure, grid[:count]
@@ -181,16 +139,12 @@ def tidy(axes: Axes, title: str = "", grid: str = "y") -> None:
 def legend(figure: Figure, labels: Sequence[str], fork: bool = False, among: Sequence[str] = ()) -> None:
     """Draw one legend above all panels, in as few rows as possible.
 
-    Args:
-        figure: The figure.
-        labels: The arms in it.
-        fork: Whether it shows the fork, and the trunks before it.
-        among: The arms that determine the colours, if there are more than `labels`.
+    `fork` says whether the figure shows the fork; `among` are the arms that determine the colours, if there are more.
     """
     styles = arm_styles(among or labels)
     names = {FRESH: "fresh agent"}
     handles = [
-        Line2D([], [], linewidth=2.2, label=legend_text(names.get(label, label)), **styles[label]) for label in labels
+        Line2D([], [], linewidth=2.2, label=shorten(names.get(label, label)), **styles[label]) for label in labels
     ]
     if fork:
         trunk = Line2D([], [], color=FAINT, linewidth=2.2, label="before the fork")
@@ -248,21 +202,10 @@ def on_common_steps(series: Sequence[tuple[Array, Array]]) -> tuple[Array, Array
     return steps, np.stack([np.interp(steps, s, v) for s, v in series])
 
 
-def draw_band(
-    axes: Axes, steps: Array, values: Array, style: dict[str, Any], dots: bool = False, most: float = np.inf
-) -> None:
-    """Draw the mean over seeds, with its interval or, for up to `FEW_SEEDS` seeds, with the seeds as thin lines.
+def draw_band(axes: Axes, steps: Array, values: Array, style: dict[str, Any], dots: bool = False) -> None:
+    """Draw the mean of `values`, (seeds, points), with its interval or, for up to `FEW_SEEDS` seeds, thin lines.
 
-    The seeds determine the scale of the panel, not their interval, which is cut where values cannot be: below 0 if no
-    seed is below it, and above `most`.
-
-    Args:
-        axes: The panel.
-        steps: The steps, of shape (points,).
-        values: The values, of shape (seeds, points), without NaN.
-        style: The style of the line, from `arm_styles`.
-        dots: Whether to mark the points that the line joins.
-        most: The largest possible value.
+    The seeds determine the scale of the panel, not their interval. `dots` marks the points that the line joins.
     """
     if not steps.size:
         return
@@ -274,8 +217,6 @@ def draw_band(
         lines = [np.column_stack([steps, seed]) for seed in values]
         axes.add_collection(LineCollection(lines, colors=style["color"], linewidths=0.8, alpha=0.45))
     elif len(values) > 1:
-        low = np.maximum(low, 0.0) if values.min() >= 0 else low
-        high = np.minimum(high, most)
         edge = np.concatenate([np.column_stack([steps, low]), np.column_stack([steps, high])[::-1]])
         band = PolyCollection([edge], facecolor=style["color"], alpha=0.14, linewidth=0)
         axes.add_collection(band, autolim=False)
@@ -284,24 +225,29 @@ def draw_band(
     axes.plot(steps, middle, linewidth=2.0, marker=marker, markersize=3.5, clip_on=not dots, **style)
 
 
-def draw_curves(
-    axes: Axes, data: ComparisonData, curve: Curve, divisor: float = 1.0, dots: bool = False, most: float = np.inf
-) -> None:
-    """Draw the curve of the trunks, and of each arm from the fork on, over its steps / divisor (see `draw_band`)."""
-    for style, series in curves_by_style(data, curve):
-        steps, values = on_common_steps(series)
-        draw_band(axes, steps / divisor, values, style, dots, most)
+def draw_panels(
+    panels: Mapping[str, Pieces], label: str, row: float, divisor: float = 1.0, dots: bool = False,
+    **layout: Any,
+) -> tuple[Figure, list[Axes]]:  # fmt: skip
+    """Return a figure with one panel of curves for each title, over steps / divisor (see `draw_band`), and its panels.
+
+    With more than `MOST_BANDS` arms in a panel, only means are drawn. `layout` is that of `new_panels`.
+    """
+    figure, grid = new_panels(len(panels), 0.4, row, **layout)
+    for axes, (title, pieces) in zip(grid, panels.items(), strict=True):
+        tidy(axes, title)
+        axes.set_xlabel(label, fontsize=9.5, color=INK)
+        axes.tick_params(labelbottom=True)
+        arms = len({(style["color"], style.get("linestyle")) for style, _ in pieces})
+        for style, series in pieces:
+            steps, values = on_common_steps(series)
+            lines = values if arms <= MOST_BANDS or not steps.size else values.mean(axis=0, keepdims=True)
+            draw_band(axes, steps / divisor, lines, style, dots)
+    return figure, grid
 
 
 def mark_stream(axes: Axes, run: RunData, divisor: float, fork: int | None) -> None:
-    """Mark task switches as thin lines, unless there are too many, and the fork as a dashed line.
-
-    Args:
-        axes: The panel.
-        run: The run whose tasks to mark.
-        divisor: Steps per unit of the horizontal axis.
-        fork: The step of the fork, or None.
-    """
+    """Mark task switches as thin lines, unless there are too many, and the fork as a dashed line."""
     for task in run.tasks[1:] if len(run.tasks) <= MOST_SWITCHES else ():
         axes.axvline(task.start / divisor, color="#c2c2c2", linewidth=0.9, zorder=0)
     if fork:
@@ -309,10 +255,12 @@ def mark_stream(axes: Axes, run: RunData, divisor: float, fork: int | None) -> N
     axes.set_xlim(0, run.total_steps / divisor)
 
 
-def seeds_phrase(seeds: int) -> str:
-    """Return the sentence of a caption about the uncertainty shown."""
+def seeds_phrase(seeds: int, arms: int = 1) -> str:
+    """Return the sentence of a caption about the uncertainty shown for this many seeds, and arms in a panel."""
     if seeds == 1:
         return "1 seed: no interval, and no evidence beyond these runs."
+    if arms > MOST_BANDS:
+        return f"Means over {seeds} seeds."
     if seeds <= FEW_SEEDS:
         return f"Thin lines and small dots: the {seeds} seeds; thick lines: their means."
-    return f"Bands and bars: 95 % Student-t interval over {seeds} seeds, cut at the panel’s edge and where no value is."
+    return f"Bands and bars: 95 % Student-t interval over {seeds} seeds, cut at the panel’s edge."

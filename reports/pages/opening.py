@@ -6,6 +6,7 @@ from itertools import chain
 from operator import attrgetter
 
 from supple.engine.forks import FRESH, NONE
+from supple.experiments.comparisons.grid import variant_text
 from supple.experiments.history.data import ComparisonData, RunData
 from supple.reports.tables.differences import (
     LEVEL,
@@ -38,28 +39,22 @@ class Opening:
 def make_opening(
     datas: Sequence[ComparisonData], what: str, measures: Sequence[Measure], old_tasks: Sequence[OldTasks] = ()
 ) -> Opening:
-    """Return the opening of a report.
-
-    Args:
-        datas: The runs.
-        what: The runs in words, such as `PPO on Hopper`.
-        measures: The numbers by which arms are compared.
-        old_tasks: What became of old tasks.
-    """
+    """Return the opening of a report on `what`, the runs in words, such as `PPO on Hopper`."""
     arms, leads = arms_of(datas), datas[0].first.spec.labels.leads
-    compared = [_arms_sentence(arms, what), _steps_sentence(arms), _seeds_sentence(datas, arms)]
+    compared = [_arms_sentence(arms, what), _steps_sentence(datas, arms), _seeds_sentence(datas, arms)]
     if all(len(measure.arms) < 2 for measure in measures):
         return Opening(compared)
     name = measures[0].group
     others = list(dict.fromkeys(measure.group for measure in measures if measure.known and measure.group != name))
     before = ", as declared before the runs" if leads else ""
-    also = f"{',' * bool(before)} and also by {join_words(_cut_names(others))}" if others else ""
+    also = f"{',' * bool(before)} and also by {join_words(_cut(others, MOST_ARMS))}" if others else ""
     compared += [f"Arms are compared by {name}{before}{also}.", *filter(None, [measures[0].meaning])]
     can, cannot = conclude(measures)
     sure = sentences(old_tasks, sure=True)
     cannot += [sentence for sentence in sentences(old_tasks) if sentence not in sure]
     can = [*can, *sure] or [f"Nothing about {name}: no difference is significant."]
-    return Opening(compared, _cut_sentences(can), _cut_sentences(cannot), _test_sentence(measures))
+    can, cannot = (_cut(said, MOST, " sentences: see the tables below.") for said in (can, cannot))
+    return Opening(compared, can, cannot, _test_sentence(measures))
 
 
 def conclude(measures: Sequence[Measure]) -> tuple[list[str], list[str]]:
@@ -99,11 +94,9 @@ def count_text(number: int, word: str) -> str:
     return f"{number:,} {word}{'' if number == 1 else 's'}"
 
 
-def _cut_sentences(sentences: list[str]) -> list[str]:
-    more = len(sentences) - MOST
-    return (
-        sentences if more <= 0 else [*sentences[:MOST], f"{count_text(more, 'more sentence')}: see the tables below."]
-    )
+def _cut(items: Sequence[str], most: int, ending: str = "") -> list[str]:
+    more = len(items) - most
+    return [*items[:most], *([f"{more:,} more{ending}"] if more > 0 else [])]
 
 
 def _arms_sentence(arms: Arms, what: str) -> str:
@@ -111,12 +104,7 @@ def _arms_sentence(arms: Arms, what: str) -> str:
     if len(arms) == 1:
         return f"1 arm of {what} was trained: {names[0]}."
     beside = f", beside {FRESH} ({ABOUT_ARMS[FRESH]})" if len(names) < len(arms) else ""
-    return f"{title_of(arms, what)} were compared: {join_words(_cut_names(names))}{beside}."
-
-
-def _cut_names(names: Sequence[str]) -> list[str]:
-    more = len(names) - MOST_ARMS
-    return [*names[:MOST_ARMS], *([f"{more:,} more"] if more > 0 else [])]
+    return f"{title_of(arms, what)} were compared: {join_words(_cut(names, MOST_ARMS))}{beside}."
 
 
 def _about(arm: str, runs: Sequence[RunData]) -> str:
@@ -126,11 +114,16 @@ def _about(arm: str, runs: Sequence[RunData]) -> str:
     return f" ({about})" if about else ""
 
 
-def _steps_sentence(arms: Arms) -> str:
+def _steps_sentence(datas: Sequence[ComparisonData], arms: Arms) -> str:
     runs = list(chain.from_iterable(arms.values()))
     steps, tasks = {run.total_steps for run in runs}, {len(run.tasks) for run in runs}
-    sentence = f"Each run has {range_text(steps)} {runs[0].spec.kind_row.unit}"
-    return f"{sentence}, in {range_text(tasks)} tasks." if tasks != {1} else f"{sentence}."
+    points = [data.point(label) for data in datas for label in data.arms]
+    variants = len({variant_text(point.variant) for point in points})
+    varied = join_words(list(dict.fromkeys(name.replace("_", " ") for point in points for name in point.variant)))
+    words = [f"Each run has {range_text(steps)} {runs[0].spec.kind_row.unit}"]
+    words += [f"in {range_text(tasks)} tasks"] if tasks != {1} else []
+    words += [f"in {variants} variants of {varied}"] if variants > 1 else []
+    return f"{', '.join(words)}."
 
 
 def _seeds_sentence(datas: Sequence[ComparisonData], arms: Arms) -> str:

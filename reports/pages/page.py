@@ -12,15 +12,14 @@ from urllib.parse import quote
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 
 from supple.engine.forks import FRESH
-from supple.experiments.comparisons.grid import variant_text
 from supple.experiments.history.data import ComparisonData, RunData
 from supple.reports.studies.content import Content
 from supple.reports.studies.side_by_side import differing_settings
 from supple.reports.tables.cells import first_number, hover, show
-from supple.reports.tables.table import contracts, event_rows, join_words, range_text
+from supple.reports.tables.table import contracts, event_rows, join_words
 
 from .exports import with_file_names
-from .opening import Arms, arms_of, make_opening, methods, title_of
+from .opening import Arms, arms_of, make_opening, title_of
 from .run_list import run_lines
 
 if TYPE_CHECKING:
@@ -29,19 +28,13 @@ if TYPE_CHECKING:
 MOST_EVENTS = 2_000  # on one page; the page of each run has its own events
 # the parts of layout.html that a page may leave out
 OPTIONAL = {
-    "numbers": "scores.json", "opening": None, "verdict": (), "notes": (), "tables": (), "plots": (),
+    "numbers": "scores.json", "opening": None, "facts": (), "verdict": (), "notes": (), "tables": (), "plots": (),
     "version": metadata.version("supple"),
 }  # fmt: skip
 
 
 def render(content: Content, plots: "Sequence[Plot]", place: Path) -> str:
-    """Return the page of a report as text. Names and settings are escaped, since they come from files.
-
-    Args:
-        content: The contents of the report.
-        plots: Its figures.
-        place: The folder that contains the report.
-    """
+    """Return the page of the report in the folder `place`. Texts are escaped, since they come from files."""
     parts, runs = list(content.parts.values()), content.runs
     datas = [part.data for part in parts]
     arms = arms_of(datas)
@@ -55,7 +48,6 @@ def render(content: Content, plots: "Sequence[Plot]", place: Path) -> str:
     return template("report.html").render(
         what="report",
         title=title[0].upper() + title[1:],
-        facts=_facts(datas, arms),
         limits=limits_text(datas, arms),
         opening=make_opening(datas, what, content.measures, old_tasks),
         notes=content.notes,
@@ -111,25 +103,6 @@ def limits_text(datas: Sequence[ComparisonData], arms: Arms) -> str:
         return text
     verb = "is" if len(others) == 1 else "are"
     return f"{text} Arms with @task are told when the task changes; {', '.join(others)} {verb} not."
-
-
-def _facts(datas: Sequence[ComparisonData], arms: Arms) -> list[tuple[str, str]]:
-    """Return numbers about these runs, as (number, what it counts)."""
-    runs = list(chain.from_iterable(arms.values()))
-    facts = [(range_text({run.total_steps for run in runs}), f"{datas[0].unit} per run")]
-    if (tasks := {len(run.tasks) for run in runs}) != {1}:
-        facts.append((range_text(tasks), "tasks per run"))
-    points = [data.point(label) for data in datas for label in data.arms]
-    if (variants := len({variant_text(point.variant) for point in points})) > 1:
-        varied = dict.fromkeys(name.replace("_", " ") for point in points for name in point.variant)
-        facts.append((str(variants), f"variants of {', '.join(varied)}"))
-    count, seeds = len(methods(arms)), {len(of_arm) for data in datas for of_arm in data.arms.values()}
-    facts.append((str(count), "arm" if count == 1 else "arms"))
-    facts.append((range_text(seeds), "seed" if seeds == {1} else "seeds per arm"))
-    if fork := datas[0].fork_step:
-        whose = "arms with the same settings" if variants > 1 else "arms"
-        facts.append((f"{fork:,}", f"fork point: {whose} share all steps before it"))
-    return facts
 
 
 def setting_texts(values: Any) -> list[tuple[str, str]]:

@@ -18,10 +18,9 @@ LONGEST = 200  # letters of the name of a page
 
 @dataclass(frozen=True)
 class RunLine:
-    """A run in the list.
+    """A run in the list: the name of its page, and its folder relative to that which contains the report.
 
-    `page` is the name of its page. `folder` is relative to the folder that contains the report. `command` trains the
-    run alone, or together with its comparison if no command trains it alone.
+    `command` trains the run alone, or together with its comparison if no command trains it alone.
     """
 
     page: str
@@ -36,20 +35,23 @@ class RunLine:
 
 def run_lines(place: Path, runs: Sequence[RunData]) -> list[RunLine]:
     """Return a line for each run directory. `place` is the folder that contains the report."""
-    names = page_names(runs)
-    lines = {}
-    for run in runs:
-        together = [other for other in runs if other.path == run.path]
-        variant = variant_text(run.spec.labels.variant)
-        steps = f"{max(other.last_step for other in together):,} of {run.total_steps:,}"
-        diverged = [f"seed {other.seed} {other.unfinished}" for other in together if other.of_kind("diverged")]
-        ended = ", ".join([*outcomes(run.path), *diverged]) or "left"
-        arm = run.spec.labels.arm or ""
-        folder = Path(os.path.relpath(run.path, place)).as_posix()
-        command = command_alone(run) or run.spec.command
-        seeds = ", ".join(str(other.seed) for other in together)
-        lines[run.path] = RunLine(names[run.path], arm, variant, seeds, steps, ended, folder, command)
-    return list(lines.values())
+    lines = []
+    for path, page in page_names(runs).items():
+        run, *_ = of_path = [run for run in runs if run.path == path]
+        diverged = [f"seed {each.seed} {each.unfinished}" for each in of_path if each.of_kind("diverged")]
+        lines.append(
+            RunLine(
+                page,
+                run.spec.labels.arm or "",
+                variant_text(run.spec.labels.variant),
+                ", ".join(str(each.seed) for each in of_path),
+                f"{max(each.last_step for each in of_path):,} of {run.total_steps:,}",
+                ", ".join([*outcomes(path), *diverged]) or "left",
+                Path(os.path.relpath(path, place)).as_posix(),
+                command_alone(run) or run.spec.command,
+            )
+        )
+    return lines
 
 
 def outcomes(folder: Path) -> list[str]:

@@ -5,7 +5,7 @@ from itertools import chain
 
 from supple.experiments.history.data import ComparisonData
 from supple.reports.tables.arms import setting_cells
-from supple.reports.tables.cells import PERCENT, Form, Heading, Interval, Label, Value, is_missing, percent
+from supple.reports.tables.cells import PERCENT, Form, Heading, Label, Number, Value, is_missing, percent
 from supple.reports.tables.metrics import intervention_columns, intervention_words
 from supple.reports.tables.table import Columns, Table, over_seeds
 
@@ -65,7 +65,7 @@ def interventions_table(
 def number_cells(cells: Sequence[Cell], name: str, which: str) -> list[Value]:
     """Return one of the values of a number, such as its `final` one, for each cell."""
     form = PERCENT if is_share(name) else LOSS
-    return [Interval.of(cell.numbers[name][which], form) if name in cell.numbers else None for cell in cells]
+    return [Number.of(cell.numbers[name][which], form) if name in cell.numbers else None for cell in cells]
 
 
 def is_share(name: str) -> bool:

@@ -1,6 +1,5 @@
 """Runs of one kind side by side: one column per benchmark, one row per arm, with the seeds of an arm together."""
 
-from collections import defaultdict
 from collections.abc import Callable, Sequence
 from itertools import chain
 from pathlib import Path
@@ -41,20 +40,15 @@ def gather(
     if named is None:
         raise ValueError(f"{paths[0]} is a run of {next(iter(kinds))}: these cannot be shown side by side")
     labels: dict[Path, str] = {}
-    for name, group in group_by(entries, lambda entry: _arm_name(entry[0], named, bare=True)).items():
-        labels |= _label_runs(name, group, named, benchmark)
-    benchmarks: dict[str, dict[str, Entry]] = defaultdict(lambda: defaultdict(list))
-    for entry in entries:
-        benchmarks[benchmark(entry[0])][labels[entry[0].path]] += entry
+    for group in group_by(entries, lambda entry: _arm_name(entry[0], named, bare=True)).values():
+        labels |= _label_runs(group, named, benchmark)
     palette = tuple(dict.fromkeys(labels.values()))
     place = paths[0] if len(paths) == 1 else Path("side by side")
     studies = {}
-    for name, arms in benchmarks.items():
-        known = {
-            run.path.name if len(paths) == 1 else str(run.path): run.spec.resolved.versions
-            for run in chain(*arms.values())
-        }
+    for name, own in group_by(list(chain(*entries)), benchmark).items():
+        arms = group_by(own, lambda run: labels[run.path])
         in_order = {label: by_seed(arms[label]) for label in palette if label in arms}
+        known = {run.path.name if len(paths) == 1 else str(run.path): run.spec.resolved.versions for run in own}
         notes = notes_of_seeds(in_order) + describe_mixed(known)
         studies[name] = ComparisonData(place, in_order, notes=notes, palette=palette)
     return studies
@@ -88,27 +82,26 @@ def _arm_name(run: RunData, named: str, bare: bool = False) -> str:
     return " + ".join(filter(None, [value.split("(")[0] if bare else value, *run.spec.resolved.hooks])) or "none"
 
 
-def _label_runs(
-    name: str, entries: Sequence[Entry], named: str, benchmark: Benchmark, level: int = 0
-) -> dict[Path, str]:
-    """Return a label for each run directory: `name`, with as many details as are needed within one benchmark."""
-    columns = group_by(entries, lambda entry: benchmark(entry[0]))
-    if all(_are_one_arm(column) for column in columns.values()):
-        return {entry[0].path: name for entry in entries}
-    if level == 3:  # even the names of their folders are the same
-        return {entry[0].path: str(entry[0].path) for entry in entries}
-    detailed: dict[str, list[Entry]] = defaultdict(list)
-    for column in columns.values():
-        different = differing_settings([entry[0] for entry in column])
-        names = [name for name in different if name not in ("hook", named)]
-        for entry in column:
-            words = [_arm_name(entry[0], named), *(f"{n} {entry[0].values.get(n)}" for n in names)]
-            label = (words[0], ", ".join(words), f"{', '.join(words)} ({entry[0].path.name})")[level]
-            detailed[label].append(entry)
-    labels: dict[Path, str] = {}
-    for label, group in detailed.items():
-        labels |= _label_runs(label, group, named, benchmark, level + 1)
-    return labels
+def _label_runs(entries: Sequence[Entry], named: str, benchmark: Benchmark) -> dict[Path, str]:
+    """Return labels of run directories, with as many details as tell apart those that are not one arm."""
+
+    def full(run: RunData) -> str:
+        column = [entry[0] for entry in entries if benchmark(entry[0]) == benchmark(run)]
+        names = [name for name in differing_settings(column) if name not in ("hook", named)]
+        return ", ".join([_arm_name(run, named), *(f"{name} {run.values.get(name)}" for name in names)])
+
+    forms: list[Callable[[RunData], str]] = [
+        lambda run: _arm_name(run, named, bare=True),
+        lambda run: _arm_name(run, named),
+        full,
+        lambda run: f"{full(run)} ({run.path.name})",
+        lambda run: str(run.path),
+    ]
+    for form in forms:
+        arms = group_by(entries, lambda entry: (benchmark(entry[0]), form(entry[0])))  # noqa: B023
+        if all(map(_are_one_arm, arms.values())):
+            break
+    return {entry[0].path: form(entry[0]) for entry in entries}
 
 
 def _are_one_arm(entries: Sequence[Entry]) -> bool:

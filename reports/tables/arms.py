@@ -14,7 +14,7 @@ from supple.experiments.sweeps.study import Published
 from supple.metrics import bootstrap_coverage, plasticity_score, probability_of_improvement
 from supple.metrics.scores import aggregate
 
-from .cells import SETTING, Heading, Interval, Label, Number, Value
+from .cells import SETTING, Heading, Label, Number, Value
 from .differences import Measure, group_by
 from .table import Table
 
@@ -60,7 +60,7 @@ def arms_table(measures: Sequence[Measure], published: Published | None = None) 
         "arm": [arm for arm, _ in points],
         **{name.replace("_", " "): setting_cells(points, name) for name in varied},
         "seeds": [spread.known.size for spread in spreads],
-        _with_level("mean"): [Interval.of(spread, first.form) for spread in spreads],
+        _with_level("mean"): [Number.of(spread, first.form) for spread in spreads],
         _with_level("IQM"): [_iqm(measure, spread.known) for (measure, _), spread in zip(cells, spreads, strict=True)],
         _with_level(f"P(better than {first.baselines[0]})"): [
             _improvement([m], arm, m.baselines[0]) for m, arm in cells
@@ -101,7 +101,7 @@ def overall_table(family: str, measures: Sequence[Measure], published: Published
     columns: dict[Heading, list[Value]] = {
         "arm": [", ".join(filter(None, [variant_text(point.variant), point.arm])) for point in points],
         "seeds": list(map(len, matrices)),
-        _with_level("IQM"): list(map(Interval.of_score, scores.values())),
+        _with_level("IQM"): list(map(Number.of_score, scores.values())),
         "published": [None if published is None else published.rows.get(point.key) for point in points],
     }
     about = f" Published: {published.measure}, {published.source}." if published else ""
@@ -139,7 +139,7 @@ def pairs_table(family: str, measures: Sequence[Measure]) -> Table | None:
     return Table(title, ["better than →", *arms], rows, words, turns=False)
 
 
-def _improvement(measures: Sequence[Measure], arm: str, other: str) -> Interval | None:
+def _improvement(measures: Sequence[Measure], arm: str, other: str) -> Number | None:
     """Return the probability that a run of an arm is better than one of another, averaged over measures."""
     both = [measure for measure in measures if {arm, other} <= measure.arms.keys() and arm != other]
     pairs = [(oriented_scores(measure, arm), oriented_scores(measure, other)) for measure in both]
@@ -147,7 +147,7 @@ def _improvement(measures: Sequence[Measure], arm: str, other: str) -> Interval 
     if not known:
         return None
     p = probability_of_improvement(pad_columns([x for x, _ in known]), pad_columns([y for _, y in known]))
-    return Interval(p.mean, p.low, p.high)
+    return Number(p.mean, p.low, p.high)
 
 
 def pad_columns(columns: Sequence[Array]) -> Array:
@@ -158,8 +158,8 @@ def pad_columns(columns: Sequence[Array]) -> Array:
     return whole
 
 
-def _iqm(measure: Measure, scores: Array) -> Interval | None:
-    return Interval.of_score(aggregate(scores[:, None]), measure.form) if scores.size else None
+def _iqm(measure: Measure, scores: Array) -> Number | None:
+    return Number.of_score(aggregate(scores[:, None]), measure.form) if scores.size else None
 
 
 def _with_level(text: str) -> Label:
@@ -170,9 +170,10 @@ def setting_cells(points: Sequence[Point], name: str) -> list[Value]:
     """Return the values of a setting that is varied, one per point."""
     values = [point.variant.get(name) for point in points]
     return [
-        Number(value, SETTING) if type(value) in (int, float) else None if value is None else str(value)
+        Number(value, form=SETTING) if isinstance(value, (int, float)) and not isinstance(value, bool)
+        else None if value is None else str(value)
         for value in values
-    ]
+    ]  # fmt: skip
 
 
 def _count_text(measures: Sequence[Measure]) -> str:

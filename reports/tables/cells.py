@@ -63,12 +63,12 @@ class PForm(Form):
 
 @dataclass(frozen=True)
 class AtMost(Form):
-    """Counts up to `most`, above which they are shown as `> 100`. None stands for a count that is too large to know."""
+    """Counts up to `most`, above which they are shown as `> 100`. NaN stands for a count that is too large to know."""
 
     most: int = 100
 
     def text(self, value: float | None) -> str:
-        return f"> {self.most}" if value is None or value > self.most else f"{value:,.0f}"
+        return f"{value:,.0f}" if value is not None and value <= self.most else f"> {self.most}"
 
 
 PLAIN, PERCENT, SETTING, P_VALUE = Form(), Form(decimals=2, scale=100.0), Form(digits=6), PForm()
@@ -90,21 +90,7 @@ class Label:
 
 @dataclass(frozen=True)
 class Number:
-    """One number, shown in another form than the usual one."""
-
-    value: float | None
-    form: Form = PLAIN
-
-    def __str__(self) -> str:
-        return self.form.text(self.value)
-
-    def parts(self) -> dict[str, Scalar]:
-        return {"": self.value}
-
-
-@dataclass(frozen=True)
-class Interval:
-    """A mean and the ends of its interval, which are None if there is none.
+    """A number, often a mean with the ends of its interval, which are None if there is none.
 
     `by_seed` is shown under the pointer. `seeds` says of how many seeds the mean is, if some are missing.
     """
@@ -179,7 +165,7 @@ class Pair:
 
 
 # What a cell holds: None stands for nothing that was measured.
-Value = Scalar | Label | Number | Interval | BySeed | Pair
+Value = Scalar | Label | Number | BySeed | Pair
 Heading = str | Label
 
 
@@ -212,7 +198,7 @@ def first_number(value: Value) -> float | None:
 
 def hover(value: Value) -> str:
     """Return the numbers of each seed behind a cell as text; "" if there are fewer than two."""
-    if not isinstance(value, Interval) or len(value.by_seed) < 2:
+    if not isinstance(value, Number) or len(value.by_seed) < 2:
         return ""
     return ", ".join(f"seed {seed}: {number(value.form.scale * x, 4)}" for seed, x in value.by_seed.items())
 

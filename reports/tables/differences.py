@@ -12,8 +12,8 @@ from supple.experiments.comparisons.grid import Point, variant_text
 from supple.experiments.history.data import ComparisonData
 from supple.metrics import PairedDifference, holm, paired_difference
 
-from .cells import P_VALUE, PLAIN, AtMost, BySeed, Form, Heading, Interval, Label, Number, Value, percent, some_of
-from .statistics import Spread
+from .cells import P_VALUE, PLAIN, AtMost, BySeed, Form, Heading, Label, Number, Value, percent, some_of
+from .statistics import Spread, known
 from .table import Table
 
 Item = TypeVar("Item")
@@ -59,7 +59,7 @@ class Measure:
     family: str = ""
     place: str = ""
     meaning: str = ""
-    shares: Mapping[str, Interval] = field(default_factory=dict)
+    shares: Mapping[str, Number] = field(default_factory=dict)
 
     @property
     def lower_is_better(self) -> bool:
@@ -134,11 +134,11 @@ class Difference:
         return self.p_holm is not None and self.p_holm < LEVEL
 
     @property
-    def interval(self) -> Interval:
+    def interval(self) -> Number:
         """The mean and its interval, shown as `112 [85, 139]`, in % if the measure is a share."""
         planned = len(self.measure.arms[self.arm].keys() | self.measure.arms[self.baseline].keys())
         ends, seeds = (self.paired.low, self.paired.high), some_of(self.paired.n, planned)
-        return Interval(self.paired.mean, *ends, self.by_seed, self.measure.form, seeds)
+        return Number(self.paired.mean, *ends, self.by_seed, self.measure.form, seeds)
 
     @property
     def untested(self) -> str:
@@ -151,7 +151,7 @@ class Difference:
     @property
     def seeds_needed(self) -> Number | None:
         """The number of seeds needed for a significant difference, shown up to 100; None if unknown."""
-        return None if self.paired.p_t is None else Number(self.paired.seeds_needed, ENOUGH)
+        return None if self.paired.p_t is None else Number(known(self.paired.seeds_needed), form=ENOUGH)
 
     @property
     def about_seeds_needed(self) -> str:
@@ -190,7 +190,7 @@ def measures_of(
     name: str,
     numbers: Mapping[str, Spread],
     percent: bool = False,
-    shares: Mapping[str, Interval] | None = None,
+    shares: Mapping[str, Number] | None = None,
 ) -> list["Measure"]:
     """Return a measure for each variant. `numbers` and `shares` are by label in the data."""
     shares, measures = shares or {}, []
@@ -259,8 +259,8 @@ def _table(baseline: str, compared: Sequence[Difference]) -> Table:
         "variant": [difference.measure.variant for difference in compared],
         "measure": [difference.measure.heading for difference in compared],
         "difference": [difference.interval for difference in compared],
-        "p (Holm)": [Number(difference.p_holm, P_VALUE) for difference in compared],
-        "p (signs)": [Number(difference.paired.p_sign_flip, P_VALUE) for difference in compared],
+        "p (Holm)": [Number(known(difference.p_holm), form=P_VALUE) for difference in compared],
+        "p (signs)": [Number(known(difference.paired.p_sign_flip), form=P_VALUE) for difference in compared],
         "seeds needed": [difference.seeds_needed for difference in compared],
         Label("difference", "by seed"): [_by_seed(difference) for difference in compared],
     }

@@ -16,7 +16,7 @@ from supple.experiments.history.data import ComparisonData, RunData
 from supple.experiments.history.performance import performance_of
 from supple.metrics import intransigence, learning_curve_transfer, share_of_fresh, task_forgetting
 
-from .cells import Form, Heading, Interval, Value, percent
+from .cells import Form, Heading, Number, Value, percent
 from .differences import Difference, Measure, baseline_name, differences, group_by, variants_of
 from .statistics import NAN, Spread, mean, spread_json
 from .table import Table, over_seeds
@@ -196,7 +196,7 @@ def old_tasks_tables(found: Sequence[OldTasks]) -> list[Table]:
     }
     headings = {name: percent(name) if found[0].scale.percent else name for name in MEASURES}
     for name, heading in headings.items():
-        columns[heading] = [Interval.of(of_arm.spread(name), old.scale.form) for old, _, of_arm in rows]
+        columns[heading] = [Number.of(of_arm.spread(name), old.scale.form) for old, _, of_arm in rows]
     about: dict[Heading, str] = {headings[name]: words for name, words in WORDS.items()}
     about["arm"] = " ".join(dict.fromkeys(old.scale.words for old in found))
     words = over_seeds(max(len(of_arm.seeds) for *_, of_arm in rows))

@@ -49,6 +49,11 @@ def spread_json(spread: Spread) -> dict[str, Any]:
     return {"mean": spread.mean, "sd": spread.sd, "interval": spread.interval, "per_seed": spread.values}
 
 
+def known(value: float | None) -> float:
+    """Return a number that is NaN if it was not measured."""
+    return NAN if value is None else value
+
+
 def mean(values: Array, axis: int | None = None) -> Any:
     """Return the mean of the finite values along an axis; NaN, without a warning, if there are none."""
     count = np.isfinite(values).sum(axis=axis)

@@ -1,8 +1,7 @@
 """Tables of reports, reset contracts, and the list of events."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from itertools import filterfalse
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 from supple.experiments.history.data import ComparisonData, Row, RunData
@@ -14,7 +13,6 @@ if TYPE_CHECKING:
     from rich.table import Table as RichTable
 
 Columns = Mapping[Heading, Sequence[Value]]  # heading → cells
-NAME = 32  # characters; a longer word may be broken in a narrow terminal
 
 
 @dataclass(frozen=True)
@@ -39,14 +37,9 @@ class Table:
         turns: bool = True,
         about: Mapping[Any, str] | None = None,
     ) -> Self:
-        """Return a table with these columns. Those without any value are left out.
+        """Return a table with these columns: heading → cells. Those without any value are left out.
 
-        Args:
-            title: Its title.
-            columns: Heading → the cells of the column.
-            words: A sentence below the table.
-            turns: Whether the terminal shows a wide table turned, with arms as columns.
-            about: Heading → an explanation of the column, which precedes `words` if the table has the column.
+        `about` has explanations of columns, which precede `words` if the table has them.
         """
         shown = {heading: cells for heading, cells in columns.items() if not all(map(is_missing, cells))}
         words = " ".join(filter(None, [*((about or {}).get(heading) for heading in shown), words]))
@@ -64,63 +57,24 @@ class Table:
         return {i for i, cells in columns if i and not any(map(_is_number, cells))}
 
     def __rich_console__(self, console: "Console", options: "ConsoleOptions") -> Iterator["RichTable"]:
-        """Print the table with one column per arm, as wide as the console allows.
-
-        If there are more arms than measures, or several rows per arm, it has one row per arm. Numbers by seed are left
-        out if words would have to be broken.
-        """
+        """Print the table without numbers by seed, with one column per arm if it has fewer arms than columns."""
         from rich.box import SIMPLE_HEAD
         from rich.table import Table as RichTable
 
-        columns = self._columns_in_terminal()
-        if sum(_least_widths(columns)) + 3 * len(columns) + 1 > options.max_width:
-            columns = self._without_seeds()._columns_in_terminal()
-        lines = list(zip(*columns, strict=True))
+        columns = zip(self.header, *self.rows, strict=True)
+        shown = [list(map(show, cells)) for cells in columns if not any(isinstance(cell, BySeed) for cell in cells)]
+        turned = self.turns and len(set(shown[0][1:])) == len(self.rows) < len(self.header)
+        header, *rows = shown if turned else zip(*shown, strict=True)
         table = RichTable(title=self.title, title_justify="left", header_style="bold", box=SIMPLE_HEAD)
-        around = 3 * len(columns) + 1  # spaces and edges
-        for texts, width in zip(columns, _widths(columns, options.max_width - around), strict=True):
-            table.add_column(texts[0], justify="right" if table.columns else "left", overflow="fold", width=width)
-        for line in lines[1:]:
-            table.add_row(*line)
+        for heading in ("" if header[0] == "arm" else header[0], *header[1:]):
+            table.add_column(heading, justify="right" if table.columns else "left", overflow="fold")
+        for row in rows:
+            table.add_row(*row)
         yield table
-
-    def _columns_in_terminal(self) -> list[tuple[str, ...]]:
-        """Return the columns that the terminal shows, with their headings."""
-        lines = self.texts
-        turned = self.turns and len({line[0] for line in lines[1:]}) == len(self.rows) < len(self.header)
-        columns = list(map(tuple, lines if turned else zip(*lines, strict=True)))
-        return [("", *columns[0][1:]), *columns[1:]] if lines[0][0] == "arm" else columns
-
-    def _without_seeds(self) -> Self:
-        """Return the table without its columns of numbers by seed."""
-        kept = filterfalse(_has_seeds, zip(self.header, *self.rows, strict=True))
-        header, *rows = zip(*kept, strict=True)
-        return replace(self, header=header, rows=rows)
-
-
-def _has_seeds(cells: Iterable[Value]) -> bool:
-    return any(isinstance(cell, BySeed) for cell in cells)
 
 
 def _is_number(cell: Value) -> bool:
     return not isinstance(cell, (str, Label)) and not is_missing(cell)
-
-
-def _widths(columns: Sequence[Sequence[str]], available: int) -> list[int]:
-    """Return widths of columns that fit. The widest ones are narrowed, and words are broken only if that is not enough.
-
-    Rich narrows columns too, but cuts the table off at the right edge if they have minimum widths."""
-    widths = [max(map(len, texts), default=0) or 1 for texts in columns]
-    least = _least_widths(columns)
-    while sum(widths) > available and max(widths) > 1:
-        wide = [i for i, width in enumerate(widths) if width > least[i]] or range(len(widths))
-        widths[max(wide, key=widths.__getitem__)] -= 1
-    return widths
-
-
-def _least_widths(columns: Sequence[Sequence[str]]) -> list[int]:
-    """Return the widths below which words are broken that should not be."""
-    return [min(max(map(len, " ".join(texts).split()), default=1), NAME) for texts in columns]
 
 
 def join_words(words: Sequence[str]) -> str:

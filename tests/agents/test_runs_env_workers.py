@@ -2,7 +2,8 @@
 
 import re
 import shlex
-from collections.abc import Callable
+import signal
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,10 @@ import numpy as np
 import pytest
 
 from supple.agents.ppo import PPOSettings
-from supple.engine.runs import open_run, prepare
+from supple.engine.runs import prepare
 from supple.engine.spec import RunSpec
 from supple.registry.errors import RunError
+from tests.processes import die_when
 
 PPO = shlex.split(
     "train ppo --sequence hopper,walker2d --steps-per-task 256 --num-envs 4 --rollout-steps 32 --epochs 1 "
@@ -35,14 +37,18 @@ DQN = shlex.split(
 @pytest.mark.slow
 @pytest.mark.parametrize("arguments", [PPO, SAC, DQN], ids=lambda arguments: arguments[1])
 def test_runs_are_the_same_in_any_number_of_processes_and_after_kills(
-    tmp_path: Path, same: Any, killed: Callable[..., None], arguments: list[str]
+    tmp_path: Path, same: Any, nursery: Any, arguments: list[str]
 ) -> None:
     if arguments is DQN:
         pytest.importorskip("ale_py", reason="ale-py is an extra")
-    killed(arguments, tmp_path / "one")
-    workers, deaths = ("2", [256]) if arguments is PPO else ("1", [])  # splitting and resuming are the same for all
-    killed([*arguments, "--env-workers", workers], tmp_path / "other", *deaths)
-    same.assert_runs(tmp_path / "other", tmp_path / "one")
+    one, other = tmp_path / "one", tmp_path / "other"
+    assert nursery.run(*arguments, "--out", one) == 0, nursery.stderr()
+    workers = [*arguments, "--env-workers", 2 if arguments is PPO else 1]
+    if arguments is PPO:  # splitting and resuming are the same for all
+        saved = other / f"checkpoints/{256:012}"
+        assert nursery.run(*workers, "--out", other, first=partial(die_when, saved.exists)) == -signal.SIGKILL
+    assert nursery.run(*(["resume", other] if other.exists() else [*workers, "--out", other])) == 0, nursery.stderr()
+    same.assert_runs(other, one)
 
 
 class Failing(gym.Env):
@@ -64,18 +70,13 @@ class Failing(gym.Env):
 def test_a_fault_in_a_worker_is_reported_as_without_workers(tmp_path: Path) -> None:
     gym.register("Failing-v0", entry_point=Failing)
     told = []
-    try:
-        for workers in (0, 1):
-            run = tmp_path / str(workers)
-            settings = PPOSettings(
-                env="Failing-v0", steps=200, num_envs=2, rollout_steps=25, minibatch_size=25, hidden=(8,),
-                env_workers=workers, eval_episodes=0,
-            )  # fmt: skip
-            prepare(RunSpec("ppo", settings), run).close()
-            with pytest.raises(RunError) as error:
-                open_run(run, lambda line: None).train(lambda step: None)
-            told.append(str(error.value))
-    finally:
-        del gym.registry["Failing-v0"]
+    for workers in (0, 1):
+        settings = PPOSettings(
+            env="Failing-v0", steps=200, num_envs=2, rollout_steps=25, minibatch_size=25, hidden=(8,),
+            env_workers=workers, eval_episodes=0,
+        )  # fmt: skip
+        with pytest.raises(RunError) as error:
+            prepare(RunSpec("ppo", settings), tmp_path / str(workers)).train()
+        told.append(str(error.value))
     assert told[0] == told[1]
     assert re.match(r"Failing-v0: step\(\) returned .* shape \(1,\) as observation, not one of Box", told[0])

@@ -1,6 +1,5 @@
 """Settings and environments that agents cannot work with are refused in one line, before anything is written."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +7,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 import torch
-from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Space, Text, Tuple
+from gymnasium.spaces import Box, Dict, Discrete, MultiDiscrete, Space, Text
 
 from supple.engine.kinds import find_kind
 from supple.engine.runs import prepare
@@ -17,23 +16,16 @@ from supple.registry.errors import UsageError
 from tests.agents.ppo import pictured
 
 VECTOR, TWO, IMAGE = Box(-1, 1, (3,), np.float32), Box(-1, 1, (2,), np.float32), Box(0, 255, (8, 8, 3), np.uint8)
-NO_BOUND = float(np.finfo(np.float32).max)
 SPACES: dict[str, tuple[Space, Space]] = {  # what environments show, and their actions
     "Strange": (VECTOR, TWO),
-    "Wider": (VECTOR, Box(-2, 2, (2,), np.float32)),
     "Unbounded": (VECTOR, Box(-np.inf, np.inf, (2,), np.float32)),
-    "HalfBounded": (VECTOR, Box(np.array([-1, 0], np.float32), np.array([1, np.inf], np.float32))),
-    "NoBound": (VECTOR, Box(-NO_BOUND, NO_BOUND, (2,), np.float32)),
     "Huge": (VECTOR, Box(0, 1e300, (2,), np.float64)),
     "Whole": (VECTOR, Box(0, 3, (2,), np.int64)),
-    "Bytes": (VECTOR, Box(0, 255, (2,), np.uint8)),
     "FromOne": (VECTOR, MultiDiscrete([2, 2], start=[1, 0])),
     "Idle": (VECTOR, Box(-1, 1, (0,), np.float32)),
     "Entries": (VECTOR, MultiDiscrete([2, 2])),
     "Images": (IMAGE, TWO),
-    "Switches": (MultiBinary(4), MultiBinary(4)),
     "Words": (VECTOR, Text(3)),
-    "Texts": (Tuple([Discrete(2), Text(3)]), Discrete(2)),
     "Later": (VECTOR, Discrete(2, start=1)),
     "Grid": (VECTOR, Box(-1, 1, (2, 2), np.float32)),
     "Pair": (Dict({"left": IMAGE, "right": IMAGE}), Discrete(2)),
@@ -58,81 +50,54 @@ def scheduled(**own: Any) -> dict[str, Any]:
 WRONG: list[tuple[str, dict[str, Any], str]] = [
     # environments
     ("sac", {"env": "Unbounded-v0"}, "Unbounded-v0: SAC needs bounded actions"),
-    ("sac", {"env": "HalfBounded-v0"}, "SAC needs bounded actions"),
-    ("sac", {"env": "NoBound-v0"}, "SAC needs bounded actions"),
     ("sac", {"env": "Huge-v0"}, "SAC needs bounded actions"),
-    ("sac", {"env": "Bytes-v0"}, "sac needs actions of real numbers"),
     ("ppo", {"env": "Whole-v0"}, "Whole-v0: ppo needs actions of real numbers"),
     ("ppo", {"env": "FromOne-v0"}, "ppo needs actions numbered from 0"),
     ("ppo", {"env": "Idle-v0"}, "ppo needs at least one action"),
     ("dqn", {"env": "Entries-v0"}, "dqn needs Discrete actions"),
-    ("dqn", {"env": "Images-v0"}, "Images-v0: dqn needs Discrete actions, but they are Box"),
     ("dqn", {"env": "Pendulum-v1"}, "but they are Box(-2.0, 2.0, (1,), float32): use ppo or sac"),
-    ("sac", {"env": "CartPole-v1"}, "CartPole-v1: sac needs Box actions, but they are Discrete(2): use"),
-    ("dqn", {"env": "Switches-v0"}, "Switches-v0: dqn needs Discrete actions, but they are MultiBinary(4): use ppo"),
     ("ppo", {"env": "Words-v0"}, "ppo needs Box, Discrete, MultiBinary or MultiDiscrete actions, but they are Text("),
-    ("dqn", {"env": "Texts-v0"}, "Texts-v0: observations of Tuple(Discrete(2), Text(1, 3, charset="),
     ("dqn", {"env": "Later-v0"}, "dqn needs actions numbered from 0, but they are Discrete(2, start=1)"),
     ("sac", {"env": "Grid-v0"}, "sac needs actions that are vectors, but they are Box(-1.0, 1.0, (2, 2), float32)"),
     ("ppo", {"env": "Pair-v0"}, "Pair-v0: observations of Dict("),
     ("dqn", several("CartPole-v1,Acrobot-v1"), "equal spaces, but CartPole-v1 has vectors of 4 numbers and 2 actions"),
     ("sac", several("Strange-v0,Pendulum-v1"), "SAC has one network for all tasks and needs equal spaces"),
-    ("sac", several("Strange-v0,Wider-v0"), "needs equal spaces, but Strange-v0 has"),
     (
         "sac", several("Strange-v0,Pendulum-v1", heads="one-hot"),
         "--heads one-hot needs as many observations and actions in all environments, but Strange-v0 has",
     ),
     ("sac", {"heads": "environment"}, "--heads environment needs several environments (--sequence), but there is only"),
-    ("ppo", several("Column-v0,ColumnWide-v0"), PIXELS),
     ("ppo", several("Column-v0,CartPole-v1"), PIXELS),
     ("ppo", {"env_kwargs": '{"colour": 3}'}, """--env-kwargs {"colour": 3}: CartPole-v1: making it"""),
     ("ppo", {"env_kwargs": "{"}, "--env-kwargs is not JSON"),
     ("ppo", {"env_kwargs": "[1]"}, "--env-kwargs must be a JSON object such as"),
-    ("ppo", {"env_kwargs": '{"max_episode_steps": 3}'}, "cannot set max_episode_steps: use --max-episode-steps"),
-    ("ppo", {"env_kwargs": '{"render_mode": "human"}'}, "--env-kwargs cannot set render_mode"),
     ("ppo", {"env_workers": 9}, "--num-envs (8) at most, got 9"),
-    ("ppo", {"env_workers": -1}, "--env-workers must be"),
     ("dqn", {"env_workers": 1, "sticky_per": "step"}, "--sticky-per step"),
     # images
     ("ppo", {"env": "Column-v0", "encoder": "nature"}, "images of 6 × 6 pixels are too small for --encoder nature"),
-    ("dqn", {"env": "Column-v0", "encoder": "nature"}, "images of 6 × 6 pixels are too small for --encoder nature"),
     ("sac", {"env": "Images-v0", "encoder": "nature"}, "images of 8 × 8 pixels are too small for --encoder nature"),
-    ("ppo", {"env": "Column-v0", "encoder": "natura"}, "--encoder: unknown encoder 'natura': did you mean 'nature'?"),
     ("ppo", {"env": "Column-v0", "encoder": "minatar(channels=[8.5])"}, "channels[0] should be an integer"),
     ("ppo", {"env": "Column-v0", "adapter": 8}, "--adapter 8 is for vectors, and Column-v0 shows images of 6 × 6"),
     ("ppo", {"observations": "image"}, "CartPole-v1: --observations image needs images, but observations are"),
-    ("dqn", {"observations": "image"}, "--observations image needs images"),
     ("ppo", {"encoder": "impala"}, "--encoder impala reads images, but CartPole-v1 is read as vectors"),
     # networks and learning
     ("ppo", {"init_lambda": float("nan")}, "--init-lambda must be a finite number, got nan"),
-    ("dqn", {"hidden": ()}, "--hidden must be"),
     ("dqn", {"hidden": (8, 0)}, "--hidden must be a positive number"),
-    ("dqn", {"env": "Column-v0", "hidden": (0,)}, "--hidden must be a positive number"),
-    ("sac", {"hidden": ()}, "--hidden must be one width or more"),
     ("sac", {"activation": "relo"}, "relo"),
     ("sac", {"normalization": "spectral"}, "--normalization spectral needs --network mlp"),
     ("dqn", {"adam_betas": (0.9, 1.0)}, "--adam-betas must lie in"),
-    ("sac", {"adam_betas": (1.0, 0.9)}, "--adam-betas must lie in"),
-    ("dqn", {"rmsprop_decay": 1.0, "optimizer": "rmsprop"}, "--rmsprop-decay must lie in [0, 1), got 1.0"),
     ("dqn", {"rmsprop_decay": 0.9}, "--rmsprop-decay has no effect with --optimizer adam"),
     ("dqn", {"optimizer": "rmsprop", "adam_epsilon": 1e-8}, "--adam-epsilon has no effect with --optimizer rmsprop"),
-    ("dqn", {"weight_decay": -1.0}, "--weight-decay must be 0 or more"),
     ("dqn", {"max_grad_norm": -1.0}, "--max-grad-norm must be 0 or more"),
-    ("dqn", {"exploration_start": 1.5}, "--exploration-start must lie in [0, 1], got 1.5"),
-    ("sac", {"temperature": 0.0}, "--temperature must be a positive number"),
     ("sac", {"gamma": 1.5}, "--gamma must lie in [0, 1], got 1.5"),
-    ("sac", {"replay_ratio": 0.0}, "--replay-ratio must be a positive number, got 0"),
     ("sac", {"replay_size": 100}, "--replay-size is 100, but must be at least --batch-size"),
     ("dqn", scheduled(schedule="linear", schedule_over="run", fresh=True), "--schedule-over run cannot be combined"),
     ("dqn", scheduled(schedule_over="run"), "--schedule-over run has no effect"),
     ("dqn", scheduled(min_rate=0.1), "--min-rate has no effect"),
-    ("dqn", scheduled(schedule="cosine", min_rate=1.5), "--min-rate must lie in"),
     # steps, evaluations, devices
     ("sac", {"learning_starts": 500, "action_repeat": 2}, "--learning-starts is 500, but the agent has only 500"),
     ("sac", {"action_repeat": 3, "num_envs": 2}, "--steps is 1000, which is not a multiple of 6"),
-    ("sac", {"num_envs": 3}, "--steps is 1000, which is not a multiple of --num-envs 3"),
-    ("sac", {"action_repeat": 0}, "--action-repeat must be a positive number, got 0"),
-    ("ppo", {"trainability_every": -1}, "--trainability-every must be 0 or more, got -1"),
+    ("ppo", {"eval_tasks": "past", "eval_episodes": 0}, "--eval-tasks past needs evaluations: use --eval-episodes 5"),
     ("ppo", {"eval_episodes": -1}, "--eval-episodes must be 0 or more, got -1"),
     ("ppo", {"keep_best": True, "eval_episodes": 0}, "--keep-best: there are no evaluations"),
     (
@@ -140,7 +105,6 @@ WRONG: list[tuple[str, dict[str, Any], str]] = [
         "--keep-best: returns in different environments",
     ),
     ("ppo", {"device": "cuda"}, "--device cuda: PyTorch finds no CUDA GPU here; use --device cpu"),
-    ("sac", {"device": "cuda"}, "--device cuda: PyTorch finds no CUDA GPU here"),
 ]  # fmt: skip
 
 
@@ -152,14 +116,10 @@ class Shown(gym.Env):
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _registered() -> Iterator[None]:
+def _registered() -> None:
     pictured.register()
     for name in SPACES:
         gym.register(f"{name}-v0", Shown, kwargs={"name": name})
-    yield
-    pictured.forget()
-    for name in SPACES:
-        del gym.registry[f"{name}-v0"]
 
 
 @pytest.mark.parametrize(("kind", "changes", "line"), WRONG)

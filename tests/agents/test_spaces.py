@@ -1,7 +1,5 @@
 """The observation and action spaces that each agent supports."""
 
-from collections.abc import Iterator
-
 import gymnasium as gym
 import numpy as np
 import pytest
@@ -16,20 +14,24 @@ class Switches(gym.Env):
     action_space = spaces.MultiBinary(4)
 
 
+class Seen(gym.Env):
+    """An environment that shows images."""
+
+    observation_space = spaces.Box(0, 255, (10, 10, 3), np.uint8)
+    action_space = spaces.Discrete(2)
+
+
 @pytest.fixture(scope="module", autouse=True)
-def _registered() -> Iterator[None]:
+def _registered() -> None:
     gym.register("Switches-v0", Switches)
-    yield
-    del gym.registry["Switches-v0"]
+    gym.register("Seen-v0", Seen)
 
 
 @pytest.mark.parametrize(
     ("name", "agent", "found"),
     [
-        ("CartPole-v1", "dqn", RowSpace(4, spaces.Discrete(2))),
         ("CartPole-v1", "ppo", RowSpace(4, spaces.Discrete(2))),
         ("Blackjack-v1", "ppo", RowSpace(32 + 11 + 2, spaces.Discrete(2))),
-        ("FrozenLake-v1", "dqn", RowSpace(16, spaces.Discrete(4))),
         ("Pendulum-v1", "sac", RowSpace(3, spaces.Box(-2, 2, (1,), np.float32))),
         ("Switches-v0", "ppo", RowSpace(4, spaces.MultiBinary(4))),
     ],
@@ -48,19 +50,7 @@ def test_an_agent_of_a_plug_in_says_itself_which_actions_it_supports() -> None:
 
 
 def test_an_agent_without_convolutions_refuses_images_in_one_line() -> None:
-    gym.register("Seen-v0", lambda: Seen(), max_episode_steps=5)
-    try:
-        with pytest.raises(ValueError, match=r"^Seen-v0: mine reads no images, .* --observations vector$"):
-            row_space("Seen-v0", "mine", actions=(spaces.Discrete,))
-        assert row_space("Seen-v0", "mine", actions=(spaces.Discrete,), observations="vector").picture is None
-        found = row_space("Seen-v0", "ppo", images=True)
-        assert (found.observation, found.dtype, found.picture) == (300, "uint8", Picture(3, 10, 10, last=True))
-    finally:
-        del gym.registry["Seen-v0"]
-
-
-class Seen(gym.Env):
-    """An environment that shows images."""
-
-    observation_space = spaces.Box(0, 255, (10, 10, 3), np.uint8)
-    action_space = spaces.Discrete(2)
+    with pytest.raises(ValueError, match=r"^Seen-v0: mine reads no images, .* --observations vector$"):
+        row_space("Seen-v0", "mine", actions=(spaces.Discrete,))
+    assert row_space("Seen-v0", "mine", actions=(spaces.Discrete,), observations="vector").picture is None
+    assert row_space("Seen-v0", "ppo", images=True)[2:] == ("uint8", Picture(3, 10, 10, last=True))

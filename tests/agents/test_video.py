@@ -2,13 +2,11 @@
 
 import base64
 import io
-import json
 import os
 import re
 import shutil
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,41 +15,21 @@ import pytest
 import torch
 from PIL import Image
 
-from supple.agents.dqn import DQNSettings
-from supple.agents.ppo import PPOSettings
-from supple.agents.sac import SACSettings
 from supple.agents.video import record_videos
 from supple.engine.runs import prepare
 from supple.engine.spec import RunSpec
-from supple.envs import AtariVector, make_env, make_pixels
+from supple.envs import AtariVector, make_pixels
 from supple.experiments import compare
 from supple.registry.errors import UsageError
 from supple.reports import load
 from supple.reports.tables.cells import number
 from supple.scripts.report import main
 from supple.tracks.linear.settings import LinearSettings
+from tests.agents.small import lines, settings, train
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("without_figures")]
 
-COMMON: dict[str, Any] = {"num_envs": 2, "eval_episodes": 1}
-PPO: dict[str, Any] = COMMON | {
-    "rollout_steps": 15, "minibatch_size": 15, "epochs": 1, "hidden": (8,), "adapter": 4, "compile": "off",
-}  # fmt: skip
-REPLAY: dict[str, Any] = COMMON | {
-    "learning_starts": 20, "replay_size": 100, "batch_size": 4, "replay_ratio": 0.2, "device": "cpu",
-}  # fmt: skip
-KINDS = {
-    "ppo": lambda: PPOSettings(env="cartpole", steps=120, **PPO),
-    "dqn": lambda: DQNSettings(env="cartpole", steps=120, hidden=(8,), **REPLAY),
-    "sac": lambda: SACSettings(
-        env="Pendulum-v1", steps=120, actor_width=8, critic_width=8, compile="off", max_episode_steps=30, **REPLAY
-    ),
-}
-
-
-def run(folder: Path, kind: str, settings: Any) -> Path:
-    prepare(RunSpec(kind, settings), folder / "run", lambda line: None).train(lambda step: None)
-    return folder / "run"
+ONE: dict[str, Any] = {"cycles": 1, "eval_episodes": 1}
 
 
 def shown(path: Path) -> dict[str, Image.Image]:
@@ -60,7 +38,7 @@ def shown(path: Path) -> dict[str, Image.Image]:
     found = re.findall(
         r'<details><summary>[^<]+</summary>\s*<figure><img src="data:image/webp;base64,([^"]+)" alt="([^"]+)">', page
     )
-    assert len(found) == page.count("data:image")
+    assert len(found) == page.count("data:image/webp")
     return {alt: Image.open(io.BytesIO(base64.b64decode(body))) for body, alt in found}
 
 
@@ -70,21 +48,24 @@ def contents(path: Path) -> dict[Path, bytes]:
     }
 
 
-def logged(path: Path) -> list[float]:
-    rows = map(json.loads, (path / "metrics.jsonl").open())
-    return [row["eval/return"] for row in rows if "eval/return" in row]
+def logged(path: Path, seed: int = 0) -> str:
+    """Return the last return of a seed, as reports show it."""
+    rows = [row for row in lines(path, "metrics") if "eval/return" in row and row.get("seed", seed) == seed]
+    return number(rows[-1]["eval/return"])
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_the_page_shows_the_evaluation_episode_of_the_last_checkpoint(kind: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("kind", "seeds"), [("ppo", (0,)), ("dqn", (0,)), ("sac", (0,)), ("ppo", (3, 8))])
+def test_the_page_shows_the_evaluation_episode_of_the_last_checkpoint_and_the_first_seed(
+    kind: str, seeds: tuple[int, ...], tmp_path: Path
+) -> None:
     pytest.importorskip("pygame")
-    path = run(tmp_path, kind, KINDS[kind]())
+    path = train(kind, tmp_path / "run", seeds, **ONE)
     before, generators = contents(path), (torch.get_rng_state(), np.random.get_state()[1].copy())  # noqa: NPY002
     variables = dict(os.environ)
     main([str(path), "--video"])
     [(alt, image)] = shown(path).items()
-    env = "Pendulum-v1" if kind == "sac" else "CartPole-v1"
-    assert alt == f"{env}, one evaluation episode with return {number(logged(path)[-1])}, after 120 steps of seed 0."
+    env, (seed, *_) = "Pendulum-v1" if kind == "sac" else "CartPole-v1", seeds
+    assert alt == f"{env}, one evaluation episode with return {logged(path, seed)}, after 120 steps of seed {seed}."
     assert image.is_animated
     assert 1 < image.n_frames <= 200
     assert max(image.size) <= 240
@@ -95,43 +76,26 @@ def test_the_page_shows_the_evaluation_episode_of_the_last_checkpoint(kind: str,
     assert record_videos(load(path), pytest.fail) == record_videos(load(path), pytest.fail)
 
 
-def test_without_the_option_nothing_is_recorded(tmp_path: Path) -> None:
-    path = run(tmp_path, "ppo", KINDS["ppo"]())
-    main([str(path)])
-    assert shown(path) == {}
-
-
-def test_a_comparison_shows_the_first_seed_of_each_arm(tmp_path: Path, here: Any) -> None:
-    pytest.importorskip("pygame")
-    path = tmp_path / "compared"
-    with here():
-        compare("ppo", KINDS["ppo"](), ["none", "fire@0.5"], out=path, seeds=[3, 4], warn=lambda line: None)
-    main([str(path), "--video"])
-    found = [re.sub("return [^,]+,", "…", alt) for alt in shown(path)]
-    assert found == [
-        f"{arm}: CartPole-v1, one evaluation episode with … after 120 steps of seed 3." for arm in ("none", "fire@0.5")
-    ]
-
-
-def test_an_environment_without_pictures_gives_one_line_and_the_others_are_shown(
+def test_a_comparison_shows_each_arms_first_seed_and_says_once_which_environments_have_no_pictures(
     tmp_path: Path, here: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pytest.importorskip("pygame")
-    path = tmp_path / "compared"
-    settings = PPOSettings(sequence="ninerooms,cartpole", steps_per_task=60, cycles=2, **PPO)
+    path, chosen = tmp_path / "compared", settings("ppo", env=None, sequence="ninerooms,cartpole", steps_per_task=60)
     with here():
-        compare("ppo", settings, ["none", "fire@0.5"], out=path, warn=lambda line: None)
+        compare("ppo", chosen, ["none", "fire@0.5"], out=path, seeds=[3, 4], warn=lambda line: None)
     capsys.readouterr()
     main([str(path), "--video"])
     why = "the environment has no render mode 'rgb_array'"
     assert capsys.readouterr().err == f"supple: NineRooms-v0: no video, because {why}\n"
-    assert [alt.partition(",")[0] for alt in shown(path)] == ["none: CartPole-v1", "fire@0.5: CartPole-v1"]
+    found = [re.sub("return [^,]+,", "…", alt) for alt in shown(path)]
+    assert found == [
+        f"{arm}: CartPole-v1, one evaluation episode with … after 240 steps of seed 3." for arm in ("none", "fire@0.5")
+    ]
 
 
 def test_tasks_that_have_not_begun_are_not_shown(tmp_path: Path) -> None:
     pytest.importorskip("pygame")
-    settings = PPOSettings(sequence="cartpole,acrobot", steps_per_task=60, checkpoint_every=60, **PPO)
-    path = run(tmp_path, "ppo", settings)
+    path = train("ppo", tmp_path / "run", env=None, sequence="cartpole,acrobot", steps_per_task=60, **ONE)
     (newest,) = (path / "checkpoints").glob("*120")
     shutil.rmtree(newest)
     [film] = record_videos(load(path), pytest.fail)
@@ -139,47 +103,44 @@ def test_tasks_that_have_not_begun_are_not_shown(tmp_path: Path) -> None:
     assert "after 60 steps" in film.caption
 
 
-def test_without_pygame_the_report_is_written_and_one_line_says_what_to_install(
+def test_a_report_without_videos_is_written_and_one_line_says_why(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    path = run(tmp_path, "ppo", KINDS["ppo"]())
+    path = train("ppo", tmp_path / "run", **ONE)
     monkeypatch.setitem(sys.modules, "pygame", None)
+    main([str(path)])
+    assert capsys.readouterr().err == ""  # nothing was asked for
+    assert shown(path) == {}
     main([str(path), "--video"])
     why = "pygame is not installed: pip install 'supple[video]'"
     assert capsys.readouterr().err == f"supple: CartPole-v1: no video, because {why}\n"
     assert shown(path) == {}
-
-
-def test_a_run_without_a_checkpoint_gives_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = run(tmp_path, "ppo", KINDS["ppo"]())
     shutil.rmtree(path / "checkpoints")
     main([str(path), "--video"])
-    [line] = capsys.readouterr().err.splitlines()
-    assert line.startswith(f"supple: {path}: no video, because {path} has no checkpoint yet")
-    assert shown(path) == {}
+    assert capsys.readouterr().err.startswith(f"supple: {path}: no video, because {path} has no checkpoint yet")
 
 
 def test_runs_without_agents_are_refused(tmp_path: Path) -> None:
-    path = run(tmp_path, "linear", LinearSettings(tasks="semantic", updates_per_task=5))
-    with pytest.raises(UsageError, match=f"^--video: {path} trains no agent, so there is no episode to show$"):
+    path = tmp_path / "run"
+    prepare(RunSpec("linear", LinearSettings(tasks="semantic", updates_per_task=5)), path, lambda line: None).train()
+    with pytest.raises(UsageError, match=f"^--video: {path} trains no agent"):
         main([str(path), "--video"])
     assert not (path / "report").exists()
 
 
 HOPPER = """
 import sys
-from dataclasses import replace
-from pathlib import Path
 from supple.scripts.report import main
-main([sys.argv[1], "--video"])
+from tests.figures import empty_figures
+with empty_figures():
+    main([sys.argv[1], "--video"])
 """
 
 
 @pytest.fixture(scope="module")
 def hopper(tmp_path_factory: pytest.TempPathFactory) -> Path:
     pytest.importorskip("mujoco")
-    settings = PPOSettings(env="hopper", steps=120, max_episode_steps=5, **PPO)
-    return run(tmp_path_factory.mktemp("hopper"), "ppo", settings)
+    return train("ppo", tmp_path_factory.mktemp("hopper") / "run", env="hopper", max_episode_steps=5, **ONE)
 
 
 def reported(path: Path, before: str = "") -> list[str]:
@@ -198,7 +159,7 @@ def test_mujoco_is_rendered_without_a_display(hopper: Path) -> None:
         pytest.skip("no EGL on this machine")
     assert not [line for line in reported(hopper) if line.startswith("supple:")]
     [(alt, image)] = shown(hopper).items()
-    assert alt.startswith(f"Hopper-v5, one evaluation episode with return {number(logged(hopper)[-1])}, ")
+    assert alt.startswith(f"Hopper-v5, one evaluation episode with return {logged(hopper)}, ")
     assert image.size == (240, 240)
     assert image.n_frames == 5
     assert np.asarray(image.convert("RGB")).std() > 10
@@ -227,20 +188,3 @@ def test_a_game_is_rendered_in_colour_with_the_same_rules() -> None:
     assert len(np.unique(picture.reshape(-1, 3), axis=0)) > 5
     fast.close()
     drawn.close()
-
-
-def test_a_missing_render_mode_is_an_error() -> None:
-    with pytest.raises(ValueError, match=r"^the environment has no render mode 'rgb_array'$"):
-        make_env("ninerooms", render_mode="rgb_array")
-
-
-def test_the_video_of_a_stack_is_that_of_its_first_seed(tmp_path: Path) -> None:
-    settings = replace(KINDS["ppo"](), seed=3, seeds=(3, 8), num_envs=1)
-    path = run(tmp_path, "ppo", settings)
-    (video,) = record_videos(load(path), lambda line: None)
-    (evaluated,) = [
-        row["eval/return"]
-        for row in map(json.loads, (path / "metrics.jsonl").open())
-        if row.get("seed") == 3 and "eval/return" in row
-    ]
-    assert f"return {number(evaluated)}, after 120 steps of seed 3." in video.caption

@@ -21,42 +21,34 @@ from supple.engine.storage.run_directory import CHECKPOINTS
 from supple.experiments.comparisons.folder import read_comparison
 from supple.interventions import snapshot
 from supple.scripts import compare, train
-from tests.agents.small import lines
+from tests.agents import small
+from tests.agents.small import KINDS, lines
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("without_figures")]
 
-TASKS = "--cycles 3 --num-envs 2 --eval-episodes 1 --measure-every 100"
 PPO = shlex.split(
-    f"ppo --env CartPole-v1 --steps-per-task 160 --checkpoint-every 60 {TASKS} --rollout-steps 20 --minibatch-size 20 "
-    "--epochs 2 --adapter 6 --hidden 8 --activation rand_smooth_leaky"
+    "ppo --env CartPole-v1 --steps-per-task 160 --checkpoint-every 60 --cycles 3 --num-envs 2 --eval-episodes 1 "
+    "--measure-every 100 --rollout-steps 20 --minibatch-size 20 --epochs 2 --adapter 6 --hidden 8 "
+    "--activation rand_smooth_leaky"
 )
-DQN = shlex.split(
-    f"dqn --env CartPole-v1 --steps-per-task 160 --checkpoint-every 60 {TASKS} --hidden 8 --learning-starts 40 "
-    "--replay-size 200 --batch-size 4 --exploration-steps 60 --target-period 40 --replay-ratio 0.25 --device cpu "
-    "--max-episode-steps 20"
-)
-SAC = shlex.split(
-    "sac --env Pendulum-v1 --cycles 3 --steps-per-task 160 --checkpoint-every 60 --num-envs 2 --learning-starts 20 "
-    "--replay-size 400 --batch-size 8 --actor-width 8 --critic-width 8 --critic-blocks 1 --replay-ratio 0.25 "
-    "--eval-episodes 1 --measure-every 100 --device cpu --compile off --max-episode-steps 20"
-)
+TASK: dict[str, Any] = {"steps_per_task": 160, "shift": None, "max_episode_steps": 20}
 
 
 @dataclass
 class Made:
     """Two runs of an agent, and what the fresh one had where its tasks began."""
 
-    arguments: list[str]
     plain: Path
     fresh: Path
     weights: list[dict[str, Tensor]]
 
 
-@pytest.fixture(scope="module", params=[PPO, DQN, SAC], ids=["ppo", "dqn", "sac"])
+@pytest.fixture(scope="module", params=KINDS)
 def made(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Made:
-    arguments: list[str] = request.param
+    kind: str = request.param
     folder, enter = tmp_path_factory.mktemp("made"), AgentWork.enter
     weights: list[dict[str, Tensor]] = []
+    memories: list[weakref.ref] = []  # which are freed before the next agent learns, though nobody comes by to collect
 
     def noting(work: AgentWork, task: Any) -> None:
         enter(work, task)
@@ -65,20 +57,24 @@ def made(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
             {f"{name}.{n}": w for name, each in agent.learners.items() for n, w in snapshot(each.module).items()}
         )
         assert not any(slots for learner in agent.learners.values() for slots in learner.optimizer.state.values())
-        if arguments is PPO:
+        if kind == "ppo":
             assert agent.normalizers.observations["CartPole-v1"].count < 1
             assert agent.normalizers.rewards["CartPole-v1"].statistics.count < 1
             assert agent.recent.last is None
         else:
             assert agent.experience.decisions == agent.experience.memory.sizes().sum() == 0
-        if arguments is SAC:
+            assert not any(memory() for memory in memories)
+            memories.append(weakref.ref(agent.experience.memory))
+        if kind == "sac":
             assert agent.inputs.statistics["all"].count < 1
 
-    train.main([*arguments, "--out", str(folder / "plain")])
+    plain = small.train(kind, folder / "plain", cycles=3, **TASK)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(AgentWork, "enter", noting)
-        train.main([*arguments, "--fresh", "True", "--out", str(folder / "fresh")])
-    return Made(arguments, folder / "plain", folder / "fresh", weights)
+        gc.disable()
+        fresh = small.train(kind, folder / "fresh", cycles=3, fresh=True, **TASK)
+        gc.enable()
+    return Made(plain, fresh, weights)
 
 
 def test_the_first_task_is_that_of_any_run(made: Made) -> None:
@@ -101,24 +97,6 @@ def test_every_task_begins_with_new_weights_and_nothing_learned(made: Made) -> N
         assert not any((before[name] == after[name]).all() for name in drawn)
 
 
-def test_an_agent_and_its_memory_are_freed_before_the_next_one_learns(tmp_path: Path, monkeypatch: Any) -> None:
-    memories: list[weakref.ref] = []
-    enter = AgentWork.enter
-
-    def noting(work: Any, task: Any) -> None:
-        enter(work, task)
-        assert not any(memory() for memory in memories)
-        memories.append(weakref.ref(work.agent.experience.memory))
-
-    monkeypatch.setattr(AgentWork, "enter", noting)
-    gc.disable()  # nobody comes by to collect it
-    try:
-        train.main([*DQN, "--fresh", "True", "--out", str(tmp_path / "run")])
-    finally:
-        gc.enable()
-    assert len(memories) == 3
-
-
 def rows_in(tree: Any) -> Iterator[Rows]:
     if isinstance(tree, Rows):
         yield tree
@@ -129,20 +107,8 @@ def rows_in(tree: Any) -> Iterator[Rows]:
 def test_checkpoints_do_not_mix_the_memories_of_two_agents(tmp_path: Path) -> None:
     """Tasks are told apart by what they show, offsets of about 10,000 and of 0. With states at the ends of tasks alone,
     and no episode cut off, the rows of both memories have the same numbers."""
-    run = tmp_path / "run"
-    arguments = [
-        *DQN,
-        "--cycles",
-        "2",
-        "--checkpoint-every",
-        "1000",
-        "--shift",
-        "offset(scale=10000)",
-        "--fresh",
-        "True",
-    ]
-    arguments += ["--max-episode-steps", "500"]
-    train.main([*arguments, "--out", str(run)])
+    own = {"checkpoint_every": 1000, "shift": "offset(scale=10000)", "max_episode_steps": 500}
+    run = small.train("dqn", tmp_path / "run", fresh=True, **TASK | own)
     saved = checkpoint.load_newest(run / CHECKPOINTS, read_spec(run).resolved.identity, print)
     assert saved is not None
     memories = list(rows_in(saved))
@@ -156,12 +122,11 @@ def test_checkpoints_do_not_mix_the_memories_of_two_agents(tmp_path: Path) -> No
 def test_the_return_of_an_untrained_agent_is_logged_once_per_task(made: Made) -> None:
     found = [row for row in lines(made.fresh, "events") if row["event"] == "untrained"]
     assert [row["task"] for row in found] == [0, 1, 2]
-    learns_after = 20 if made.arguments is SAC else 40
     for row in found:
         episodes = [e for e in lines(made.fresh, "episodes") if e["task"] == row["task"] and e["step"] <= row["step"]]
         assert row["episodes"] == len(episodes) > 0
         assert row["return"] == pytest.approx(fmean(episode["return"] for episode in episodes))
-        assert row["step"] - 160 * row["task"] >= learns_after
+        assert row["step"] - 160 * row["task"] >= 40  # the first rollout, or when a memory has enough
     assert not [row for row in lines(made.plain, "events") if row["event"] == "untrained"]
 
 

@@ -1,17 +1,20 @@
 """Runs that are extended beyond their planned length, and the meaning of fractions in their hooks."""
 
-import json
 import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from supple.agents.ppo.settings import PPOSettings
 from supple.engine.extension import extend
-from supple.engine.runs import open_run
-from supple.engine.spec import read_spec
-from supple.registry.errors import RunError, UsageError
+from supple.engine.runs import open_run, prepare
+from supple.engine.spec import RunSpec, read_spec
+from supple.experiments.history.logs import read_log
+from supple.registry.errors import UsageError
 from supple.scripts.main import dispatch
+from supple.tracks.linear.settings import LinearSettings
+from tests.processes import stop_at
 
 WORDS = (
     "train ppo --env CartPole-v1 --steps 120 --num-envs 2 --rollout-steps 20 --minibatch-size 10 --epochs 1 --hidden 8 "
@@ -31,10 +34,6 @@ def run(made: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(made, tmp_path / "run"))
 
 
-def lines(file: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in file.read_text().splitlines()]
-
-
 @pytest.mark.slow
 def test_an_extended_run_continues_and_fractions_of_hooks_keep_their_steps(
     run: Path, made: Path, capsys: pytest.CaptureFixture[str]
@@ -44,9 +43,9 @@ def test_an_extended_run_continues_and_fractions_of_hooks_keep_their_steps(
     for log in ("metrics", "episodes", "events"):
         before, after = ((path / f"{log}.jsonl").read_bytes() for path in (made, run))
         assert after.startswith(before), log
-    fired = [(e["hook"], e["step"]) for e in lines(run / "events.jsonl") if e["event"] == "intervention"]
+    fired = [(e["hook"], e["step"]) for e in read_log(run, "events") if e["event"] == "intervention"]
     assert fired == [("snp@0.5", 80), ("redo@every:0.5", 80), ("redo@every:0.5", 200)]  # after the rollouts
-    assert max(line["step"] for line in lines(run / "metrics.jsonl")) == 240
+    assert max(line["step"] for line in read_log(run, "metrics")) == 240
     before = read_spec(run).resolved
     dispatch(["resume", str(run), "--steps", "320"])
     assert read_spec(run).resolved.planned == before.planned == 120
@@ -58,35 +57,29 @@ def test_a_killed_extended_run_resumes_to_the_same_bytes(run: Path, same: Any, t
     whole = Path(shutil.copytree(run, tmp_path / "whole"))
     open_run(whole, lambda line: None).train(lambda step: None)
 
-    def die(step: int) -> None:
-        if step >= 200:
-            raise KeyboardInterrupt
-
     with pytest.raises(KeyboardInterrupt):
-        open_run(run, lambda line: None).train(die)
+        open_run(run, lambda line: None).train(stop_at(200))
     open_run(run, lambda line: None).train(lambda step: None)
     same.assert_runs(run, whole)
 
 
-def refused(path: Path, steps: int, message: str) -> None:
-    before = (path / "config.json").read_bytes()
-    with pytest.raises((UsageError, RunError), match=message):
-        dispatch(["resume", str(path), "--steps", str(steps)])
-    assert (path / "config.json").read_bytes() == before
-
-
 @pytest.mark.slow
 def test_runs_that_cannot_be_extended_are_refused_and_stay_unchanged(run: Path, tmp_path: Path) -> None:
-    refused(run, 120, "--steps is 120")
-    refused(run, 121, "--steps is 121, which is not a multiple of")
-    annealed, tasks, ewc = (tmp_path / name for name in ("annealed", "tasks", "ewc"))
-    dispatch([*WORDS.split(), "--schedule", "linear", "--out", str(annealed)])
-    refused(annealed, 240, "--schedule linear")
-    several = WORDS.replace("--steps 120", "--steps-per-task 40 --cycles 2")
-    dispatch([*several.split(), "--out", str(tasks)])
-    refused(tasks, 240, "a run of several tasks")
-    dispatch([*WORDS.split(), "--hook", "ewc(samples=4)", "--out", str(ewc)])
-    refused(ewc, 240, "has acted on the old end")
-    linear = tmp_path / "linear"
-    dispatch(["train", "linear", "--tasks", "semantic", "--updates-per-task", "10", "--out", str(linear)])
-    refused(linear, 240, "only runs of agents")
+    one, several = {"env": "CartPole-v1", "steps": 120}, {"sequence": "cartpole,acrobot", "steps_per_task": 40}
+    for settings, steps, words in (
+        (PPOSettings(**one), 120, "--steps is 120"),
+        (PPOSettings(**one, schedule="linear"), 240, "--schedule linear"),
+        (PPOSettings(**several), 240, "a run of several tasks"),
+        (LinearSettings(), 240, "only runs of agents"),
+    ):
+        with pytest.raises(UsageError, match=words):
+            settings.lengthen(steps)
+    prepare(RunSpec("ppo", PPOSettings(**one, hook=("ewc(samples=4)",))), tmp_path / "ewc").close()
+    for path, steps, words in (
+        (tmp_path / "ewc", 240, "has acted on the old end"),
+        (run, 121, "is 121, which is not a"),
+    ):
+        before = (path / "config.json").read_bytes()
+        with pytest.raises(UsageError, match=words):
+            extend(path, steps, pytest.fail)
+        assert (path / "config.json").read_bytes() == before

@@ -3,6 +3,7 @@
 import json
 import multiprocessing
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from supple.engine.machine import resources
 from supple.engine.settings import RunSettings
 from supple.experiments.api import train
 from supple.registry.errors import RunError
+from tests.conftest import Forks
 from tests.experiments.test_api import LINEAR
 
 
@@ -60,8 +62,8 @@ def test_what_was_chosen_is_recorded_and_nothing_of_the_trials_remains(
     assert {path.name for path in tmp_path.iterdir()} == {"run", "one"}
 
 
-@pytest.mark.slow
 def test_a_trial_that_fails_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(threads, "own_cpus", lambda: 1)
+    monkeypatch.setattr(threads, "multiprocessing", SimpleNamespace(get_context=lambda method: Forks()))
     with pytest.raises(RunError, match=r"1 threads failed: .*no_such"):
         threads.fastest(find_kind("linear"), settings(hook=("no_such@0.5",)), runs._train_briefly)

@@ -11,10 +11,10 @@ from tensorboard.summary.writer.record_writer import RecordWriter
 
 from supple.engine import trackers
 from supple.experiments import resume, train
-from supple.experiments.queue.queue import Queue
 from supple.experiments.sweeps.study import Study
 from supple.experiments.sweeps.sweep import Sweep
 from supple.registry.errors import DiskError, UsageError
+from tests.processes import stop_at
 from tests.records import results
 
 SETTINGS = {"tasks": "semantic,reversal", "updates_per_task": 60, "checkpoint_every": 15, "measure_every": 10}
@@ -74,38 +74,27 @@ def test_wandb_gets_every_row_of_a_run_into_a_file_of_its_own(tmp_path: Path, mo
 
 
 @pytest.mark.slow
-def test_a_tracker_gets_the_rows_of_tensorboard_and_does_not_change_the_run(
+def test_a_failed_run_is_marked_and_its_resumed_one_is_the_same_in_a_tracker_in_tensorboard_and_on_the_disk(
     tmp_path: Path, recorders: list[Recorder]
 ) -> None:
-    train("linear", SETTINGS, HOOKS, out=tmp_path / "alone")
-    train("linear", {**SETTINGS, "log_to": ["wandb"]}, HOOKS, out=tmp_path / "run", warn=silent)
-    assert results(tmp_path / "run") == results(tmp_path / "alone")
-    [tracker] = recorders
-    for name, curve in board(tmp_path / "run").items():
-        assert curve == [(step, pytest.approx(row[name], rel=1e-6)) for step, row in tracker.rows if name in row]
-    events = [str(row["event"]) for _, row in tracker.rows if "event" in row]
-    assert [event.split(",")[0] for event in events] == [
-        "task: task 0", "task: task 1", "intervention: hook snp@task",
-    ]  # fmt: skip
-    assert tracker.ended == "finished"
-    assert (tracker.run.name, tracker.run.group) == ("run", None)
-    assert tracker.run.config["settings"]["updates_per_task"] == 60
-    assert tracker.run.config["resolved"]["hooks"] == HOOKS
-
-
-@pytest.mark.slow
-def test_tensorboard_shows_every_step_of_a_resumed_run_once(tmp_path: Path) -> None:
-    def stop(step: int) -> None:
-        if step >= 50:  # the last checkpoint is that of step 45
-            raise ZeroDivisionError
-
-    settings = {**SETTINGS, "measure_every": 1}
+    run, settings = tmp_path / "run", {**SETTINGS, "measure_every": 1}
     train("linear", settings, HOOKS, out=tmp_path / "whole")
     with pytest.raises(ZeroDivisionError):
-        train("linear", settings, HOOKS, out=tmp_path / "run", progress=stop)
-    assert max(step for step, _ in board(tmp_path / "run")["loss"]) > 45
-    resume(tmp_path / "run", warn=silent)
-    assert board(tmp_path / "run") == board(tmp_path / "whole")
+        train("linear", {**settings, "log_to": ["wandb"]}, HOOKS, out=run, progress=stop_at(50, ZeroDivisionError))
+    assert max(step for step, _ in board(run)["loss"]) > 45  # the step of the last checkpoint
+    resume(run, warn=silent)
+    assert results(run) == results(tmp_path / "whole")
+    assert board(run) == board(tmp_path / "whole")
+    failed, tracker = recorders
+    assert (failed.ended, tracker.ended) == ("failed", "finished")
+    for name, curve in board(run).items():
+        rows = [(step, pytest.approx(row[name], rel=1e-6)) for step, row in tracker.rows if name in row]
+        assert rows == [point for point in curve if point[0] > 45]
+    events = [str(row["event"]).split(",")[0] for _, row in failed.rows + tracker.rows if "event" in row]
+    assert events == ["task: task 0", "task: task 1", "intervention: hook snp@task"]
+    assert (tracker.run.id, tracker.run.name, tracker.run.group) == (failed.run.id, "run", None)
+    assert tracker.run.config["settings"]["updates_per_task"] == 60
+    assert tracker.run.config["resolved"]["hooks"] == HOOKS
 
 
 @pytest.mark.slow
@@ -119,22 +108,6 @@ def test_a_full_disk_under_tensorboard_is_the_runs_one_line(
     with pytest.raises(DiskError, match=r"No space left on device; `supple resume .*run` continues"):
         train("linear", SETTINGS, out=tmp_path / "run", warn=silent)
     assert capfd.readouterr().err == ""
-
-
-@pytest.mark.slow
-def test_a_failed_run_is_marked_and_resumes_as_the_same_run_of_the_tracker(
-    tmp_path: Path, recorders: list[Recorder]
-) -> None:
-    def stop(step: int) -> None:
-        if step >= 50:
-            raise ZeroDivisionError
-
-    with pytest.raises(ZeroDivisionError):
-        train("linear", {**SETTINGS, "log_to": ["wandb"]}, out=tmp_path / "run", progress=stop)
-    resume(tmp_path / "run", warn=silent)
-    assert [each.ended for each in recorders] == ["failed", "finished"]
-    assert len({each.run.id for each in recorders}) == 1
-    assert min(step for step, _ in recorders[1].rows) > 45  # of the last checkpoint
 
 
 @pytest.mark.slow
@@ -154,14 +127,11 @@ def test_a_problem_of_a_tracker_is_reported_once_and_the_run_continues(
 def test_runs_of_a_sweep_are_grouped_by_study_and_called_after_arm_and_seed(
     tmp_path: Path, recorders: list[Recorder]
 ) -> None:
-    settings = {**SETTINGS, "log_to": ["wandb", "mlflow"]}
+    settings = {**SETTINGS, "log_to": ["wandb"]}
     study = Study("lin", "linear", settings=settings, arms=("none", "snp"), seeds=(3,), fork_at_task=1)
-    jobs = Sweep([study]).begin(tmp_path / "out")
-    Queue(jobs).work_off(lambda job, held: job.train(held, lambda step, end: None, silent))
-    assert not any(job.failed for job in jobs)
-    assert [(each.run.group, each.run.name) for each in recorders] == [
-        ("lin", name) for name in ("trunk seed-3", "none seed-3", "snp seed-3") for _ in range(2)
-    ]
+    Sweep([study]).begin(tmp_path / "out").work_off(lambda job, held: job.train(held, lambda *_: None, silent))
+    names = ["trunk seed-3", "none seed-3", "snp seed-3"]
+    assert [(each.run.group, each.run.name) for each in recorders] == [("lin", name) for name in names]
     assert {each.run.folder for each in recorders} == {tmp_path / "out/trackers"}
     assert len({each.run.id for each in recorders}) == 3
 

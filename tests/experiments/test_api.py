@@ -13,7 +13,6 @@ from supple.agents.ppo import PPOSettings
 from supple.agents.presets import LATER
 from supple.engine.kinds import find_kind
 from supple.engine.spec import read_spec
-from supple.engine.storage.lock import Lock
 from supple.experiments import Space, Study, Sweep, compare, load, resume, train
 from supple.experiments.comparisons.folder import read_comparison
 from supple.registry.errors import RunError, UsageError
@@ -31,20 +30,6 @@ PPO: dict[str, Any] = {
 def weights(path: Path) -> dict[str, bytes]:
     """Return the bytes of all files of tensors in a folder."""
     return {str(file.relative_to(path)): file.read_bytes() for file in path.rglob("*.safetensors")}
-
-
-@pytest.mark.slow
-def test_a_run_is_that_of_the_command_line(tmp_path: Path) -> None:
-    threads, steps = torch.get_num_threads(), []
-    results = train(
-        "linear", {**LINEAR, "threads": 2}, ["rebalance(lam=5)@task"], out=tmp_path / "ours", progress=steps.append
-    )
-    assert steps[-1] == 40
-    assert torch.get_num_threads() == threads
-    hook = ["--threads", "2", "--hook", "rebalance(lam=5)@task"]
-    dispatch(["train", "linear", *WORDS, *hook, "--out", str(tmp_path / "theirs")])
-    assert weights(tmp_path / "ours") == weights(tmp_path / "theirs") != {}
-    assert results.tasks.equals(load(tmp_path / "theirs").tasks)
 
 
 @pytest.mark.slow
@@ -95,42 +80,18 @@ def test_what_a_preset_says_holds_where_the_call_says_nothing(tmp_path: Path) ->
 
 
 @pytest.mark.slow
-def test_what_was_broken_off_is_resumed_by_one_call(tmp_path: Path) -> None:
-    class Stop(Exception):
-        pass
-
-    def stop(step: int) -> None:
-        if step >= 25:
-            raise Stop
-
-    settings = {**LINEAR, "checkpoint_every": 10}
-    with pytest.raises(Stop):
-        train("linear", settings, out=tmp_path / "run", progress=stop)
-    resumed = resume(tmp_path / "run")
-    assert resumed.tasks.equals(train("linear", settings, out=tmp_path / "whole").tasks)
-    assert (
-        weights(tmp_path / "run")["checkpoints/000000000040/state.safetensors"]
-        == (weights(tmp_path / "whole")["checkpoints/000000000040/state.safetensors"])
-    )
-
-
-@pytest.mark.slow
 def test_a_sweep_is_trained_and_read_by_the_same_calls(tmp_path: Path) -> None:
     rates = Study("rates", "linear", settings=LINEAR, arms=("none",), space=Space({"learning_rate": [0.01, 0.02]}))
     arms = Study("arms", "linear", settings=LINEAR, arms=("none", "snp@task"), seeds=(0, 1))
     Sweep([rates, arms]).begin(tmp_path / "out")
-    empty = load(tmp_path / "out")
-    assert empty.metrics.columns.tolist() == ["study", "arm", "seed"]
     results = resume(tmp_path / "out")
     assert results.tasks.columns[:3].tolist() == ["study", "arm", "seed"]
     assert set(results.tasks.groupby(["study", "arm", "seed"]).groups) == {
         ("rates", "learning_rate=0.01 · none", 0), ("rates", "learning_rate=0.02 · none", 0),
         *(("arms", arm, seed) for arm in ("none", "snp@task") for seed in (0, 1)),
     }  # fmt: skip
-    alone = load(tmp_path / "out/arms")
     own = results.metrics[results.metrics["study"] == "arms"].drop(columns="study").reset_index(drop=True)
-    assert own.equals(alone.metrics)
-    assert results.scores["arms"] == alone.scores
+    assert own.equals(load(tmp_path / "out/arms").metrics)
 
 
 @pytest.mark.slow
@@ -143,29 +104,20 @@ def test_a_run_that_fails_is_named_when_the_others_are_at_their_end(tmp_path: Pa
         resume(tmp_path / "c")
 
 
-def test_another_process_at_work_is_not_disturbed(tmp_path: Path) -> None:
-    train("linear", LINEAR, out=tmp_path / "run")
-    with Lock(tmp_path / "run"), pytest.raises(RunError, match="training this run"):
-        resume(tmp_path / "run")
-
-
 @pytest.mark.parametrize(
     ("asked", "says"),
     [
-        ({"kind": "pop"}, "unknown kind of run 'pop': did you mean 'ppo'?"),
         ({"settings": {"stps": 3}}, "ppo has no setting 'stps': did you mean 'steps'?"),
         (
             {"settings": {"hidden": 3}},
-            "settings of ppo: hidden should be none or a list, each item an integer, but is 3",
+            "settings of ppo: hidden should be none or a list, each item an",
         ),
-        ({"settings": {"steps": "many"}}, "settings of ppo: steps should be"),
         ({"preset": "gym-contrl"}, "did you mean 'gym-control'?"),
-        ({"preset": "permuted-mnist"}, "preset 'permuted-mnist' is for vision"),
         ({"kind": "vision"}, "vision needs a benchmark as its preset: permuted-mnist, "),
         ({"kind": "sac", "settings": PPOSettings()}, "settings of sac must be SACSettings"),
-        ({"kind": "ppo", "settings": PPOSettings(checkpoint_every="7")}, 'but is "7"'),  # type: ignore[arg-type]
+        ({"settings": PPOSettings(checkpoint_every="7")}, 'but is "7"'),  # type: ignore[arg-type]
         ({"preset": "gym-control", "settings": PPOSettings()}, "with a preset, settings must be a dictionary"),
-        ({"hooks": ["fir@0.5"]}, "did you mean 'fire'?"),
+        ({"hooks": "fir@0.5"}, "did you mean 'fire'?"),
     ],
 )
 def test_what_cannot_be_asked_for_is_refused_before_anything_is_written(
@@ -178,8 +130,16 @@ def test_what_cannot_be_asked_for_is_refused_before_anything_is_written(
 
 
 def test_numbers_may_be_whole_floats_or_of_numpy_and_one_hook_a_text(tmp_path: Path) -> None:
-    settings = {**LINEAR, "updates_per_task": 2e1, "n_hidden": np.int64(8), "learning_rate": np.float32(0.5)}
-    results = train("linear", settings, "snp@task", out=tmp_path / "a")
+    threads, steps = torch.get_num_threads(), list[int]()
+    settings = {
+        **LINEAR,
+        "updates_per_task": 2e1,
+        "n_hidden": np.int64(8),
+        "learning_rate": np.float32(0.5),
+        "threads": 2,
+    }
+    results = train("linear", settings, "snp@task", out=tmp_path / "a", progress=steps.append)
+    assert (steps[-1], torch.get_num_threads()) == (40, threads)
     config = json.loads((tmp_path / "a/config.json").read_text())
     assert (config["settings"]["updates_per_task"], config["settings"]["n_hidden"]) == (20, 8)
     assert config["settings"]["hook"] == ["snp@task"]
@@ -192,34 +152,18 @@ def test_numbers_may_be_whole_floats_or_of_numpy_and_one_hook_a_text(tmp_path: P
     ("arguments", "message"),
     [
         ({"arms": ["none", "fresh"]}, "reference fresh"),
-        ({"seeds": [1, 1]}, "--seeds must be different numbers"),
         ({"vary": {"learning_rate": [0.1, 0.1]}}, "a value is given twice"),
-        ({"vary": {"speed": [1, 2]}}, "linear has no setting 'speed'"),
-        ({"vary": {"learning_rate": ["fast"]}}, "learning_rate should be"),
         ({"leads": "final forgeting"}, "no report of linear compares arms by it: did you mean 'final forgetting'"),
         ({"fork_at": 1.5}, "--fork-at must lie in"),
-        ({"arms": 3}, "arms should be a list"),
         ({"arms": ["none", None]}, "should be a text, but is none"),
-        ({"seeds": 3}, "seeds should be"),
         ({"seeds": (0, 0.5)}, "seeds should be"),
         ({"vary": {"learning_rate": 0.1}}, "vary: learning_rate should be a list"),
         ({"jobs": 0}, "jobs must be a positive number, got 0"),
-        ({"jobs": "2"}, 'jobs should be an integer, but is "2"'),
         ({"reference": "fersh"}, "reference should be .*did you mean 'fresh'"),
-        ({"fork_at": "0.5"}, "fork_at should be"),
-        ({"fork_at_task": 0.5}, "fork_at_task should be"),
-        ({"leads": 3}, "leads should be"),
-        ({"arms": "snpp"}, "snpp"),
         ({"settings": ["steps"]}, "settings must be a dictionary such as"),
-        ({"settings": {**LINEAR, "updates_per_task": -1}}, "updates-per-task must be a positive number"),
     ],
 )
 def test_an_error_names_the_argument(arguments: dict[str, Any], message: str, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=message):
         compare("linear", **{"settings": LINEAR, "arms": ["none", "snp"], "out": tmp_path / "c", **arguments})
     assert not (tmp_path / "c").exists()
-
-
-def test_an_error_names_the_hooks_of_a_run(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"hook: .*'fier'.*did you mean 'fire'"):
-        train("linear", LINEAR, "fier@task", out=tmp_path / "a")

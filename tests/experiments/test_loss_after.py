@@ -1,11 +1,10 @@
 """Trying out an intervention: the loss that it leads to, and the network restored."""
 
-import copy
-
 import pytest
 import torch
 from torch import nn
 
+from supple.experiments.conformance import copy_tensors, differing_names, named_tensors
 from supple.experiments.loss_after import loss_after
 from supple.interventions import Learner, learner_for, make
 from supple.metrics import trainability
@@ -39,20 +38,15 @@ def test_network_optimizer_and_generators_are_restored(name: str) -> None:
     assert target.optimizer is not None
     target.loss().backward()
     target.optimizer.step()
-    optimizer, followers = target.optimizer, target.followers
-    before = copy.deepcopy((target.module.state_dict(), optimizer.state_dict()["state"], target.generator.get_state()))
+    optimizer, followers, tensors = target.optimizer, target.followers, named_tensors(target)
+    before, draws = copy_tensors(tensors), target.generator.get_state()
     pointers = [p.data_ptr() for p in target.module.parameters()]
     loss_after(target, make(name), 2)
     assert target.optimizer is optimizer
     assert target.followers is followers
     assert [p.data_ptr() for p in target.module.parameters()] == pointers
-    assert all(torch.equal(value, before[0][key]) for key, value in target.module.state_dict().items())
-    assert all(
-        torch.equal(value, before[1][i][key])
-        for i, slots in optimizer.state_dict()["state"].items()
-        for key, value in slots.items()
-    )
-    assert torch.equal(target.generator.get_state(), before[2])
+    assert differing_names(before, named_tensors(target)) == []
+    assert torch.equal(target.generator.get_state(), draws)
 
 
 @pytest.mark.parametrize("name", ["l2_init", "muon", "injection", "hare_tortoise"])

@@ -2,153 +2,106 @@
 
 import copy
 import math
-from typing import Any
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.distributions import Categorical, Independent, Normal
 
-from supple.interventions import LastLoss, Learner, OtherMinibatch, learner_for, make
+from supple.interventions import LastLoss, Learner, OtherMinibatch, make
+from tests.interventions.common import learner as learner_of
+from tests.interventions.common import mlp, refused, update
 
-STRENGTH, RATE = 3.0, 0.05
+STRENGTH, RATE, UPDATES, WINDOW = 3.0, 0.05, 100, 20
+BATCHES, OTHERS = torch.randn(2, UPDATES, 8, 4, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
 
 
-def batches(seed: int, count: int, *shape: int) -> Tensor:
-    return torch.randn(count, *shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+def learner(**capabilities: object) -> Learner:
+    """A learner that is given BATCHES, and OTHERS by its capability; its `seen` are the losses of updates."""
+    target = learner_of(mlp)
+    batches, others, target.seen = iter(BATCHES), iter(OTHERS), []
 
+    def loss() -> Tensor:
+        target.seen.append(target.module(next(batches)).sin().mean())
+        return target.seen[-1]
 
-def learner(module: nn.Module, others: Tensor, **capabilities: Any) -> Learner:
-    target = learner_for(module.double(), torch.optim.SGD(module.parameters(), lr=RATE))
-    seen = iter(others)
-    target.offer(OtherMinibatch(lambda: (next(seen),)))
+    target.loss = loss
+    target.offer(OtherMinibatch(lambda: (next(others),)))
+    target.offer(LastLoss(lambda: target.seen[-1].detach()))
     for name, value in capabilities.items():
         setattr(target, name, value)
     return target
-
-
-def mlp(outputs: int = 3) -> nn.Module:
-    torch.manual_seed(0)
-    return nn.Sequential(nn.Linear(4, 6), nn.Tanh(), nn.Linear(6, outputs)).double()
-
-
-def penalty(chain: Any, target: Learner) -> Tensor:
-    chain.before_loss(target)
-    return chain.penalty(target)
-
-
-def update(target: Learner, chain: Any, x: Tensor) -> None:
-    target.optimizer.zero_grad()
-    loss = target.module(x).sin().mean()
-    (loss + penalty(chain, target)).backward()
-    chain.before_update(target)
-    target.optimizer.step()
-    target.offer(LastLoss(lambda: loss.detach()))
-    chain.after_update(target)
-
-
-def by_hand(
-    net: nn.Module, old: nn.Module | None, x: Tensor, other: Tensor | None, term: Any, strength: float = STRENGTH
-) -> nn.Module:
-    """One step on a copy, as the released code takes it, and the copy."""
-    new = copy.deepcopy(net)
-    loss = new(x).sin().mean()
-    if old is not None:
-        with torch.no_grad():
-            reference = old(other)
-        loss = loss + strength * term(reference, new(other))
-    gradients = torch.autograd.grad(loss, list(new.parameters()))
-    with torch.no_grad():
-        for parameter, gradient in zip(new.parameters(), gradients, strict=True):
-            parameter.sub_(gradient, alpha=RATE)
-    return new
 
 
 def cross_entropy(before: Tensor, now: Tensor) -> Tensor:
     return -(before.softmax(-1) * now.log_softmax(-1)).sum(-1).mean()
 
 
-def of_means(before: Tensor, now: Tensor) -> Tensor:
-    return (now - before).square().sum(-1).mean() / (2 * 0.5**2)
-
-
-def squares(before: Tensor, now: Tensor) -> Tensor:
-    return (now - before).square().mean()
-
-
 CASES = {
     "discrete": ({"policy": lambda out, _: Categorical(logits=out), "values": lambda out: out}, cross_entropy),
-    "gaussian": ({"policy": lambda out, _: Independent(Normal(out, 0.5), 1)}, of_means),
-    "values": ({"policy": lambda out, _: out.argmax(1), "values": lambda out: out}, squares),
+    "gaussian": (
+        {"policy": lambda out, _: Independent(Normal(out, 0.5), 1)},
+        lambda before, now: (now - before).square().sum(-1).mean() / (2 * 0.5**2),
+    ),
+    "values": (
+        {"policy": lambda out, _: out.argmax(1), "values": lambda out: out},
+        lambda before, now: (now - before).square().mean(),
+    ),
 }
 
 
-@pytest.mark.parametrize("case", CASES)
-def test_200_updates_equal_the_released_code(case: str) -> None:
+@pytest.mark.slow
+@pytest.mark.parametrize(("case", "share"), [*((case, None) for case in CASES), ("gaussian", 0.01), ("values", 0.01)])
+def test_updates_equal_the_released_code_and_with_a_share_the_strength_follows_the_last_ones(case, share):
     capabilities, term = CASES[case]
-    minibatches, others = batches(1, 200, 8, 4), batches(2, 200, 8, 4)
-    target, chain = learner(mlp(), others, **capabilities), make("chain", strength=STRENGTH)
+    target, chain = learner(**capabilities), make("chain", strength=STRENGTH, share=share, window=WINDOW)
     chain.attach(target)
-    net, old = mlp(), None
-    for number, x in enumerate(minibatches):
-        update(target, chain, x)
-        # nothing is drawn at the first update, where there is nothing to compare with
-        net, old = by_hand(net, old, x, others[number - 1], term), net
-        for ours, theirs in zip(target.module.parameters(), net.parameters(), strict=True):
-            torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-12)
-
-
-@pytest.mark.parametrize("case", ["gaussian", "values"])
-def test_with_a_share_200_updates_adapt_the_strength_to_the_last_ones(case: str) -> None:
-    share, window = 0.01, 20
-    capabilities, term = CASES[case]
-    minibatches, others = batches(1, 200, 8, 4), batches(2, 200, 8, 4)
-    target = learner(mlp(), others, **capabilities)
-    target.offer(LastLoss(lambda: torch.zeros(())))
-    chain = make("chain", strength=STRENGTH, share=share, window=window)
-    chain.attach(target)
-    net, old = mlp(), None
-    losses: list[float] = []
-    churns: list[float] = []
-    strengths = []
-    for number, x in enumerate(minibatches):
-        update(target, chain, x)
+    old, net = None, copy.deepcopy(target.module)
+    losses, churns, strengths = [], [], []
+    for number, x in enumerate(BATCHES):
         strength = STRENGTH
-        if len(churns) >= window:
-            strength = share * math.fsum(losses[-window:]) / (math.fsum(churns[-window:]) + window * 1e-8)
+        if share and len(churns) >= WINDOW:
+            strength = share * math.fsum(losses[-WINDOW:]) / (math.fsum(churns[-WINDOW:]) + WINDOW * 1e-8)
         strengths.append(strength)
+        loss = net(x).sin().mean()
+        if old is not None:  # at the first update there is nothing to compare with, and nothing is drawn
+            churn = term(old(OTHERS[number - 1]).detach(), net(OTHERS[number - 1]))
+            losses.append(abs(loss.item()))
+            churns.append(churn.item())
+            loss = loss + strength * churn
+        old = copy.deepcopy(net)
         with torch.no_grad():
-            if old is not None:
-                losses.append(abs(float(net(x).sin().mean())))
-                churns.append(float(term(old(others[number - 1]), net(others[number - 1]))))
-        net, old = by_hand(net, old, x, others[number - 1], term, strength), net
-        for ours, theirs in zip(target.module.parameters(), net.parameters(), strict=True):
-            torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-12)
+            for parameter, gradient in zip(
+                net.parameters(), torch.autograd.grad(loss, list(net.parameters())), strict=True
+            ):
+                parameter.sub_(gradient, alpha=RATE)
+        update(target, chain)
+        torch.testing.assert_close(target.module.state_dict(), net.state_dict(), rtol=0, atol=1e-12)
         net.load_state_dict(target.module.state_dict())  # a strength that follows the churn amplifies roundings
-    assert min(strengths) < STRENGTH < max(strengths)
+    assert not share or min(strengths) < STRENGTH < max(strengths)
 
 
-def test_after_a_change_of_architecture_the_first_penalty_is_zero() -> None:
-    target, chain = learner(mlp(), batches(2, 9, 8, 4), values=lambda out: out), make("chain")
-    for x in batches(1, 2, 8, 4):
-        update(target, chain, x)
-    assert penalty(chain, target).item() > 0
+def test_after_a_change_of_architecture_the_first_penalty_is_zero():
+    target, chain = learner(values=lambda out: out), make("chain")
+
+    def penalty() -> float:
+        chain.before_loss(target)
+        return chain.penalty(target).item()
+
+    update(target, chain, 2)
+    assert penalty() > 0
     target.renewed["0.weight"] = 1
-    assert penalty(chain, target).item() == 0
-    update(target, chain, batches(3, 1, 8, 4)[0])
-    assert penalty(chain, target).item() > 0
+    assert penalty() == 0
+    update(target, chain)
+    assert penalty() > 0
 
 
-def test_learners_without_a_policy_and_values_or_without_other_minibatches_are_refused() -> None:
-    plain = learner_for(mlp())
-    with pytest.raises(ValueError, match=r"chain: 'model' .* Learner.policy or Learner.values"):
-        make("chain").attach(plain)
-    plain.values = lambda out: out
-    with pytest.raises(ValueError, match=r"chain: 'model' .* OtherMinibatch"):
-        make("chain").attach(plain)
-
-
-def test_a_share_of_an_unknown_loss_is_refused() -> None:
-    target = learner(mlp(), batches(2, 9, 8, 4), values=lambda out: out)
-    with pytest.raises(ValueError, match=r"chain: 'model' .* LastLoss"):
+def test_learners_without_what_it_compares_are_refused():
+    target = learner_of(mlp)
+    for words in ("Learner.policy or Learner.values", "OtherMinibatch"):
+        with refused(f"chain: 'model' .* {words}"):
+            make("chain").attach(target)
+        target.values = lambda out: out
+    target.offer(OtherMinibatch(lambda: None))
+    with refused("chain: 'model' .* LastLoss"):
         make("chain", share=0.1).attach(target)

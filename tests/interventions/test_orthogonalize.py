@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from supple.interventions.orthogonalize import METHODS, orthogonalize
+from tests.interventions.common import refused
 
 ITERATIVE = [name for name in METHODS if name != "polar"]
 CONVERGENT = [name for name in ITERATIVE if name != "muon"]
@@ -34,17 +35,14 @@ def dfi_per_dimension(X: Tensor) -> float:
 
 
 @pytest.mark.parametrize("shape", [(5, 5), (7, 4), (4, 7), (2, 3, 6, 4)])
-def test_polar_is_u_times_v_transposed(shape):
+def test_polar_is_u_times_v_transposed_and_the_closed_form_of_equation_5(shape):
     W = gaussian(*shape)
     U, _, Vh = torch.linalg.svd(W, full_matrices=False)
     torch.testing.assert_close(orthogonalize(W, "polar"), U @ Vh)
-
-
-def test_polar_equals_the_closed_form_of_equation_5():
-    W = gaussian(8, 5)
-    values, vectors = torch.linalg.eigh(W.mT @ W)
-    inverse_root = vectors * values.rsqrt() @ vectors.mT
-    torch.testing.assert_close(orthogonalize(W, "polar"), W @ inverse_root)
+    tall = W.mT if shape == (4, 7) else W
+    values, vectors = torch.linalg.eigh(tall.mT @ tall)
+    inverse_root = vectors * values.rsqrt()[..., None, :] @ vectors.mT
+    torch.testing.assert_close(orthogonalize(tall, "polar"), tall @ inverse_root)
 
 
 @pytest.mark.slow
@@ -79,16 +77,10 @@ def test_singular_vectors_stay_and_singular_values_follow_the_polynomial(method)
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_transposing_commutes(method):
-    W = gaussian(3, 5, 9)
+def test_a_batch_equals_a_loop_and_transposing_commutes(method):
+    W = gaussian(3, 6, 4)
+    torch.testing.assert_close(orthogonalize(W, method), torch.stack([orthogonalize(w, method) for w in W]))
     torch.testing.assert_close(orthogonalize(W.mT, method), orthogonalize(W, method).mT)
-
-
-@pytest.mark.parametrize("method", METHODS)
-def test_a_batch_equals_a_loop(method):
-    W = gaussian(2, 3, 6, 4)
-    loop = torch.stack([torch.stack([orthogonalize(w, method) for w in row]) for row in W])
-    torch.testing.assert_close(orthogonalize(W, method), loop)
 
 
 @pytest.mark.parametrize("method", CONVERGENT)
@@ -157,29 +149,17 @@ def test_tolerance_stops_as_soon_as_it_is_met():
     torch.testing.assert_close(orthogonalize(W, tolerance=1e-3), orthogonalize(W, steps=needed))
 
 
-def test_a_tolerance_that_cannot_be_met_names_the_matrix_and_the_way_out():
-    W = torch.stack([torch.eye(3), torch.diag(torch.tensor([1.0, 1.0, 0.0]))])
-    message = r"matrix 1 of the batch .* 100 iterations of newton_schulz: .* 0.333; use method='polar'"
-    with pytest.raises(ValueError, match=message):
-        orthogonalize(W, tolerance=1e-3)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
-def test_dtype_is_kept_and_half_types_are_computed_in_float32(method, dtype):
-    W = gaussian(6, 4).to(dtype)
+def test_dtype_is_kept_half_types_are_computed_in_float32_and_the_input_is_not_changed(method, dtype):
+    W = gaussian(6, 4).to(dtype).requires_grad_()
+    before = W.detach().clone()
     X = orthogonalize(W, method)
-    assert X.dtype == dtype
+    assert (X.dtype, X.requires_grad) == (dtype, False)
+    assert torch.equal(W, before)
     if dtype in (torch.float16, torch.bfloat16):
         torch.testing.assert_close(X, orthogonalize(W.float(), method).to(dtype))
-
-
-def test_the_input_is_not_changed_and_no_gradient_flows():
-    W = gaussian(4, 4).requires_grad_()
-    before = W.detach().clone()
-    assert not orthogonalize(W).requires_grad
-    assert torch.equal(W, before)
 
 
 def test_a_rank_deficient_matrix_has_a_polar_factor():
@@ -196,15 +176,16 @@ def test_a_rank_deficient_matrix_has_a_polar_factor():
         (torch.eye(3), {"method": "muon", "tolerance": 0.1}, "tolerance=0.1 cannot be met by method 'muon'"),
         (torch.ones(3), {}, r"\(\.\.\., m, n\), got torch.float32 \(3,\)"),
         (torch.ones(3, 3, dtype=torch.int64), {}, "floating point"),
-        (torch.ones(3, 3, dtype=torch.complex64), {}, "floating point"),
-        (torch.empty(2, 0, 3), {}, "empty"),
-        (torch.zeros(3, 3), {}, "the matrix is zero"),
         (torch.stack([torch.eye(3), torch.zeros(3, 3)]), {}, "matrix 1 of the batch is zero"),
+        (
+            torch.stack([torch.eye(3), torch.diag(torch.tensor([1.0, 1.0, 0.0]))]),
+            {"tolerance": 1e-3},
+            "matrix 1 of the batch .* 100 iterations of newton_schulz: .* 0.333; use method='polar'",
+        ),
         (torch.full((2, 2, 3, 3), math.nan), {}, r"matrix \(0, 0\) of the batch is not finite"),
         (torch.tensor([[1.0, math.inf]]), {}, "the matrix is not finite"),
     ],
 )
 def test_wrong_input_is_refused_in_one_line(W, settings, message):
-    with pytest.raises(ValueError, match=message) as caught:
+    with refused(message):
         orthogonalize(W, **settings)
-    assert "\n" not in str(caught.value)

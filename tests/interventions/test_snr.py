@@ -9,7 +9,7 @@ from supple.interventions import Learner, learner_for, make, redraw, snapshot
 ETA, WINDOW = 0.15, 12
 
 
-def build() -> Learner:
+def learner() -> Learner:
     """A network whose units fire now and then; `updates` says on which two inputs it is looked at."""
     torch.manual_seed(0)
     module = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 7), nn.ReLU(), nn.Linear(7, 2))
@@ -17,19 +17,13 @@ def build() -> Learner:
         for i in (0, 2):
             module[i].bias.sub_(torch.rand_like(module[i].bias))
     fresh = redraw(module, torch.Generator().manual_seed(1))
-    learner = learner_for(module, probe=lambda: (inputs(learner.updates),), loss=lambda: torch.zeros(()))
-    learner.redraw, learner.updates = lambda: fresh, 0
-    return learner
+    target = learner_for(module, probe=lambda: (inputs(target.updates),), loss=lambda: torch.zeros(()))
+    target.redraw, target.updates = lambda: fresh, 0
+    return target
 
 
 def inputs(update: int) -> Tensor:
     return torch.randn(2, 4, generator=torch.Generator().manual_seed(update))
-
-
-def pass_updates(learner: Learner, snr, updates: int) -> None:
-    for _ in range(updates):
-        snr.after_update(learner)
-        learner.updates += 1
 
 
 def slow_snr(learner: Learner, updates: int) -> int:
@@ -53,8 +47,7 @@ def slow_snr(learner: Learner, updates: int) -> int:
                     late.append((k, i))
         with torch.no_grad():
             for k, i in late:
-                layers[k].weight[i] = fresh[f"{2 * k}.weight"][i]
-                layers[k].bias[i] = 0
+                layers[k].weight[i], layers[k].bias[i] = fresh[f"{2 * k}.weight"][i], 0
                 past[k][i], silent[k][i] = [], 0
             for k, i in late:
                 layers[k + 1].weight[:, i] = 0
@@ -64,15 +57,13 @@ def slow_snr(learner: Learner, updates: int) -> int:
 
 @pytest.mark.slow
 def test_it_equals_a_plain_loop_over_units():
-    fast, slow = build(), build()
+    fast, slow = learner(), learner()
     snr = make("snr", eta=ETA, window=WINDOW)
     snr.attach(fast)
-    pass_updates(fast, snr, 200)
-    resets = slow_snr(slow, 200)
-    assert resets > 10
-    assert snr.numbers(fast)["snr_replaced"] == resets
-    for name, value in snapshot(slow.module).items():
-        torch.testing.assert_close(snapshot(fast.module)[name], value, rtol=0, atol=1e-6)
+    for fast.updates in range(200):
+        snr.after_update(fast)
+    assert snr.numbers(fast)["snr_replaced"] == slow_snr(slow, 200) > 10
+    torch.testing.assert_close(snapshot(fast.module), snapshot(slow.module), rtol=0, atol=1e-6)
 
 
 def count_resets(fires: list[bool], **params) -> list[int]:
@@ -80,43 +71,38 @@ def count_resets(fires: list[bool], **params) -> list[int]:
     module = nn.Sequential(nn.Linear(1, 1), nn.ReLU(), nn.Linear(1, 1))
     fresh = {name: torch.ones_like(p) for name, p in module.named_parameters()}
     x = torch.zeros(1, 1)
-    learner = replace(
-        learner_for(module, probe=lambda: (x,), loss=lambda: torch.zeros(())), redraw=lambda: fresh, initial=fresh
-    )
-    with torch.no_grad():
-        module[0].weight.fill_(1)
-        module[0].bias.fill_(0)
+    target = learner_for(module, probe=lambda: (x,), loss=lambda: torch.zeros(()))
+    target = replace(target, redraw=lambda: fresh, initial=fresh)
+    nn.init.ones_(module[0].weight)
+    nn.init.zeros_(module[0].bias)
     snr, counts = make("snr", **params), []
     for fire in fires:
         x.fill_(2e-3 if fire else 9e-4)
-        snr.after_update(learner)
-        counts.append(int(snr.numbers(learner)["snr_replaced"]))
+        snr.after_update(target)
+        counts.append(int(snr.numbers(target)["snr_replaced"]))
     return counts
 
 
-def test_a_unit_that_fires_at_every_update_is_reset_once_its_silence_is_rarer_than_eta():
-    # one silence among n + 1: 1/(n + 1) <= 0.1 from nine firings on
-    assert count_resets([True] * 8 + [False] * 3, eta=0.1, window=100)[-1] == 0
-    assert count_resets([True] * 9 + [False] * 3, eta=0.1, window=100) == [0] * 9 + [1] * 3
+RARE = [*[True, *[False] * 5] * 4, True]  # silences of 5
 
 
 @pytest.mark.slow
-def test_silences_as_long_as_usual_reset_no_unit():
-    usual = [True, False, False] * 40
-    assert count_resets(usual, eta=0.1, window=100)[-1] == 0
-    assert count_resets([*usual, *[False] * 2], eta=0.1, window=100)[-2:] == [1, 1]
-
-
-def test_a_unit_that_never_fires_is_reset_when_it_was_silent_for_longer_than_the_window():
-    assert count_resets([False] * 22, eta=0.2, window=10) == [0] * 10 + [1] * 11 + [2]
-
-
-def test_old_silences_are_forgotten():
-    rare = [*[True, *[False] * 5] * 4, True]  # silences of 5, then none for longer than the window
-    assert count_resets([*rare, *[True] * 12, False], eta=0.1, window=10)[-1] == 1
-    assert count_resets([*rare, *[True] * 6, False], eta=0.1, window=10)[-1] == 0
-
-
-def test_a_reinitialised_unit_has_no_history():
-    fires = [True] * 9 + [False] + [True] * 8 + [False] * 4
-    assert count_resets(fires, eta=0.1, window=100)[-1] == 1
+@pytest.mark.parametrize(
+    ("fires", "params", "ends"),
+    [
+        # one silence among n + 1: 1/(n + 1) <= 0.1 from nine firings on
+        ([True] * 8 + [False] * 3, {}, [0]),
+        ([True] * 9 + [False] * 3, {}, [0] * 9 + [1] * 3),
+        # silences as long as usual, and a longer one
+        ([True, False, False] * 40 + [False] * 2, {}, [0, 1, 1]),
+        # never fires: silent for longer than the window
+        ([False] * 22, {"eta": 0.2, "window": 10}, [0] * 10 + [1] * 11 + [2]),
+        # silences longer ago than the window are forgotten
+        ([*RARE, *[True] * 12, False], {"window": 10}, [0, 1]),
+        ([*RARE, *[True] * 6, False], {"window": 10}, [0]),
+        # a reinitialised unit has no history
+        ([True] * 9 + [False] + [True] * 8 + [False] * 4, {}, [1] * 13),
+    ],
+)
+def test_a_unit_is_reset_when_its_silence_is_rarer_than_eta_among_those_in_the_window(fires, params, ends):
+    assert count_resets(fires, **{"eta": 0.1, "window": 100} | params)[-len(ends) :] == ends

@@ -18,13 +18,10 @@ def network() -> nn.Sequential:
     return nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.ReLU(), nn.Linear(4, 2))
 
 
-class Shared(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.body = nn.Linear(3, 3)
-        self.head, self.other = nn.Linear(3, 2), self.body
-        self.out = nn.Linear(3, 3)
-        self.out.weight = self.body.weight
+def shared() -> nn.Module:
+    body, out = nn.Linear(3, 3), nn.Linear(3, 3)
+    out.weight = body.weight
+    return nn.ModuleDict({"body": body, "head": nn.Linear(3, 2), "other": body, "out": out})
 
 
 def other(module: nn.Module) -> nn.Module:
@@ -54,7 +51,7 @@ def test_a_part_that_is_called_module_keeps_its_name() -> None:
 
 
 def test_a_tied_tensor_may_have_any_of_its_names_but_only_one_value() -> None:
-    module, trained = Shared(), other(Shared())
+    module, trained = shared(), other(shared())
     state = dict(trained.state_dict())
     for left_out in (["out.weight"], ["other.weight", "other.bias"], ["body.weight", "body.bias", "out.weight"]):
         given = {name: value for name, value in state.items() if name not in left_out}
@@ -77,8 +74,6 @@ def test_values_are_copies_on_the_devices_and_in_the_types_of_the_module() -> No
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (lambda state: state.pop("0.weight"), "it does not fit Sequential: it lacks '0.weight'"),
-        (lambda state: state.update(new=torch.ones(1)), "it has 'new', which the network has not"),
         (
             lambda state: (
                 [state.pop(name) for name in list(state)] and state.update({"net.0.weight": torch.ones(4, 3)})
@@ -87,7 +82,6 @@ def test_values_are_copies_on_the_devices_and_in_the_types_of_the_module() -> No
         ),
         (lambda state: state.update({"0.weight": torch.ones(5, 3)}), r"size mismatch for '0.weight': \(5, 3\), not"),
         (lambda state: state.pop("1.running_mean"), r"lacks '1.running_mean': give module.state_dict\(\)"),
-        (lambda state: state.update({"0.bias": torch.empty(4, device="meta")}), "'0.bias' is on the meta device"),
         (lambda state: state.update(epoch=3), "its 'epoch' is an int, not a tensor"),
     ],
 )
@@ -97,11 +91,6 @@ def test_what_does_not_fit_is_named_in_one_line(change: Callable[[State], Any], 
     with pytest.raises(ValueError, match=words) as refusal:
         fit_state(state, network(), "it")
     assert "\n" not in str(refusal.value)
-
-
-def test_values_that_are_no_numbers_fit() -> None:
-    state = {name: value * torch.nan for name, value in network().state_dict().items()}
-    assert fit_state(state, network(), "it")["0.weight"].isnan().all()
 
 
 def test_a_list_is_no_state_dict_and_counters_of_batches_may_be_missing() -> None:

@@ -1,3 +1,5 @@
+import re
+
 import pytest
 import torch
 from torch import Tensor, nn
@@ -16,6 +18,7 @@ from supple.interventions import (
     unit_names,
 )
 from supple.tracks.vision.networks import LARGE
+from tests.zoo.networks import Calls
 
 
 def wiring(*layers: nn.Module) -> dict[str, Wiring]:
@@ -27,19 +30,6 @@ def wiring(*layers: nn.Module) -> dict[str, Wiring]:
 
 def reasons(module: nn.Module, *units: str) -> dict[str, str]:
     return trace_wiring(module, units or unit_names(module))[1]
-
-
-class Calls(nn.Module):
-    """A network written as one expression of its parts a, b, c, act, …"""
-
-    def __init__(self, forward, **parts: nn.Module) -> None:
-        super().__init__()
-        self.expression = forward
-        for name, part in parts.items():
-            self.add_module(name, part)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.expression(self, x)
 
 
 def linear() -> nn.Linear:
@@ -102,7 +92,7 @@ def test_a_unit_may_be_a_whole_block_or_a_layer_before_a_function():
 
 def test_the_networks_of_the_project_are_wired():
     dqn = ValueNetwork(4 * 36 * 36, 6, (8,), "relu", torch.Generator(), picture=Picture(4, 36, 36))
-    assert trace_wiring(dqn, dqn.units()) == (
+    assert trace_wiring(dqn, unit_names(dqn)) == (
         {
             "encoder.1": Wiring(("encoder.0",), ("encoder.2",)),
             "encoder.3": Wiring(("encoder.2",), ("encoder.4",)),
@@ -123,41 +113,32 @@ def test_the_networks_of_the_project_are_wired():
 # -- units that are not --------------------------------------------------------------------------------------
 
 
-def residual(h_of) -> nn.Module:
-    parts = {"a": linear(), "act": nn.ReLU(), "b": linear(), "out": nn.ReLU(), "c": linear()}
-    return Calls(h_of, **parts)
+def residual(forward) -> nn.Module:
+    return Calls(forward, a=linear(), act=nn.ReLU(), b=linear(), out=nn.ReLU(), c=linear())
 
 
 def test_units_inside_a_residual_block_are_private_and_those_around_the_addition_are_not():
-    module = residual(lambda self, x: self.c(self.out(self.b(self.act(self.a(x))) + x)))
-    private, shared = trace_wiring(module, ["act", "out"])
-    assert private == {"act": Wiring(("a",), ("b",))}
-    assert shared == {"out": "has no private incoming weights: its inputs come from the residual addition 'add'"}
+    learner = learner_for(residual(lambda self, x: self.c(self.out(self.b(self.act(self.a(x))) + x))))
+    assert learner.units == ("act", "out")
+    assert learner.wiring == {"act": Wiring(("a",), ("b",))}
+    assert learner.unwired == {
+        "out": "has no private incoming weights: its inputs come from the residual addition 'add'"
+    }
     module = residual(lambda self, x: self.c(self.out(self.b(h := self.act(self.a(x))) + h)))
-    assert reasons(module, "act")["act"] == (
-        "has no private outgoing weights: its outputs reach the residual addition 'add'"
-    )
+    assert reasons(module, "act")["act"].endswith("its outputs reach the residual addition 'add'")
 
 
 @pytest.mark.parametrize(
     ("forward", "reason"),
     [
         (lambda self, x: self.act(self.a(x)), "its outputs are the network's output"),
-        (lambda self, x: (self.b(h := self.act(self.a(x))), h), "its outputs are the network's output"),
         (lambda self, x: self.b(self.act(self.a(x)).softmax(-1)), "its outputs reach 'softmax'"),
         (lambda self, x: self.b(torch.cat([self.act(self.a(x)), x])), "its outputs reach the concatenation 'cat'"),
         (lambda self, x: self.b(self.act(self.a(x)) * x), "its outputs reach the product 'mul'"),
-        (lambda self, x: self.b(self.act(self.a(x)) @ x), "its outputs reach the product 'matmul'"),
-        (lambda self, x: self.b(self.act(self.a(x)).transpose(0, 1)), "its outputs reach 'transpose'"),
         (lambda self, x: self.b(self.act(x)), "has no layer before it"),
         (lambda self, x: self.b(self.act(self.a(x) + self.b(x))), "come from the residual addition 'add'"),
         (lambda self, x: self.b(self.act(h := self.a(x))) + h, r"'a' \(Linear\) is read by 'act' \(ReLU\) and the res"),
-        (
-            lambda self, x: self.b(self.act(self.b(self.act(self.a(x))))),
-            "shares the weights of 'b': it is used repeatedly",
-        ),
         (lambda self, x: self.b(self.b(self.act(self.a(x)))), "shares the weights of 'b': it is used repeatedly"),
-        (lambda self, x: self.b(self.a(x)), "is used nowhere"),
         (lambda self, x: self.b(self.a(x)) if x.sum() > 0 else x, r"cannot be traced \(.*name the wiring"),
     ],
 )
@@ -165,33 +146,11 @@ def test_units_of_which_others_depend_are_left_out_with_the_reason(forward, reas
     module = Calls(forward, a=linear(), act=nn.ReLU(), b=linear())
     private, shared = trace_wiring(module, ["act"])
     assert not private
-    with pytest.raises(ValueError, match=reason) as refusal:
-        raise ValueError(shared["act"])
-    assert "\n" not in str(refusal.value)
-
-
-def test_tied_weights_are_not_private():
-    module = nn.Sequential(linear(), nn.ReLU(), linear(), nn.ReLU(), linear())
-    module[4].weight = module[0].weight
-    assert set(reasons(module)) == {"1", "3"}
-    assert reasons(module)["1"] == "shares the weights of '0': they are tied"
-
-
-def test_a_unit_in_a_part_that_torch_keeps_closed_is_not_reached():
-    module = nn.Sequential(nn.TransformerEncoderLayer(4, 1, 8, activation=nn.ReLU(), batch_first=True), linear())
-    assert reasons(module, "0.activation")["0.activation"] == "is used nowhere"
+    assert re.search(reason, shared["act"])
+    assert "\n" not in shared["act"]
 
 
 # -- what a learner makes of it ------------------------------------------------------------------------------
-
-
-def test_a_learner_keeps_all_units_and_wires_those_that_are_private():
-    module = residual(lambda self, x: self.c(self.out(self.b(self.act(self.a(x))) + x)))
-    learner = learner_for(module)
-    assert learner.units == ("act", "out")
-    assert list(learner.wiring) == ["act"]
-    assert list(learner.unwired) == ["out"]
-    assert not learner.is_stacked("out")
 
 
 def test_units_without_a_wiring_belong_to_the_stack_that_is_defined_before_them():

@@ -33,10 +33,9 @@ def test_doctor_diagnoses_a_network_or_refuses_it_in_one_line(name, third, tmp_p
     (file := tmp_path / "mine.py").write_text(
         "from tests.zoo import networks\n\ndef network():\n    return networks.GIVEN\n"
     )
-    forward = ["--forward", kind.forward] if isinstance(kind.forward, str) and kind.forward != "forward" else []
     before = take(module, inputs=inputs)
     try:
-        main([f"{file}:network", "--updates", "2", *forward])
+        main([f"{file}:network", "--updates", "2"])
     except (UsageError, RunError) as error:
         said = str(error)
         assert "\n" not in said

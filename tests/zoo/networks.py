@@ -4,7 +4,7 @@ Each is a function that returns a module and the inputs of one forward pass, in 
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any
 
@@ -13,12 +13,28 @@ from torch import Tensor, nn
 
 from supple.interventions import LastLoss, Learner, OtherMinibatch, learner_for
 from supple.networks import evaluating
-from tests.zoo.state import differences, take
+from tests.zoo.state import State, differences, take
 
 Made = tuple[Any, ...]  # the module, and the inputs of a forward pass
-SEED, STEPS, SILENT = 0, 2, -20.0
+SEED, SILENT = 0, -20.0
 KINDS = ("plain", "shared", "normalised", "images", "sequences", "language", "agents")
 BATCHED = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.BatchNorm1d, nn.BatchNorm2d)
+
+
+class Calls(nn.Module):
+    """A network written as one function of itself, with its parts a, b, act, …, and of its input.
+
+    Whoever calls `len` in it writes a forward of their own: PyTorch's tracing knows it from the module's file only.
+    """
+
+    def __init__(self, function: Callable[[Any, Any], Any] | None, **parts: nn.Module) -> None:
+        super().__init__()
+        self.function = function
+        for name, part in parts.items():
+            self.add_module(name, part)
+
+    def forward(self, x: Any) -> Any:
+        return self.function(self, x)
 
 
 @dataclass(frozen=True)
@@ -28,11 +44,8 @@ class Kind:
     Attributes:
         name, about: What it is called, and in a few words what is special about it.
         new: Makes the module, and the inputs of one forward pass.
-        forward: The name of the function that is the forward pass, or the function itself: (module, *inputs) → outputs.
+        forward: The function that is the forward pass, if the module has none: (module, *inputs) → outputs.
         fresh: Whether the learner is given the function that makes the module anew, which `redraw` cannot do alone.
-        hidden: Computes by hand, from the module and the inputs, the outputs of every call of an activation.
-        tied: Pairs of names of one parameter.
-        acts: Interventions that must act.
         coupled: Whether a unit's own statistics reach the others (LayerNorm, GroupNorm after or before the units).
         silent: Whether trained networks of this kind are given units that are silent on all inputs.
         tolerance: How far outputs may move by rounding.
@@ -42,15 +55,12 @@ class Kind:
     name: str
     about: str
     new: Callable[[], Made]
-    forward: str | Callable[..., Any] = "forward"
+    forward: Callable[..., Any] | None = None
     fresh: bool = False
-    hidden: Callable[..., list[Tensor]] | None = None
-    tied: tuple[tuple[str, str], ...] = ()
-    acts: tuple[str, ...] = ()
     coupled: bool = False
     silent: bool = True
     tolerance: float = 1e-5
-    more: Mapping[str, Any] | None = None
+    more: Mapping[str, Any] = field(default_factory=dict)
 
     def make(self) -> nn.Module:
         """Return a new module, from the present state of PyTorch's generator."""
@@ -61,7 +71,7 @@ class Kind:
 class Subject:
     """A network of the zoo with its learner, trained for a few steps.
 
-    `run` is one forward pass on the inputs; `losses` returns the loss of each row.
+    `run` is one forward pass on the inputs.
     """
 
     kind: Kind
@@ -69,7 +79,6 @@ class Subject:
     inputs: tuple[Any, ...]
     learner: Learner
     run: Callable[[], Any]
-    losses: Callable[[], Tensor]
 
     def outputs(self) -> list[Tensor]:
         """Return the outputs in evaluation mode, from the same draws each time; nothing of the subject changes."""
@@ -77,9 +86,13 @@ class Subject:
             torch.default_generator.manual_seed(SEED)
             return [t.detach().clone() for t in tensors(self.run())]
 
+    def state(self) -> State:
+        """Return all that may be harmed."""
+        return take(self.module, inputs=self.inputs, optimizer=self.learner.optimizer, learner=self.learner)
 
-class Harmed(Exception):
-    """A network was changed by what should only look at it."""
+
+class Broken(Exception):
+    """A promise is broken."""
 
 
 ZOO: dict[str, Kind] = {}
@@ -121,13 +134,6 @@ def rows_of(outputs: Any) -> Tensor:
     return sum((t.float().flatten(1) - 0.5).square().mean(1) if t.ndim > 1 else t.float().square() for t in found)
 
 
-def forward_of(module: nn.Module, forward: str | Callable[..., Any], inputs: Sequence[Any]) -> Any:
-    """Return the outputs of a forward pass by the function of that name, or by the function itself."""
-    if callable(forward):
-        return forward(module, *inputs)
-    return (module if forward == "forward" else getattr(module, forward))(*inputs)
-
-
 def make(kind: Kind) -> Made:
     """Return the module and the inputs, the same at every call, without a draw from PyTorch's generator."""
     with torch.random.fork_rng(devices=[]):
@@ -135,7 +141,7 @@ def make(kind: Kind) -> Made:
         return kind.new()
 
 
-def subject(kind: Kind, optimizer: Callable[..., torch.optim.Optimizer] = torch.optim.Adam, **more: Any) -> Subject:
+def subject(kind: Kind, **more: Any) -> Subject:
     """Return a network of the zoo, trained for a few steps, with gradients, mixed modes and a marked learner.
 
     Raises what `learner_for` raises.
@@ -143,57 +149,43 @@ def subject(kind: Kind, optimizer: Callable[..., torch.optim.Optimizer] = torch.
     module, *inputs = make(kind)
 
     def run() -> Any:
-        return forward_of(module, kind.forward, inputs)
-
-    def losses() -> Tensor:
-        return rows_of(run())
+        return module(*inputs) if kind.forward is None else kind.forward(module, *inputs)
 
     def batches(count: int | None) -> Iterator[Tensor]:
         for _ in range(count or 1):
             with evaluating(module):
-                found = losses()
+                found = rows_of(run())
             yield found
 
-    trained = [p for p in module.parameters() if p.requires_grad and not nn.parameter.is_lazy(p)]
-    steps = optimizer(trained, lr=1e-2) if trained else None
-    given: dict[str, Any] = {**(kind.more or {}), **more}
-    if kind.forward != "forward":
-        given["forward"] = kind.forward
-    if kind.fresh:
-        given.setdefault("fresh", kind.make)
+    steps = torch.optim.Adam([p for p in module.parameters() if p.requires_grad], lr=1e-2)
+    given = {"fresh": kind.make if kind.fresh else None, "forward": kind.forward, **kind.more, **more}
     given = {name: value for name, value in given.items() if value is not None}
     before = take(module, inputs=inputs, optimizer=steps)
     learner = learner_for(
-        module, steps, probe=lambda: tuple(inputs), loss=lambda: losses().mean(),
-        batches=batches, **given,
-    )  # fmt: skip
+        module, steps, probe=lambda: tuple(inputs), loss=lambda: rows_of(run()).mean(), batches=batches, **given
+    )
     if found := differences(before, take(module, inputs=inputs, optimizer=steps)):
-        raise Harmed(f"learner_for changed {len(found)} things: {', '.join(found[:3])}")
+        raise Broken(f"learner_for changed {len(found)} things: {', '.join(found[:3])}")
     learner.offer(OtherMinibatch(lambda: tuple(inputs)))
-    learner.offer(LastLoss(lambda: losses().mean().detach()))
+    learner.offer(LastLoss(lambda: rows_of(run()).mean().detach()))
     learner.values = lambda outputs: tensors(outputs)[0]
-    it = Subject(kind, module, tuple(inputs), learner, run, losses)
-    train(it)
-    return it
-
-
-def train(it: Subject) -> None:
-    """Train a subject a little, so that it has gradients, slots, modes and marks that could be harmed."""
-    learner, module = it.learner, it.module
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(SEED)
-        for step in range(STEPS):
-            if step == 1:
-                learner.mark()
-            if learner.optimizer is None:
-                break
-            learner.optimizer.zero_grad()
-            learner.loss().backward()
-            learner.optimizer.step()
-        if it.kind.silent:
-            silence(module)
-    last = list(module.modules())[-1]
-    last.eval()  # a mode of its own, as frozen normalisations have
+        for _ in range(2):
+            learner.mark()
+            learn(learner)
+    if kind.silent:
+        silence(module)
+    list(module.modules())[-1].eval()  # a mode of its own, as frozen normalisations have
+    return Subject(kind, module, tuple(inputs), learner, run)
+
+
+def learn(learner: Learner) -> None:
+    """Make one step of the optimizer."""
+    assert learner.optimizer is not None
+    learner.optimizer.zero_grad()
+    learner.loss().backward()
+    learner.optimizer.step()
 
 
 @torch.no_grad()

@@ -1,19 +1,16 @@
 """What happens when a network of the zoo is measured, and when an intervention acts on it: outcomes, with reasons."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from functools import cache
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
 from supple.interventions import Intervention, make, parse_call
-from supple.networks import evaluating
-from supple.networks.modules import NORMS
-from tests.zoo.measures import MEASURES, OWN_LOSS, refusal
-from tests.zoo.networks import Harmed, Kind, Subject, subject, zoo
-from tests.zoo.state import State, bits, differences, take
+from tests.zoo.measures import MEASURES
+from tests.zoo.networks import SEED, Broken, Kind, Subject, learn, subject
+from tests.zoo.state import bits, differences
 
 
 @dataclass(frozen=True)
@@ -25,85 +22,43 @@ class Outcome:
     kind: Literal["acts", "refused", "broken"]
     why: str = ""
 
-    def __str__(self) -> str:
-        return f"{self.network} × {self.operation}: {self.kind}{self.why and f' ({self.why})'}"
+
+def tried(kind: Kind, operation: str, act: Callable[[Subject], object], **more: Any) -> Outcome:
+    """Return what comes of an operation on a new network of this kind."""
+    try:
+        act(subject(kind, **more))
+    except Broken as error:
+        return Outcome(kind.name, operation, "broken", str(error))
+    except Exception as error:
+        wrong = refusal(error)
+        return Outcome(kind.name, operation, "broken" if wrong else "refused", wrong or str(error))
+    return Outcome(kind.name, operation, "acts")
 
 
-class Broken(Exception):
-    """A promise is broken."""
-
-
-def state_of(it: Subject) -> State:
-    return take(it.module, inputs=it.inputs, optimizer=it.learner.optimizer, learner=it.learner)
+def refusal(error: Exception) -> str | None:
+    """Return what is wrong with an error as a refusal, or None: it must be a ValueError of one short line."""
+    if isinstance(error, ValueError) and "\n" not in str(error) and 0 < len(str(error)) < 400:
+        return None
+    return f"{type(error).__name__}: {str(error)[:160]}"
 
 
 def some(found: Sequence[str]) -> str:
     return f"{len(found)} changed: {', '.join(found[:3])}"
 
 
-def new(kind: Kind, **more: Any) -> Subject:
-    """Return a new subject. Raises Broken, or ValueError for a refusal."""
+def look(it: Subject, act: Callable[[Subject], object]) -> None:
+    """Run what may change nothing, whether it is refused or not. Raises Broken if it does."""
+    before = it.state()
     try:
-        return subject(kind, **more)
-    except Harmed as error:
-        raise Broken(str(error)) from error
-    except Exception as error:
-        if wrong := refusal(error):
-            raise Broken(f"at learner_for: {wrong}") from error
-        raise
+        act(it)
+    finally:
+        if changes := differences(before, it.state()):
+            raise Broken(some(changes))
 
 
-MUST = ("measure", "trainability", "diagnose")  # measures that no network with acts may be refused
-
-
-@cache
-def moved_by_itself(name: str) -> frozenset[str]:
-    """Return the places that a forward pass changes by itself: counters, drawn noise, computed weights."""
-    it = new(zoo()[name])
-    before = state_of(it)
-    with torch.no_grad(), evaluating(it.module):
-        it.run()
-    return frozenset(place_of(path) for path in differences(before, state_of(it)))
-
-
-def place_of(path: str) -> str:
-    """Return the attribute or parameter that a difference is about, whichever element of it."""
-    place = path.removesuffix(" is gone").removesuffix(" is new").partition(" (")[0]
-    return place.partition("[")[0] if place.startswith("module") else place
-
-
-# -- measures --------------------------------------------------------------------------------------------------------
-
-
-def measured(kind: Kind, names: Sequence[str] = ()) -> list[Outcome]:
-    """Return what comes of every measure (or of these) on a network: none may change anything by a bit."""
-    found: list[Outcome] = []
-    it: Subject | None = None
-    for name in names or MEASURES:
-        try:
-            it = it or new(kind)
-        except Broken as error:
-            return [Outcome(kind.name, "learner_for", "broken", str(error))]
-        except ValueError as error:
-            why = str(error)
-            if kind.acts:
-                return [Outcome(kind.name, "learner_for", "broken", f"refused, though it must act: {why}")]
-            return [Outcome(kind.name, name, "refused", why) for name in names or MEASURES]
-        before, outcome, why = state_of(it), "acts", ""
-        try:
-            MEASURES[name](it)
-        except Exception as error:
-            wrong = refusal(error)
-            outcome, why = ("broken", wrong) if wrong else ("refused", str(error))
-            if name in MUST and kind.acts and not wrong:
-                outcome, why = "broken", f"refused, though it must be measured: {error}"
-        changes = differences(before, state_of(it))
-        if name in OWN_LOSS and changes:
-            changes = [path for path in changes if place_of(path) not in moved_by_itself(kind.name)]
-        if changes:
-            outcome, why, it = "broken", f"{some(changes)}{why and f'; {why}'}", None
-        found.append(Outcome(kind.name, name, outcome, why))
-    return found
+def measured(kind: Kind, names: Iterable[str] = MEASURES) -> list[Outcome]:
+    """Return what comes of these measures on a network: none may change anything by a bit."""
+    return [tried(kind, name, lambda it, name=name: look(it, MEASURES[name])) for name in names]
 
 
 # -- interventions ---------------------------------------------------------------------------------------------------
@@ -119,186 +74,112 @@ VARIANTS = (
     *("snr(eta=0.5,window=3)", "soft_snp", "soft_snp(toward=initial)", "spectral", "swap(activation=elu)"),
     *("trac", "upgd", "wasserstein", "weight_clip(kappa=1)"),
 )
-SILENT = ("redo(tau=0)",)  # those that rewrite silent units only, so that the outputs stay
-# Whether an intervention's contract says that it writes buffers: those of all modules, or statistics of norms.
-BUFFERS = {"reset": "all", **dict.fromkeys(("redo", "regrama", "cbp", "snr", "nap", "swap", "injection"), "norms")}
+SILENT = "redo(tau=0)"  # which rewrites silent units only, so that the outputs stay
 DEPENDS_ON_DATA = (  # refusals that only the values can bring about
     "zero", "not finite", "NaN", "infinit", "converge", "tolerance", "singular", "balance", "have been silent",
 )  # fmt: skip
+BEFORE, AFTER = ("before_loss", "penalty", "before_update"), ("after_update", "finish_task", "apply")
 
 
-@dataclass
-class Trial:
-    """One intervention on one network. The moments are those of a training loop."""
+def intervened(kind: Kind, text: str) -> Outcome:
+    """Return what comes of an intervention on a network. The moments are those of a training loop."""
 
-    kind: Kind
-    text: str
-
-    def run(self) -> Outcome:
-        try:
-            it = new(self.kind)
-        except Broken as error:
-            return self.outcome("broken", str(error))
-        except ValueError as error:
-            return self.outcome("refused", str(error))
-        try:
-            return self.outcome("acts", self.act(it))
-        except Refusal as error:
-            return self.outcome("refused", str(error))
-        except Broken as error:
-            return self.outcome("broken", str(error))
-
-    def outcome(self, kind: Literal["acts", "refused", "broken"], why: str = "") -> Outcome:
-        return Outcome(self.kind.name, self.text, kind, why)
-
-    def act(self, it: Subject) -> str:
-        call = parse_call(self.text)
+    def act(it: Subject) -> None:
+        call = parse_call(text)
         intervention = make(call.name, **call.params)
-        before = state_of(it)
-        refused = ""
-        try:
-            intervention.attach(it.learner)
-            if not intervention.concerns(it.learner):
-                refused = "it does not act on this network"
-        except Exception as error:
-            if wrong := refusal(error):
-                raise Broken(f"at attach: {wrong}") from error
-            refused = str(error)
-        if changes := differences(before, state_of(it)):
-            raise Broken(f"attach: {some(changes)}")
-        if refused:
-            raise Refusal(refused)
-        words = intervention.contract(it.learner)
-        if any("\n" in word for word in words.values()):
-            raise Broken("contract: a text of several lines")
-        notes = [self.moment(intervention, it, name) for name in ("before_loss", "penalty", "before_update")]
-        self.step(it)
-        notes += [self.moment(intervention, it, name) for name in ("after_update", "finish_task", "apply")]
-        notes += [self.moment(intervention, it, name) for name in ("before_loss", "penalty", "before_update")]
-        self.step(it)
-        notes += [self.moment(intervention, it, "after_update")]
+        look(it, lambda it: attach(intervention, it))
+        for names in (BEFORE, AFTER, BEFORE, AFTER[:1]):
+            for name in names:
+                if intervention.has(name):
+                    moment(intervention, it, name, text)
+            if names is BEFORE:
+                with torch.random.fork_rng(devices=[]):
+                    learn(it.learner)
         if any(not p.isfinite().all() for p in it.module.parameters() if p.is_floating_point()):
             raise Broken("a parameter is not finite afterwards")
-        return "; ".join(dict.fromkeys(filter(None, notes)))
 
-    def step(self, it: Subject) -> None:
-        if it.learner.optimizer is None:
-            return
-        with torch.random.fork_rng(devices=[]):
-            try:
-                it.learner.optimizer.zero_grad()
-                it.learner.loss().backward()
-                it.learner.optimizer.step()
-            except Exception as error:
-                raise Broken(f"training cannot go on: {type(error).__name__}: {str(error).splitlines()[0]}") from error
-
-    def moment(self, intervention: Intervention, it: Subject, name: str) -> str:
-        """Run one moment and check what it changed. Returns a note."""
-        if not intervention.has(name):
-            return ""
-        outputs = it.outputs() if name == "apply" and self.text in SILENT else None
-        before, values = state_of(it), _values(it)
-        result: Any = None
-        try:
-            result = getattr(intervention, name)(it.learner)
-        except Exception as error:
-            if changes := self.visible(differences(before, state_of(it)), it, ()):
-                raise Broken(f"{name} refused half-way: {some(changes)}") from error
-            if wrong := refusal(error):
-                raise Broken(f"at {name}: {wrong}") from error
-            if any(word in str(error) for word in DEPENDS_ON_DATA):
-                return f"refused for these values: {error}"
-            raise Broken(f"refuses first at {name}: {error}") from error
-        if name == "penalty" and not isinstance(result, Tensor):
-            raise Broken(f"penalty returns {type(result).__name__}")
-        written = tuple(result) if name == "apply" and isinstance(result, list) else ()
-        changes = differences(before, state_of(it))
-        self.check(name, it, values, changes, written)
-        if outputs is not None:
-            self.check_outputs(it, outputs, written)
-            if it.kind.silent and "redo" in it.kind.acts and not written:
-                raise Broken("found no silent units, though there are some")
-        return f"wrote {len(written)}" if written else ""
-
-    def check(
-        self, name: str, it: Subject, values: dict[str, Any], changes: list[str], written: tuple[str, ...]
-    ) -> None:
-        """Raise Broken if a moment changed more than it may."""
-        now = _values(it)
-        itself = moved_by_itself(it.kind.name) if changes else frozenset()
-        values = {name: pair for name, pair in values.items() if f"module.{name}" not in itself}
-        if frozen := [n for n, (p, bits) in values.items() if not p.requires_grad and n in now and now[n][1] != bits]:
-            raise Broken(f"{name} wrote frozen parameters: {', '.join(frozen[:3])}")
-        tied = [pair for pair in it.kind.tied if pair[0] in now and pair[1] in now]
-        if loose := [pair for pair in tied if now[pair[0]][0] is not now[pair[1]][0]]:
-            raise Broken(f"{name} untied {loose[0]}")
-        changed = [n for n, (_, bits) in values.items() if n in now and now[n][1] != bits]
-        if name in ("before_loss", "penalty", "finish_task") and changed:
-            raise Broken(f"{name} wrote {changed[0]}")
-        if name == "apply" and not it.learner.changes:
-            objects = {id(now[n][0]) for n in written if n in now}
-            if unknown := [n for n in written if n not in now]:
-                raise Broken(f"apply names {unknown[0]}, which is no parameter")
-            if secret := [n for n in changed if id(now[n][0]) not in objects]:
-                raise Broken(f"apply wrote {secret[0]}, but does not name it")
-        if wrong := self.visible(changes, it, written):
-            raise Broken(f"{name}: {some(wrong)}")
-
-    def visible(self, changes: Sequence[str], it: Subject, written: Sequence[str]) -> list[str]:
-        """Return the changes that no moment may make."""
-        buffers = BUFFERS.get(self.text.partition("(")[0], "")
-        names = {
-            f"module.{n}" for n, b in it.module.named_buffers(remove_duplicate=False)
-            if buffers == "all" or (buffers and isinstance(it.module.get_submodule(n.rpartition(".")[0]), NORMS))
-        }  # fmt: skip
-        parameters = {f"module.{n}" for n, _ in it.module.named_parameters(remove_duplicate=False)}
-        itself = moved_by_itself(it.kind.name) if changes else frozenset()
-
-        def allowed(path: str) -> bool:
-            place, _, what = path.partition(" (")
-            if path.startswith(("learner.generator", "learner.marked", "optimizer.state")):
-                return True
-            if it.learner.changes and path.startswith(("module", "learner.", "optimizer")):
-                return not path.endswith(" (training)")
-            if place in parameters or place.startswith(("learner.followers",)):
-                return what.startswith(("values", "gradient"))
-            if "_flat_weights" in path:  # of recurrent layers: their parameters, once more
-                return what.startswith(("values", "gradient"))
-            return place in names or (place_of(path) in itself and not path.startswith("generator"))
-
-        return [path for path in changes if not allowed(path)]
-
-    def check_outputs(self, it: Subject, before: list[Tensor], written: tuple[str, ...]) -> None:
-        if it.kind.coupled:
-            return
-        after = it.outputs()
-        worst = max((float((a - b).abs().max()) for a, b in zip(before, after, strict=True) if a.numel()), default=0.0)
-        size = max((float(a.abs().max()) for a in before if a.numel()), default=1.0)
-        if worst > it.kind.tolerance * max(1.0, size):
-            raise Broken(f"the outputs moved by {worst:.2g} though only silent units were rewritten ({len(written)})")
+    return tried(kind, text, act)
 
 
-class Refusal(Exception):
-    """The reason why an intervention does not act."""
+def attach(intervention: Intervention, it: Subject) -> None:
+    intervention.attach(it.learner)
+    if not intervention.concerns(it.learner):
+        raise ValueError("it does not act on this network")
 
 
-def _values(it: Subject) -> dict[str, Any]:
+def moment(intervention: Intervention, it: Subject, name: str, text: str) -> None:
+    """Run one moment. Raises Broken if it changed more than it may, or refuses what `attach` could have refused."""
+    silent = name == "apply" and text == SILENT
+    outputs = it.outputs() if silent else []
+    before, old = it.state(), parameters(it)
+    written, problem = [], None
+    try:
+        written = getattr(intervention, name)(it.learner)
+    except Exception as error:
+        problem = refusal(error) or (not any(word in str(error) for word in DEPENDS_ON_DATA) and f"refuses: {error}")
+        written = []
+    changes = [path for path in differences(before, it.state()) if not allowed(path, it)]
+    now = parameters(it)
+    changed = [n for n, (_, value) in old.items() if n in now and now[n][1] != value]
+    if frozen := [n for n in changed if not old[n][0].requires_grad]:
+        problem = f"wrote frozen parameters: {', '.join(frozen[:3])}"
+    first: dict[int, str] = {}  # name of a parameter, for tied ones
+    if loose := [n for n in old.keys() & now if now[n][0] is not now[first.setdefault(id(old[n][0]), n)][0]]:
+        problem = f"untied {loose[0]}"
+    if name in ("before_loss", "penalty", "finish_task") and changed:
+        problem = f"wrote {changed[0]}"
+    if name == "apply" and not it.learner.changes:
+        objects = {id(now[n][0]) for n in written}
+        if secret := [n for n in changed if id(now[n][0]) not in objects]:
+            problem = f"wrote {secret[0]}, but does not name it"
+    if silent and it.kind.silent and not written:
+        problem = "found no silent units, though there are some"
+    if changes or problem:
+        raise Broken(f"{name}: {problem or some(changes)}")
+    if silent and not it.kind.coupled:
+        for a, b in zip(outputs, it.outputs(), strict=True):
+            if (a - b).abs().max() > it.kind.tolerance * max(1.0, float(a.abs().max())):
+                raise Broken("the outputs moved though only silent units were rewritten")
 
+
+def parameters(it: Subject) -> dict[str, tuple[Tensor, Any]]:
     return {name: (p, bits(p)) for name, p in it.module.named_parameters(remove_duplicate=False)}
 
 
-def tried(kind: Kind, texts: Sequence[str] = VARIANTS) -> list[Outcome]:
-    """Return what comes of these interventions on a network."""
-    return [as_wanted(kind, text, Trial(kind, text).run()) for text in texts]
+def allowed(path: str, it: Subject) -> bool:
+    """Return whether a moment may make this change."""
+    place, _, what = path.partition(" (")
+    if path.startswith(("learner.generator", "learner.marked", "optimizer.state")):
+        return True
+    if it.learner.changes and path.startswith(("module", "learner.", "optimizer")):
+        return what != "training)"
+    values = [*it.module.named_parameters(remove_duplicate=False), *it.module.named_buffers(remove_duplicate=False)]
+    written = place.startswith("learner.followers") or "_flat_weights" in path  # of recurrent layers
+    return what.startswith(("values", "gradient")) and (written or place in {f"module.{n}" for n, _ in values})
 
 
-def as_wanted(kind: Kind, text: str, outcome: Outcome) -> Outcome:
-    """Return the outcome, broken if the network's facts say that another one is right.
+# -- new values ------------------------------------------------------------------------------------------------------
 
-    They say nothing of interventions on a part of the network.
-    """
-    name, part = text.partition("(")[0], "what=" in text or "scope=" in text
-    part = part or ("toward=fresh" in text and not kind.fresh)  # what cannot be drawn is refused, and named
-    if outcome.kind == "refused" and name in kind.acts and not part:
-        return replace(outcome, kind="broken", why=f"refused, though it must act: {outcome.why}")
-    return outcome
+
+def draw_fresh(it: Subject) -> None:
+    """Reset toward new values: Raises Broken if they are trained ones, those of step 0, or of another law."""
+    with torch.random.fork_rng(devices=[]):
+        first, second = [], []
+        for seed, drawn in ((SEED + 1, first), (SEED + 2, second)):
+            torch.manual_seed(seed)
+            drawn += it.kind.make().named_parameters()
+    expected = {name: (a.detach(), b.detach()) for (name, a), (_, b) in zip(first, second, strict=True)}
+    old = [{name: p.detach().clone() for name, p in it.learner.trained().items()}, it.learner.initial]
+    intervention = make("reset", toward="fresh")
+    intervention.attach(it.learner)
+    for name in expected.keys() & set(intervention.apply(it.learner)):
+        now, (a, b) = it.module.get_parameter(name).detach(), expected[name]
+        if torch.equal(a, b):
+            if not torch.equal(now, a):
+                raise Broken(f"{name} starts at a constant, but another law was used")
+            continue
+        if any(torch.equal(now, values[name]) for values in old if name in values):
+            raise Broken(f"an old value of {name} passes for a fresh one")
+        low, size, high = (float(value.double().square().mean()) for value in (a, now, b))
+        if now.numel() >= 16 and not min(low, high) / 4 < size < max(low, high) * 4:
+            raise Broken(f"{name} is drawn by another law (size {size:.2g}, not {low:.2g})")

@@ -3,9 +3,8 @@
 import re
 from typing import Any
 
-import torch
-
 from supple.engine.seeding import derive
+from supple.networks.redraw import borrow_generators
 from supple.registry.errors import UsageError
 
 PATTERN = re.compile(r"llama:(\d+)x(\d+)")
@@ -46,8 +45,7 @@ def fresh_llama(text: str, seed: int) -> tuple[Any, Any]:
         eos_token_id=tokenizer.eos_token_id,
         pad_token_id=tokenizer.pad_token_id,
     )
-    with torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(derive(seed, "language model", text))
+    with borrow_generators(derive(seed, "language model", text)):
         return LlamaForCausalLM(config), tokenizer
 
 

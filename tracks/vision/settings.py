@@ -116,10 +116,6 @@ class VisionSettings(TrackSettings):
         """Whether tasks consist of classes."""
         return self.stream in ("pairs", "alternating", "split", "classes")
 
-    def epochs_of(self, task: int) -> float:
-        """Return the number of epochs over the images of a task."""
-        return self.first_epochs if task == 0 and self.first_epochs is not None else self.epochs
-
     def classes_between(self, task: int) -> tuple[int, int]:
         """Return the range of a task's classes in the order in which they are dealt out: first ≤ position < last."""
         step = self.classes_per_task
@@ -129,10 +125,6 @@ class VisionSettings(TrackSettings):
             first = (step + 1) * (task // 2) + step * (task % 2)
             return first, first + (1 if task % 2 else step)
         return (0 if self.stream == "classes" else step * task), step * (task + 1)
-
-    def classes_needed(self) -> int:
-        """Return the number of classes that a data set must have for this stream."""
-        return self.classes_between(self.tasks - 1)[1] if self.by_class else 1
 
     def problems(self) -> Iterator[str]:
         yield from super().problems()

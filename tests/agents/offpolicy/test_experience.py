@@ -1,4 +1,4 @@
-"""Heavy priming: many gradient steps at once when learning begins, and ordinary training after them."""
+"""When gradient steps are made, and what the memory of an agent has of its decisions."""
 
 from typing import Any
 
@@ -8,14 +8,13 @@ import torch
 
 from supple.agents.dqn import DQNSettings
 from supple.agents.dqn.agent import DQN
-from supple.agents.dqn.sizes import RowSizes
+from supple.agents.dqn.sizes import Sizes
+from supple.agents.offpolicy.replay import ReplayLayout
 from supple.agents.sac import SACSettings
 from supple.agents.sac.agent import SAC
 from supple.agents.sac.inputs import Control
-from supple.engine.hooks.driver import HookDriver
-from supple.envs import StepResult
+from tests.agents.lives import live, vectors
 
-NO_HOOKS = HookDriver([], {}, lambda **_: None, 1)
 COMMON: dict[str, Any] = {
     "env": "a", "steps": 1_000, "num_envs": 2, "batch_size": 4, "replay_size": 100, "learning_starts": 11,
     "device": "cpu",
@@ -28,40 +27,43 @@ def sac(**changes: Any) -> SAC:
 
 
 def dqn(**changes: Any) -> DQN:
-    return DQN(DQNSettings(**{**COMMON, "hidden": (8,), **changes}), {"a": RowSizes(3, 2)})
+    return DQN(
+        DQNSettings(**{**COMMON, "hidden": (8,), **changes}), {"a": Sizes(ReplayLayout((3,), np.float32, actions=2))}
+    )
 
 
-def taken(agent: SAC | DQN, decisions: int) -> list[int]:
-    """Return the number of gradient steps after every decision of both copies."""
-    rng, no = np.random.default_rng(0), np.zeros(2, bool)
-    agent.begin_episodes(rng.normal(size=(2, 3)).astype(np.float32))
-    counts = []
-    for _ in range(decisions):
-        agent.act()
-        obs = rng.normal(size=(2, 3)).astype(np.float32)
-        agent.remember(StepResult(obs, rng.normal(size=2), no, no, obs, []))
-        agent.update(NO_HOOKS, last=False)
-        counts.append(agent.experience.taken)
-    return counts
+both = pytest.mark.parametrize("make", [sac, dqn])
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("make", [sac, dqn])
+@both
 def test_priming_updates_are_made_at_once_when_learning_begins(make: Any) -> None:
-    agent = make(priming_updates=50, replay_ratio=0.5)
-    assert taken(agent, 10) == [0, 0, 0, 0, 0, 50, 51, 52, 53, 54]  # 12 decisions, one more than learning starts at
-    counts = {int(slots["step"]) for one in agent.learners.values() for slots in one.optimizer.state.values()}
-    assert counts == {54}
-    assert agent.numbers()["updates"] == 54
+    agent, steps, counts = make(priming_updates=50, replay_ratio=0.5), vectors(3, rows=2), []
+    agent.begin_episodes(next(steps).obs)
+    for _ in range(10):
+        live(agent, steps, 1)
+        counts.append(agent.experience.taken)
+    assert counts == [0, 0, 0, 0, 0, 50, 51, 52, 53, 54]  # 12 decisions, one more than learning starts at
+    slots = [slots for one in agent.learners.values() for slots in one.optimizer.state.values()]
+    assert {int(each["step"]) for each in slots} == {agent.numbers()["updates"]} == {54}
 
 
-def test_without_priming_updates_follow_the_replay_ratio() -> None:
-    assert taken(sac(replay_ratio=0.5), 10) == [0, 0, 0, 0, 0, 0, 1, 2, 3, 4]
-
-
-def test_targets_of_sac_follow_during_priming_and_those_of_dqn_stay() -> None:
-    for agent, follows in ((sac(priming_updates=20), True), (dqn(priming_updates=20), False)):
-        before = [p.clone() for p in agent.target.parameters()]
-        taken(agent, 6)
-        same = [torch.equal(a, b) for a, b in zip(before, agent.target.parameters(), strict=True)]
-        assert not any(same) if follows else all(same)
+@both
+def test_truncated_transitions_bootstrap_from_the_true_last_observation_terminated_ones_do_not(make: Any) -> None:
+    agent, steps = make(learning_starts=1_000), vectors(3, rows=2)
+    agent.begin_episodes(next(steps).obs)
+    wanted = {}
+    for _ in range(50):
+        states = agent.current.astype(np.float32)
+        agent.act()
+        agent.remember(result := next(steps))
+        following = result.final_obs.astype(np.float32) * ~result.terminated[:, None]
+        wanted |= {
+            s.tobytes(): (end, after) for s, end, after in zip(states, result.terminated, following, strict=True)
+        }
+    sample = agent.experience.memory.sample(300, torch.Generator().manual_seed(0))
+    assert 0 < sample.terminated.sum() < 300
+    for (state, after), terminated in zip(sample.frames.numpy(), sample.terminated, strict=True):
+        ended, following = wanted[state.tobytes()]
+        assert terminated == ended
+        np.testing.assert_array_equal(after, following)

@@ -7,77 +7,54 @@ import contextlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from torch import Tensor
 
 from supple.agents.dqn import DQNSettings
 from supple.agents.dqn.agent import DQN
-from supple.agents.dqn.sizes import RowSizes
 from supple.agents.offpolicy.experience import ReplayFeed
 from supple.agents.offpolicy.graph import WARM_UP, UpdateGraph
-from supple.agents.offpolicy.replay import ReplayLayout, ReplayMemory, Sample
+from supple.agents.offpolicy.replay import ReplayLayout, ReplayMemory
 from supple.agents.sac import SACSettings
 from supple.agents.sac.agent import SAC
-from supple.agents.sac.inputs import Control
-from supple.engine.hooks.driver import HookDriver
-from supple.envs import StepResult
-from supple.interventions import make
-from tests.agents.lives import vectors
+from tests.agents.dqn.worlds import VECTORS
+from tests.agents.lives import live, vectors
+from tests.agents.offpolicy.test_replay import World, both, draws, stream
+from tests.agents.sac.worlds import CONTROL, D
+from tests.agents.states import apply
 
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA GPU")
-IMAGES = ReplayLayout((36, 36), np.uint8, stack=4)
-VECTORS = ReplayLayout((7,), np.float32, action=(3,))
 
 
 # -- feed --------------------------------------------------------------------------------------------------
 
 
-def filled(layout: ReplayLayout = IMAGES) -> ReplayMemory:
-    rng, going_on = np.random.default_rng(0), np.zeros(2, bool)
+def filled(layout: ReplayLayout) -> ReplayMemory:
     memory = ReplayMemory(100, 2, layout)
-    observations = (256 * rng.random((31, 2, *layout.observation))).astype(layout.dtype)
-    actions = (3 * rng.random((30, 2, *layout.action))).astype(np.float32 if layout.action else np.int64)
-    memory.begin(observations[0])
-    for action, obs in zip(actions, observations[1:], strict=True):
-        memory.add(action, rng.normal(size=2), StepResult(obs, going_on, going_on, going_on, obs, []))
+    stream(memory, World(0, 2, layout), 30)
     return memory
 
 
-@pytest.mark.parametrize("layout", [IMAGES, VECTORS], ids=["images", "vectors"])
+@both
 @pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=needs_gpu)])
-def test_a_batch_is_what_the_memory_sampled(device: str, layout: ReplayLayout) -> None:
-    memory = filled(layout)
-    feed, (ours, theirs) = (
-        ReplayFeed(memory, torch.device(device)),
-        (torch.Generator().manual_seed(1) for _ in range(2)),
-    )
+def test_a_batch_is_what_the_memory_sampled_in_a_buffer_that_is_used_again(device: str, layout: ReplayLayout) -> None:
+    feed, ours, theirs = ReplayFeed(filled(layout), torch.device(device)), draws(1), draws(1)
+    places = []
     for size in (8, 8, 3, 16, 16, 16, 8):
-        found, wanted = feed(size, ours), memory.sample(size, theirs)
+        found, wanted = feed(size, ours), feed.memory.sample(size, theirs)
+        places.append(found.frames.data_ptr())
         assert {tensor.device.type for tensor in found} == {device}
-        for a, b in zip(found, wanted, strict=True):
-            assert a.dtype == b.dtype
-            assert torch.equal(a.cpu(), b)
-
-
-def test_the_buffer_is_used_again_and_grows_with_the_batch() -> None:
-    feed, draws = ReplayFeed(filled(), torch.device("cpu")), torch.Generator().manual_seed(1)
-    places = [feed(size, draws).frames.data_ptr() for size in (8, 8, 3)]
-    assert len(set(places)) == 1
-    larger = feed(16, draws).frames
-    assert len(larger) == 16
-    assert feed(8, draws).frames.data_ptr() == larger.data_ptr()
+        assert all(a.dtype == b.dtype and torch.equal(a.cpu(), b) for a, b in zip(found, wanted, strict=True))
+    assert device == "cuda" or (len(set(places[:3])), len(set(places[3:]))) == (1, 1)
 
 
 @needs_gpu
-@pytest.mark.parametrize("layout", [IMAGES, VECTORS], ids=["images", "vectors"])
+@both
 def test_batches_on_the_way_to_the_gpu_are_not_overwritten(layout: ReplayLayout) -> None:
-    feed, draws, again = ReplayFeed(filled(layout), torch.device("cuda")), torch.Generator(), torch.Generator()
-    again.set_state(draws.get_state())
-    batches = [feed(64, draws) for _ in range(20)]
-    for batch in batches:
-        assert torch.equal(batch.frames.cpu(), feed.memory.sample(64, again).frames)
+    feed, ours, theirs = ReplayFeed(filled(layout), torch.device("cuda")), draws(), draws()
+    for batch in [feed(64, ours) for _ in range(20)]:
+        assert torch.equal(batch.frames.cpu(), feed.memory.sample(64, theirs).frames)
 
 
 # -- recording, with a graph of Python ---------------------------------------------------------------------
@@ -117,20 +94,15 @@ class Recorder:
             learn()
 
 
-def sample_of(size: int, reward: float) -> Sample:
-    rewards, no = torch.full((size,), reward / size), torch.zeros(size, dtype=torch.bool)
-    return Sample(torch.zeros(size, 5, 1, 1, dtype=torch.uint8), torch.zeros(size, dtype=torch.int64), rewards, no)
-
-
 def test_every_call_learns_once_and_each_shape_and_each_structure_has_its_own_graph(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     recorder = Recorder(monkeypatch)
     captured = UpdateGraph(recorder.learn)
-    shapes = ((4, (4, 1)), (8, (8, 1)), (8, (8, 2)))
+    shapes = ((4, 4), (8, 8), (8, 4))
     calls = [(shape, structure) for structure in (0, 1) for _ in range(WARM_UP + 2) for shape in shapes]
     for number, ((size, noise), structure) in enumerate(calls):
-        captured(*sample_of(size, number), torch.zeros(noise), structure=structure)
+        captured(torch.full((size,), number / size), torch.zeros(noise), structure=structure)
         assert len(recorder.graphs) <= len(shapes) * (structure + 1)
     assert recorder.learned == pytest.approx(list(range(len(calls))))
     assert len(recorder.graphs) == 2 * len(shapes)
@@ -144,10 +116,10 @@ COMMON: dict[str, Any] = {
     "learning_rate": 1e-3, "device": "cuda", "replay_ratio": 1.0,
 }  # fmt: skip
 AGENTS: dict[str, Callable[..., Any]] = {
-    "dqn": lambda **own: DQN(DQNSettings(**COMMON, hidden=(32, 32), double_q=True, **own), {"a": RowSizes(7, 3)}),
+    "dqn": lambda **own: DQN(DQNSettings(**COMMON, hidden=(32, 32), double_q=True, **own), {"a": VECTORS}),
     "sac": lambda **own: SAC(
         SACSettings(**COMMON, actor_width=16, critic_width=16, action_repeat=1, **own),
-        {"a": Control(7, (-1.0, -2.0), (1.0, 2.0))},
+        {"a": CONTROL},
     ),
 }
 
@@ -157,18 +129,11 @@ AGENTS: dict[str, Callable[..., Any]] = {
 def test_a_recorded_update_learns_what_the_eager_one_does_across_interventions(name: str) -> None:
     agents = [AGENTS[name](capture=capture) for capture in (True, False)]
     for agent in agents:
-        steps = vectors(7, rows=2)
+        steps = vectors(D, rows=2)
         agent.begin_episodes(next(steps).obs)
         for applied in ("fire", "injection", "reset"):
-            for _ in range(20):
-                agent.act()
-                agent.remember(next(steps))
-                agent.update(HookDriver([], {}, lambda **_: None, 1), last=False)
-            for learner in agent.learners.values():
-                intervention = make(applied)
-                if intervention.concerns(learner):
-                    intervention.attach(learner)
-                    intervention.apply(learner)
+            live(agent, steps, 20)
+            apply(agent, applied)
     assert agents[0].captured._graphs
     for learner, other in zip(*(agent.learners.values() for agent in agents), strict=True):
         for ours, theirs in zip(learner.module.parameters(), other.module.parameters(), strict=True):

@@ -66,8 +66,3 @@ class Column(gym.Env):
 def register() -> None:
     for name, kwargs in KINDS.items():
         gym.register(name, Column, kwargs=kwargs)
-
-
-def forget() -> None:
-    for name in KINDS:
-        del gym.registry[name]

@@ -1,7 +1,6 @@
 """Whole runs of PPO where actions are discrete: it learns from one-hot observations."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -38,13 +37,14 @@ class Echo(gym.Env):
         return self.number, reward, self.left == 0, False, {}
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _registered() -> Iterator[None]:
+def register() -> None:
     gym.register("Echo-v0", Echo)
     gym.register("EchoBits-v0", Echo, kwargs={"bits": True})
-    yield
-    for name in ("Echo-v0", "EchoBits-v0"):
-        del gym.registry[name]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _registered() -> None:
+    register()
 
 
 @pytest.mark.parametrize("env", ["Echo-v0", "EchoBits-v0"])

@@ -1,7 +1,6 @@
 """Whole runs of PPO on images: what is trained can be used, examined and shown."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +20,8 @@ from tests.agents.ppo import pictured
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _registered() -> Iterator[None]:
+def _registered() -> None:
     pictured.register()
-    yield
-    pictured.forget()
 
 
 def settings(env: str, **own: Any) -> PPOSettings:

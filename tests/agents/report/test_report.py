@@ -15,7 +15,6 @@ from matplotlib.text import Text
 from supple.agents.presets import FINAL, LATER, MEAN
 from supple.agents.report import score
 from supple.agents.report.areas import areas
-from supple.agents.report.returns import plot_learning_curves
 from supple.agents.report.tables import tables
 from supple.reports import build_report, compose, load
 from supple.reports.figures.style import arm_styles, mean_and_interval, on_common_steps
@@ -396,7 +395,7 @@ def test_figures_number_the_tasks_of_the_stream(three_seeds):
     plots = {plot.name: texts_of(plot) for plot in three_seeds[1].plots}
     assert {f"task {i}" for i in range(1, 9)} <= plots["learning_curves"]
     assert {"task", "1", "5", "4", "8"} <= plots["by_task"]
-    assert {"tasks 1 to 4", "tasks 5 to 8"} <= plots["generalization_gap"]
+    assert {"1 to 4", "5 to 8"} <= plots["generalization_gap"]
     assert not [text for texts in plots.values() for text in texts if "cycle" in text]
     page = three_seeds[1].html.read_text(encoding="utf-8")
     assert not re.findall(r"cycle", re.sub(r"--cycles|<td>cycles</td>|<code>[^<]*</code>|<pre>[^<]*</pre>", "", page))
@@ -441,17 +440,3 @@ def test_a_declared_measure_that_the_runs_do_not_have_is_noted(tmp_path):
     scores = score(load(run))
     assert scores.names == [MEAN, FINAL]
     assert f"the report was to lead with {LATER}, but these runs have no such number" in scores.notes
-
-
-def test_a_curve_that_falls_after_its_first_point_is_explained(declared):
-    """By the policy that plays the first episodes, and by how few these are."""
-    data = load(declared)
-    scores = score(data)
-    assert "begins task" not in plot_learning_curves(data, scores).caption
-    for run in data.arms["none"]:
-        third = run.episodes.tasks == 2
-        run.episodes.returns[third] = np.where(run.episodes.steps[third] < 40_500, 170.0, 12.0)
-    caption = plot_learning_curves(data, scores).caption
-    begins = r"none begins task 3 at 1[67]\d and falls to 12: the first point is the mean of about 1 episode of"
-    assert re.search(begins, caption)
-    assert "played by the policy with which the task begins" in caption

@@ -58,6 +58,7 @@ def test_conditions_can_use_optional_metrics_that_the_run_measures():
             "--hook: critc/fire@when:srnk<20.0: unknown learner 'critc': did you mean 'critic'",
         ),
         ("critic/fire@2000", "--hook: critic/fire@2000 never fires: the run has 1000 steps"),
+        ("actor/reset(what=layer,layer='3')@0.5", "--hook: actor/reset"),  # a layer of the critic
         ("injection@0.5", "--hook: injection@0.5: 'actor' has no part to duplicate"),
     ],
 )

@@ -11,7 +11,9 @@ from pathlib import Path
 import pytest
 import torch
 
+from supple.engine.machine import denormals
 from supple.engine.machine.denormals import flushes, flushing_denormals
+from supple.experiments import train
 
 if not torch.set_flush_denormal(False):
     pytest.skip("this processor cannot flush denormal numbers", allow_module_level=True)
@@ -19,24 +21,12 @@ if not torch.set_flush_denormal(False):
 BEGUN = "torch.set_num_threads(2); torch.ones(2**18).mul_(2)"  # the threads of PyTorch
 
 
-def said(code: str, *arguments: object) -> list[str]:
+def said(code: str) -> list[str]:
     """The lines that a fresh process prints."""
     code = f"import sys, torch\n{textwrap.dedent(code)}"
-    done = subprocess.run([sys.executable, "-c", code, *map(str, arguments)], capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return [*done.stdout.splitlines(), *done.stderr.splitlines()]
-
-
-@pytest.mark.slow
-def test_threads_that_start_after_the_flag_flush() -> None:
-    code = """
-        from supple.engine.machine.denormals import flushes, flushing_denormals
-        told = []
-        with flushing_denormals(2, told.append):
-            torch.set_num_threads(2)
-            print(flushes(), told)
-    """
-    assert said(code) == ["True []"]
 
 
 @pytest.mark.slow
@@ -53,15 +43,13 @@ def test_threads_that_started_before_the_flag_are_reported_in_one_line() -> None
     assert said(code) == ["False 1 True 0", "1"]
 
 
-@pytest.mark.slow
-def test_training_with_threads_from_before_the_flag_warns_in_one_line(tmp_path: Path) -> None:
-    code = f"""
-        from supple.scripts.main import dispatch
-        {BEGUN}
-        words = "train linear --tasks random --updates-per-task 4 --threads 2 --out"
-        dispatch([*words.split(), sys.argv[1]])
-    """
-    assert sum("do not flush denormal numbers" in line for line in said(code, tmp_path / "run")) == 1
+def test_training_with_threads_from_before_the_flag_warns_in_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(denormals, "flushes", lambda: False)
+    told: list[str] = []
+    train("linear", {"tasks": "random", "updates_per_task": 4, "threads": 2}, out=tmp_path / "run", warn=told.append)
+    assert ["do not flush denormal numbers" in line for line in told] == [True]
 
 
 def test_the_flag_is_restored_after_training(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -28,13 +28,11 @@ def test_large_products_are_onednns_and_small_ones_mkls() -> None:
     assert isinstance(faster_matmul([WIDE], 0), nullcontext)
 
 
-def test_where_mkl_is_fast_nothing_changes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(products, "processor_maker", lambda: "GenuineIntel")
-    assert isinstance(faster_matmul([WIDE], 256), nullcontext)
-
-
-def test_a_processor_that_rounds_to_bfloat16_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(products, "onednn_keeps_float32", lambda: False)
+@pytest.mark.parametrize(("name", "value"), [("processor_maker", "GenuineIntel"), ("onednn_keeps_float32", False)])
+def test_where_mkl_is_fast_or_onednn_rounds_to_bfloat16_nothing_changes(
+    name: str, value: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(products, name, lambda: value)
     assert isinstance(faster_matmul([WIDE], 256), nullcontext)
 
 
@@ -55,13 +53,12 @@ def test_the_setting_is_put_back_also_after_an_error() -> None:
 @pytest.mark.skipif(not onednn_keeps_float32(), reason="oneDNN rounds to bfloat16 on this processor")
 @pytest.mark.parametrize("shape", [(), (5,)])
 def test_products_and_their_gradients_have_the_precision_of_float32(shape: tuple[int, ...]) -> None:
-    def gradients(x: torch.Tensor, w: torch.Tensor) -> list[torch.Tensor]:
-        x, w = x.clone().requires_grad_(), w.clone().requires_grad_()
-        y = x @ w.mT
-        return [y.detach(), *torch.autograd.grad(y.square().sum(), (x, w))]
-
     x, w = torch.randn(*shape, 64, 128), torch.randn(*shape, 96, 128) / 128**0.5
-    with OneDNN():
-        found = gradients(x, w)
-    for ours, exact in zip(found, gradients(x.double(), w.double()), strict=True):
+    results = []
+    for context, dtype in ((OneDNN(), torch.float32), (nullcontext(), torch.float64)):
+        own = [t.to(dtype, copy=True).requires_grad_() for t in (x, w)]
+        with context:
+            y = own[0] @ own[1].mT
+            results.append([y.detach(), *torch.autograd.grad(y.square().sum(), own)])
+    for ours, exact in zip(*results, strict=True):
         assert (ours - exact).abs().max() <= 1e-5 * exact.abs().max()

@@ -1,20 +1,21 @@
 """Append-only rows are written once: later checkpoints, and the arms of a fork, share them by hard links."""
 
+import itertools
 import os
 import shutil
-import sys
+import signal
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from supple.engine.storage import checkpoint, files
+from supple.engine.storage import checkpoint
 from supple.engine.storage.checkpoint import Rows
 from supple.registry.errors import CheckpointError
+from tests.processes import die_when, ended
 
 ROW_BYTES = 3 * 4 + 4 + 2
 
@@ -64,7 +65,7 @@ def parts(folder: Path) -> dict[str, int]:
     return {path.name: path.stat().st_ino for path in folder.glob("rows-*")}
 
 
-def test_a_second_save_writes_only_the_new_rows(tmp_path: Path) -> None:
+def test_a_second_save_writes_only_the_new_rows_and_drops_parts_without_rows_in_use(tmp_path: Path) -> None:
     old = save(tmp_path, 1, rows(0, 25))
     reads: list[tuple[int, int]] = []
     new = save(tmp_path, 2, rows(3, 38, reads=reads), old)
@@ -72,28 +73,19 @@ def test_a_second_save_writes_only_the_new_rows(tmp_path: Path) -> None:
     assert parts(new).items() >= parts(old).items()
     written = [new / name for name in parts(new).keys() - parts(old).keys()]
     assert sum(file.stat().st_size for file in written) < 13 * ROW_BYTES + len(written) * 400  # 400: a header
-    assert_holds(old, 0, 25)
-    assert_holds(new, 3, 38)
+    newer = save(tmp_path, 3, rows(20, 45), new)
+    assert len(parts(newer).keys() & parts(old).keys()) == 1
+    for folder, lives in ((old, (0, 25)), (new, (3, 38)), (newer, (20, 45))):
+        assert_holds(folder, *lives)
 
 
-def test_parts_without_rows_in_use_are_dropped(tmp_path: Path) -> None:
-    old = save(tmp_path, 1, rows(0, 40))
-    new = save(tmp_path, 2, rows(20, 45), old)
-    assert len(parts(new).keys() & parts(old).keys()) == 2
-    assert_holds(new, 20, 45)
-    newer = save(tmp_path, 3, rows(45, 50), new)
-    assert not parts(newer).keys() & parts(new).keys()
-    assert_holds(newer, 45, 50)
-
-
-def test_rows_can_be_empty_and_a_tree_can_hold_several(tmp_path: Path) -> None:
-    tree = {"a": rows(0, 12), "list": [{"b": rows(5, 5)}, rows(7, 30, salt=9)]}
-    folder = checkpoint.save(tmp_path, 1, tree, "us")
-    tree["list"][1] = rows(8, 33, salt=9)  # type: ignore[index]
-    loaded = checkpoint.load(checkpoint.save(tmp_path, 2, tree, "us", since=folder), "us")
-    assert (loaded["list"][0]["b"].first, loaded["list"][0]["b"].end) == (5, 5)
-    assert torch.equal(loaded["a"].read(0, 12)["reward"], rows(0, 12).read(0, 12)["reward"])
-    assert torch.equal(loaded["list"][1].read(8, 33)["reward"], rows(8, 33, 9).read(8, 33)["reward"])
+def test_a_tree_can_hold_several_and_some_can_be_empty(tmp_path: Path) -> None:
+    folder = checkpoint.save(tmp_path, 1, {"a": rows(0, 12), "list": [rows(5, 5), rows(7, 30, salt=9)]}, "us")
+    tree = {"a": rows(0, 12), "list": [rows(5, 5), rows(8, 33, salt=9)]}
+    found = checkpoint.load(checkpoint.save(tmp_path, 2, tree, "us", since=folder), "us")
+    assert (found["list"][0].first, found["list"][0].end) == (5, 5)
+    for leaf, wanted in ((found["a"], tree["a"]), (found["list"][1], tree["list"][1])):
+        assert torch.equal(leaf.read(8, 12)["reward"], wanted.read(8, 12)["reward"])  # type: ignore[attr-defined]
 
 
 @pytest.mark.slow
@@ -119,9 +111,8 @@ def test_any_sequence_of_saves_and_loads_returns_the_same_rows(
         assert_holds(path, first, end)
         if first < end:
             start = data.draw(st.integers(first, end - 1))
-            stop = data.draw(st.integers(start + 1, end))
-            found = leaf_of(path).read(start, stop)["reward"]
-            assert torch.equal(found, rows(first, end).read(start, stop)["reward"])
+            found = leaf_of(path).read(start, end)["reward"]
+            assert torch.equal(found, rows(first, end).read(start, end)["reward"])
 
 
 def test_writing_to_loaded_rows_does_not_change_the_checkpoint(tmp_path: Path) -> None:
@@ -136,40 +127,35 @@ def test_a_wrong_number_of_rows_is_refused(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize(
-    ("first", "end", "why"),
-    [(2, 30, "begins before the oldest part"), (5, 19, "ends before the newest part ends")],
-)
-def test_all_rows_are_written_if_the_older_parts_do_not_fit(tmp_path: Path, first: int, end: int, why: str) -> None:
+@pytest.mark.parametrize("lives", [(2, 30), (5, 19)])  # before the oldest part; ending before the newest part ends
+def test_all_rows_are_written_if_the_older_parts_do_not_fit(tmp_path: Path, lives: tuple[int, int]) -> None:
     old = save(tmp_path, 1, rows(5, 20, salt=1))
-    new = save(tmp_path, 2, rows(first, end), old)
-    assert not set(parts(new).values()) & set(parts(old).values()), why
-    assert_holds(new, first, end)
+    new = save(tmp_path, 2, rows(*lives), old)
+    assert not set(parts(new).values()) & set(parts(old).values())
+    assert_holds(new, *lives)
 
 
-@pytest.mark.parametrize("break_", [Path.unlink, lambda file: os.truncate(file, 9)])
-def test_all_rows_are_written_if_an_older_part_is_missing_or_truncated(
-    tmp_path: Path, break_: Callable[[Path], None]
+def other_run(old: Path) -> None:
+    checkpoint.save(old.parent, 1, {"memory": {"envs": [rows(0, 30, salt=1)]}}, "them")
+
+
+@pytest.mark.parametrize(
+    "harm",
+    [
+        lambda old: (old / "rows-1-0-10.safetensors").unlink(),
+        lambda old: os.truncate(old / "rows-1-0-10.safetensors", 9),
+        lambda old: (old / checkpoint.MANIFEST).write_text("{}"),
+        shutil.rmtree,
+        other_run,
+        lambda old: save(old.parent, 2, rows(0, 30, salt=1), old),  # newer: the run went back to the one before
+    ],
+)
+def test_no_part_of_a_checkpoint_of_another_run_or_that_is_damaged_or_missing_is_linked(
+    tmp_path: Path, harm: Callable[[Path], object]
 ) -> None:
-    old = save(tmp_path, 1, rows(0, 30))
-    break_(old / sorted(parts(old))[1])
-    assert_holds(save(tmp_path, 2, rows(0, 35), old), 0, 35)
-
-
-def test_no_part_of_a_foreign_damaged_or_missing_checkpoint_is_linked(tmp_path: Path) -> None:
-    foreign = checkpoint.save(tmp_path / "other", 1, {"memory": {"envs": [rows(0, 20, salt=1)]}}, "them")
-    damaged = save(tmp_path / "damaged", 1, rows(0, 20, salt=1))
-    (damaged / checkpoint.MANIFEST).write_text("{}")
-    for step, since in enumerate((foreign, damaged, tmp_path / "nowhere", None), start=2):
-        assert_holds(save(tmp_path, step, rows(0, 30), since), 0, 30)
-
-
-def test_no_part_of_a_newer_damaged_checkpoint_is_linked_after_going_back(tmp_path: Path) -> None:
-    """The run has continued from the checkpoint before it, so these rows may differ from those of the run."""
-    trunk = save(tmp_path, 1, rows(0, 10))
-    passed_over = save(tmp_path, 2, rows(0, 25, salt=1), trunk)
-    assert_holds(save(tmp_path, 3, rows(0, 40), trunk), 0, 40)
-    assert passed_over.exists()
+    old = save(tmp_path, 1, rows(0, 25))
+    harm(old)
+    assert_holds(save(tmp_path, 3, rows(0, 35), old), 0, 35)
 
 
 def test_parts_are_copied_where_the_file_system_has_no_links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -188,13 +174,15 @@ def test_parts_are_copied_where_the_file_system_has_no_links(tmp_path: Path, mon
 
 
 @pytest.mark.slow
-@settings(max_examples=15)
+@settings(max_examples=40)
 @given(data=st.data())
-def test_a_damaged_part_is_named(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
+def test_any_flipped_bit_any_truncation_and_any_missing_file_is_named(
+    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
     folder = save(tmp_path_factory.mktemp("flip"), 1, rows(0, 33))
-    file = folder / data.draw(st.sampled_from(sorted(parts(folder))))
+    file = data.draw(st.sampled_from(sorted(folder.iterdir())))
     content = bytearray(file.read_bytes())
-    place = data.draw(st.integers(0, len(content) - 1))
+    place = data.draw(st.integers(0, len(content) - 2))
     match data.draw(st.sampled_from(("flip", "cut", "unlink"))):
         case "flip":
             content[place] ^= 1 << data.draw(st.integers(0, 7))
@@ -209,67 +197,23 @@ def test_a_damaged_part_is_named(tmp_path_factory: pytest.TempPathFactory, data:
     assert "\n" not in str(refusal.value)
 
 
-def test_damage_to_a_new_part_leaves_the_checkpoint_before_it_usable(tmp_path: Path) -> None:
-    old = save(tmp_path, 1, rows(0, 25))
-    new = save(tmp_path, 2, rows(0, 38), old)
-    (new / "rows-2-0-25.safetensors").write_bytes(b"")
-    warnings: list[str] = []
-    loaded = checkpoint.load_newest(tmp_path, "us", warnings.append)
-    assert loaded is not None
-    assert loaded["step"] == 1
-    assert "rows-2-0-25.safetensors: damaged" in warnings[0]
-
-
-def kill() -> None:
-    os._exit(9)
-
-
-def fill_the_disk() -> None:
-    raise OSError(28, "No space left on device")
-
-
-class Stop:
-    """Ends this process at one of the operations that change a folder."""
-
-    def __init__(self, operation: int, folder: Path, how: Callable[[], None]) -> None:
-        self.left, self.folder, self.how = operation, str(folder), how
-        self.sync = files.sync
-        sys.addaudithook(self.watch)
-        files.sync = self.watched_sync  # the one operation that has no audit event
-
-    def watch(self, event: str, arguments: tuple[Any, ...]) -> None:
-        reads = event == "open" and not arguments[2] & (os.O_WRONLY | os.O_RDWR)
-        changes = event in ("open", "os.mkdir", "os.link", "os.rename", "os.rmdir", "os.remove", "fsync") and not reads
-        if changes and any(str(argument).startswith(self.folder) for argument in arguments):
-            self.left -= 1
-            if self.left == -1:
-                self.how()
-
-    def watched_sync(self, path: Path) -> None:
-        self.watch("fsync", (path,))
-        self.sync(path)
-
-
-def stopped(operation: int, folder: Path, how: Callable[[], None], work: Callable[[], object]) -> bool:
-    """Do the work in a process that ends at an operation. Return False if the work was done before that."""
-    child = os.fork()
-    if child == 0:
+def killed(operation: int, folder: Path, work: Callable[[], object]) -> bool:
+    """Do the work in a process that is killed at an operation on files. Return False if it was done before that."""
+    operations = itertools.count()
+    if not (child := os.fork()):
         try:
-            stop = Stop(operation, folder, how)
+            die_when(lambda: next(operations) == operation, str(folder))
             work()
-            os._exit(0 if stop.left >= 0 else 9)  # 9: a copy was made instead of the link that failed
-        except OSError:
-            os._exit(1 if [*folder.glob("*/tmp-*")] else 9)
-        except BaseException:
-            os._exit(2)
-    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    assert code in (0, 9), f"operation {operation}: {code}"
-    return code == 9
+            os._exit(0)
+        finally:
+            os._exit(1)
+    code = ended(child)
+    assert code in (0, -signal.SIGKILL), f"operation {operation}: {code}"
+    return code != 0
 
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # fork in a process with threads
-@pytest.mark.parametrize("how", [kill, fill_the_disk])
 @pytest.mark.parametrize(
     ("act", "identity", "lives"),
     [
@@ -278,10 +222,10 @@ def stopped(operation: int, folder: Path, how: Callable[[], None], work: Callabl
     ],
 )
 def test_a_save_or_a_fork_killed_at_any_file_operation_is_complete_or_absent(
-    tmp_path: Path, act: Callable[[Path, Path], Path], identity: str, lives: tuple[int, int], how: Callable[[], None]
+    tmp_path: Path, act: Callable[[Path, Path], Path], identity: str, lives: tuple[int, int]
 ) -> None:
     old, folder, operation = save(tmp_path / "run", 1, rows(0, 25)), tmp_path / "new", 0
-    while stopped(operation, tmp_path, how, lambda: act(old, folder)):
+    while killed(operation, tmp_path, lambda: act(old, folder)):
         assert_holds(old, 0, 25)
         for new in checkpoint.folders_of(folder):
             assert_holds(new, *lives, identity=identity)
@@ -299,20 +243,16 @@ def test_a_fork_shares_files_and_neither_run_changes_the_other(tmp_path: Path) -
     assert (one / checkpoint.WEIGHTS).samefile(trunk / checkpoint.WEIGHTS)
     assert checkpoint.load(one, "one")["step"] == -1
     assert checkpoint.load(trunk, "us")["step"] == 5
-
-    leaves = {"one": rows(10, 38, salt=0), "two": rows(0, 31, salt=0)}
-    for name, since in (("one", one), ("two", two)):
-        tree = {"memory": {"envs": [leaves[name]]}}
-        new = checkpoint.save(tmp_path / name, 6, tree, name, since)
+    lives = {"one": (one, (10, 38)), "two": (two, (0, 31))}
+    for name, (since, of) in lives.items():
+        new = checkpoint.save(tmp_path / name, 6, {"memory": {"envs": [rows(*of)]}}, name, since)
         assert set(parts(new).values()) & set(parts(trunk).values())
         checkpoint.prune(tmp_path / name, keep=1, step=6)
         assert not since.exists()
-        assert_holds(new, leaves[name].first, leaves[name].end, identity=name)
     assert_holds(trunk, 0, 25)
     shutil.rmtree(trunk)
-    for name in leaves:
-        leaf = leaves[name]
-        assert_holds(checkpoint.folder_of(tmp_path / name, 6), leaf.first, leaf.end, identity=name)
+    for name, (_, of) in lives.items():
+        assert_holds(checkpoint.folder_of(tmp_path / name, 6), *of, identity=name)
 
 
 def test_a_fork_reads_no_rows_and_names_a_missing_file(tmp_path: Path) -> None:

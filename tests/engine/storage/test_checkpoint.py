@@ -1,19 +1,17 @@
 """Checkpoints are loaded bit for bit as they were saved, or refused with the name of the wrong file."""
 
-import hashlib
 import json
 import math
 import os
 import pickle
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from supple.engine.storage import checkpoint, files
 from supple.engine.storage.restoring import restoring
@@ -39,28 +37,20 @@ def saved(folder: Path, *steps: int, identity: str = "us") -> list[Path]:
     return [checkpoint.save(folder, step, tree(step), identity) for step in steps]
 
 
-def forge(folder: Path, **entries: Any) -> None:
-    """Change entries of a manifest, and its sum with them."""
-    body = json.dumps(json.loads((folder / MANIFEST).read_text().splitlines()[1]) | entries)
-    head = {"format": checkpoint.FORMAT, "body_sha256": hashlib.sha256(body.encode()).hexdigest()}
-    (folder / MANIFEST).write_text(f"{json.dumps(head)}\n{body}\n")
-
-
-def same(a: Any, b: Any) -> bool:
-    if isinstance(a, torch.Tensor):
-        return isinstance(b, torch.Tensor) and a.dtype == b.dtype and a.shape == b.shape and bool((a == b).all())
-    if isinstance(a, np.ndarray):
-        return isinstance(b, np.ndarray) and a.dtype == b.dtype and a.shape == b.shape and bool((a == b).all())
-    if isinstance(a, dict):
-        return isinstance(b, dict) and list(a) == list(b) and all(same(a[key], b[key]) for key in a)
-    if isinstance(a, list):
-        return isinstance(b, list) and len(a) == len(b) and all(map(same, a, b))
-    return type(a) is type(b) and a == b
+def plain(value: Any) -> Any:
+    """Return a tree with the types, shapes and bytes of its tensors and arrays in their place."""
+    if isinstance(value, dict):
+        return [(key, plain(item)) for key, item in value.items()]
+    if isinstance(value, list):
+        return list(map(plain, value))
+    if isinstance(value, torch.Tensor | np.ndarray):
+        return type(value), value.dtype, value.shape, np.asarray(value).tobytes()
+    return type(value), value
 
 
 def test_a_tree_comes_back_bit_for_bit(tmp_path: Path) -> None:
     before = tree()
-    assert same(checkpoint.load(checkpoint.save(tmp_path, 7, before, "us"), "us"), before)
+    assert plain(checkpoint.load(checkpoint.save(tmp_path, 7, before, "us"), "us")) == plain(before)
 
 
 def test_loaded_tensors_have_memory_of_their_own(tmp_path: Path) -> None:
@@ -79,61 +69,24 @@ def test_a_tree_that_cannot_be_saved_is_refused_before_anything_is_written(tmp_p
     assert not (tmp_path / "new").exists()
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("file", [WEIGHTS, MANIFEST])
-@settings(max_examples=25)
-@given(data=st.data())
-def test_any_flipped_bit_and_any_truncation_is_noticed(
-    tmp_path_factory: pytest.TempPathFactory, file: str, data: st.DataObject
+@pytest.mark.parametrize(
+    ("harm", "words"),
+    [
+        (lambda folder: (folder / WEIGHTS).unlink(), "state.safetensors: missing"),
+        (lambda folder: (folder / MANIFEST).unlink(), "state.json: missing"),
+        (lambda folder: (folder / MANIFEST).write_text(""), "state.json: damaged, or not a checkpoint of supple"),
+        (lambda folder: (folder / MANIFEST).write_text('{\n  "epoch": 3\n}'), "damaged, or not a checkpoint of supple"),
+        (lambda folder: (folder / MANIFEST).write_text('{"format": "other 1", "body_sha256": ""}'), "as 'other 1'"),
+        (lambda folder: folder.rename(checkpoint.folder_of(folder.parent, 2)), "from step 1"),
+        (lambda folder: checkpoint.save(folder.parent, 1, tree(), "them"), "state.json: belongs to another run"),
+    ],
+)
+def test_what_is_no_checkpoint_of_this_step_and_run_is_refused(
+    tmp_path: Path, harm: Callable[[Path], object], words: str
 ) -> None:
-    [folder] = saved(tmp_path_factory.mktemp("flip"), 1)
-    content = bytearray((folder / file).read_bytes())
-    place = data.draw(st.integers(0, len(content) - 2))
-    if data.draw(st.booleans()):
-        content[place] ^= 1 << data.draw(st.integers(0, 7))
-    else:
-        del content[place:]
-    (folder / file).write_bytes(content)
-    with pytest.raises(CheckpointError) as refusal:
-        checkpoint.load(folder, "us")
-    assert str(folder / file) in str(refusal.value)
-    assert "\n" not in str(refusal.value)
-
-
-@pytest.mark.parametrize("file", [WEIGHTS, MANIFEST])
-def test_missing_file_is_named(tmp_path: Path, file: str) -> None:
-    [folder] = saved(tmp_path, 1)
-    (folder / file).unlink()
-    with pytest.raises(CheckpointError, match=f"{file}: missing"):
-        checkpoint.load(folder, "us")
-
-
-@pytest.mark.parametrize("text", ["", "[]", "7", '{"format": "other 1"}\n{}\n', '{\n  "epoch": 3\n}'])
-def test_state_of_another_program_is_refused(tmp_path: Path, text: str) -> None:
-    [folder] = saved(tmp_path, 1)
-    (folder / MANIFEST).write_text(text)
-    with pytest.raises(CheckpointError, match=r"state\.json: damaged, or not a checkpoint of supple"):
-        checkpoint.load(folder, "us")
-
-
-def test_state_of_another_version_is_refused_with_its_format(tmp_path: Path) -> None:
-    [folder] = saved(tmp_path, 1)
-    (folder / MANIFEST).write_text((folder / MANIFEST).read_text().replace(checkpoint.FORMAT, "supple checkpoint 2"))
-    with pytest.raises(CheckpointError, match=r"written by another version of supple as 'supple checkpoint 2'"):
-        checkpoint.load(folder, "us")
-
-
-def test_a_checkpoint_in_the_folder_of_another_step_is_refused(tmp_path: Path) -> None:
-    [folder] = saved(tmp_path, 1)
-    folder.rename(other := checkpoint.folder_of(tmp_path, 2))
-    with pytest.raises(CheckpointError, match="from step 1"):
-        checkpoint.load(other, "us")
-
-
-def test_checkpoint_of_another_run_is_refused(tmp_path: Path) -> None:
-    [folder] = saved(tmp_path, 1, identity="them")
-    with pytest.raises(CheckpointError, match=r"state\.json: belongs to another run"):
-        checkpoint.load(folder, "us")
+    harm(saved(tmp_path, 1)[0])
+    with pytest.raises(CheckpointError, match=words):
+        checkpoint.load(*checkpoint.folders_of(tmp_path), "us")
 
 
 class Trap:
@@ -146,13 +99,13 @@ class Trap:
         return os.mkdir, (self.folder,)
 
 
-@pytest.mark.parametrize("sums_match", [False, True])
-def test_a_pickle_under_another_name_is_never_unpickled(tmp_path: Path, sums_match: bool) -> None:
+def test_a_pickle_under_another_name_is_never_unpickled(tmp_path: Path) -> None:
     [folder] = saved(tmp_path / "checkpoints", 1)
     sprung = tmp_path / "sprung"
     torch.save({"weights": Trap(sprung)}, folder / WEIGHTS)
-    if sums_match:
-        forge(folder, tensors_sha256=hashlib.sha256((folder / WEIGHTS).read_bytes()).hexdigest())
+    body = json.loads((folder / MANIFEST).read_text().splitlines()[1])
+    body["tensors_sha256"] = files.sha256((folder / WEIGHTS).read_bytes())
+    checkpoint._write_manifest(folder, body)  # with a sum that is right
     with pytest.raises(CheckpointError, match=WEIGHTS):
         checkpoint.load(folder, "us")
     (folder / MANIFEST).write_bytes(pickle.dumps(Trap(sprung)))
@@ -169,9 +122,6 @@ def test_folders_with_other_names_are_not_checkpoints(tmp_path: Path) -> None:
         (tmp_path / name).mkdir()
     (tmp_path / "000000000040").write_text("mine")
     assert [folder.name for folder in checkpoint.folders_of(tmp_path)] == ["000000000001", "000000000020"]
-    loaded = checkpoint.load_newest(tmp_path, "us", pytest.fail)
-    assert loaded is not None
-    assert loaded["step"] == 20
 
 
 def test_any_exception_while_a_state_is_restored_names_the_checkpoints(tmp_path: Path) -> None:
@@ -186,16 +136,13 @@ def test_newest_intact_checkpoint_is_used_and_every_damaged_one_reported(tmp_pat
     folders = saved(tmp_path, 10, 200, 3000)
     (folders[2] / WEIGHTS).unlink()
     (tmp_path / "000000005000").mkdir()
-    (tmp_path / "tmp-6000-1").mkdir()
-    (tmp_path / "notes").mkdir()
     warnings: list[str] = []
     loaded = checkpoint.load_newest(tmp_path, "us", warnings.append)
     assert loaded is not None
     assert loaded["step"] == 200
-    assert [str(tmp_path / "000000005000" / MANIFEST) in warnings[0], str(folders[2] / WEIGHTS) in warnings[1]] == [
-        True
-    ] * 2
-    assert len(warnings) == 2
+    damaged, lacking = warnings
+    assert str(tmp_path / "000000005000" / MANIFEST) in damaged
+    assert str(folders[2] / WEIGHTS) in lacking
 
 
 def test_without_checkpoints_there_is_no_state_and_with_damaged_ones_only_an_error(tmp_path: Path) -> None:
@@ -248,5 +195,5 @@ def test_saving_a_step_again_replaces_it(tmp_path: Path) -> None:
     shutil.copy(folder / MANIFEST, folder / "leftover")
     again = tree(1)
     checkpoint.save(tmp_path, 1, again, "us")
-    assert same(checkpoint.load(folder, "us"), again)
+    assert plain(checkpoint.load(folder, "us")) == plain(again)
     assert sorted(path.name for path in folder.iterdir()) == [MANIFEST, WEIGHTS]

@@ -51,7 +51,8 @@ def test_broken_line_in_the_middle_names_file_and_line(tmp_path, broken):
 def test_arm_continues_the_trunk_of_its_own_seed(tmp_path):
     folder = write_comparison(tmp_path / "c", ["none", "fire"], [0, 1])
     for seed in (0, 1):
-        write_run(folder / f"seed-{seed}" / "trunk", [episode(50, seed)], seed=seed)
+        beyond = episode(110, 99, task=1)  # the fork, which does not enter an arm
+        write_run(folder / f"seed-{seed}" / "trunk", [episode(50, seed), beyond], seed=seed)
         write_run(folder / f"seed-{seed}" / "x", [episode(150, 10 + seed, task=1)], arm="fire", seed=seed)
         write_run(folder / f"seed-{seed}" / "y", [episode(160, 20 + seed, task=1)], arm="none", seed=seed)
     data = load(folder)
@@ -69,21 +70,13 @@ def test_the_finished_model_of_a_run_is_no_run(tmp_path):
     assert len(load(tmp_path / "c").runs) == 1
 
 
-def test_trunk_beyond_the_fork_does_not_enter_an_arm(tmp_path):
-    folder = write_comparison(tmp_path / "c", ["fire"], [0])
-    write_run(folder / "seed-0" / "trunk", [episode(100, 1.0), episode(110, 2.0, task=1)])
-    write_run(folder / "seed-0" / "fire", [episode(120, 3.0, task=1)], arm="fire")
-    assert load(folder).arms["fire"][0].episodes.returns.tolist() == [1.0, 3.0]
-
-
 def test_arms_are_named_after_their_variant_and_continue_its_own_trunk(tmp_path):
     rates = [{"learning_rate": 1e-3}, {"learning_rate": 1e-4}]
     folder = write_comparison(tmp_path / "c", ["none", "fire"], [0], variants=rates)
     for i, variant in enumerate(rates):
         place = folder / "seed-0" / f"learning_rate={variant['learning_rate']}"
-        for arm, run in {None: "trunk", "none": "none"}.items():
-            ended = episode(150 if arm else 50, float(10 * bool(arm) + i), task=int(arm is not None))
-            write_run(place / run, [ended], arm, variant=variant)
+        write_run(place / "trunk", [episode(50, float(i))], variant=variant)
+        write_run(place / "none", [episode(150, 10.0 + i, task=1)], "none", variant=variant)
     data = load(folder)
     assert list(data.arms) == ["learning_rate=0.001 · none", "learning_rate=0.0001 · none"]
     assert [run.episodes.returns.tolist() for [run] in data.arms.values()] == [[0, 10], [1, 11]]
@@ -109,13 +102,6 @@ def test_single_run_is_named_by_its_hooks(tmp_path):
     assert list(load(run).arms) == ["fire@task, l2_init"]
 
 
-def test_run_without_logs_yet_is_empty(tmp_path):
-    run = write_run(tmp_path / "run", [])
-    for name in ("episodes", "metrics", "events"):
-        (run / f"{name}.jsonl").unlink()
-    assert load(run).first.episodes.steps.size == 0
-
-
 def test_series_skips_what_is_no_finite_number(tmp_path):
     values = [1.0, None, 4.0]
     rows = [{"step": i, "agent/srank": value} for i, value in enumerate(values)] + [{"step": 9}]
@@ -128,19 +114,13 @@ def test_other_directory_is_refused_with_what_a_run_contains(tmp_path):
     with pytest.raises(ValueError, match=r"config\.json, episodes\.jsonl") as caught:
         load(tmp_path)
     assert "\n" not in str(caught.value)
-    with pytest.raises(ValueError, match="neither a run directory"):
-        load(tmp_path / "nowhere")
 
 
-@pytest.mark.parametrize("kind", ["pppo", ""])
-def test_unknown_kind_of_runs_is_refused_with_those_that_there_are(tmp_path, kind):
+def test_unknown_kind_of_runs_is_refused_with_those_that_there_are(tmp_path):
     run = write_run(tmp_path / "run", [episode(50, 1.0)])
-    config = read_json(run / "config.json", "")
-    write_json(run / "config.json", {**config, "kind": kind})
-    with pytest.raises(RunError, match=f"unknown kind of run '{kind}'") as caught:
+    write_json(run / "config.json", {**read_json(run / "config.json", ""), "kind": "pppo"})
+    with pytest.raises(RunError, match="unknown kind of run 'pppo'.*" + ".*".join(sorted(all_kinds()))):
         build_report(run)
-    assert "\n" not in str(caught.value)
-    assert all(known in str(caught.value) for known in all_kinds())
     assert not (run / "report").exists()
 
 

@@ -2,12 +2,12 @@
 
 import errno
 import json
+import multiprocessing
 import os
-from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
-import psutil
 import pytest
 
 from supple.engine.machine import resources
@@ -24,9 +24,8 @@ from supple.experiments.queue.workers import train_queue
 from supple.experiments.sweeps.sweep import open_queue, retry_failed
 from supple.registry.errors import DiskError, RunError, UsageError
 from supple.tracks.linear.settings import LinearSettings
-from tests.processes import wait_until
-
-Worked = Callable[[list[QueuedRun]], list[str]]
+from tests.experiments.conftest import Worked
+from tests.processes import stop_at
 
 
 def plan(path: Path, **changes: Any) -> Queue:
@@ -50,25 +49,7 @@ def test_trunks_come_before_their_arms_and_what_is_finished_is_left(tmp_path: Pa
 
 
 @pytest.mark.slow
-def test_a_run_that_fails_is_set_aside_with_its_reason_and_tried_again_if_asked(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, worked: Worked
-) -> None:
-    runs = plan(tmp_path / "out", seeds=(0,), fork_step=0, arms=("none", "snp@40"))
-    with monkeypatch.context() as broken:
-        broken.setattr("supple.interventions.shrink_perturb.ShrinkPerturb.apply", lambda *_: 1 / 0)
-        assert worked(runs) == ["seed 0 · none", "seed 0 · snp@40"]
-    outcome = json.loads((tmp_path / "out/seed-0/snp_40-957322" / OUTCOME).read_text())
-    assert outcome["outcome"] == "failed"
-    assert "after step 40: ZeroDivisionError: division by zero; its traceback is in " in outcome["reason"]
-    assert "Traceback" in next((tmp_path / "out").rglob("traceback.txt")).read_text()
-    assert worked(runs) == []
-    runs[1].retry()
-    assert worked(runs) == ["seed 0 · snp@40"]
-    assert [run.failed for run in runs] == [False, False]
-
-
-@pytest.mark.slow
-def test_failed_runs_are_tried_again_with_a_mended_plug_in_which_is_recorded(
+def test_failed_runs_are_set_aside_with_their_reason_and_tried_again_with_a_mended_plug_in_which_is_recorded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, worked: Worked
 ) -> None:
     """Until then, as while a run that has not failed is unfinished, another version of the plug-in is refused."""
@@ -76,16 +57,17 @@ def test_failed_runs_are_tried_again_with_a_mended_plug_in_which_is_recorded(
     def load(version: str) -> None:
         monkeypatch.setattr(plugins, "_loaded", {"my.py": plugins.Plugin("my.py", "my.py", version * 64, {})})
 
-    def killed(step: int, end: int) -> None:
-        raise KeyboardInterrupt
-
     load("1")
     runs = plan(out := tmp_path / "out", seeds=(0,), fork_step=0, arms=("none", "snp@40"))
     with monkeypatch.context() as broken:
         broken.setattr("supple.interventions.shrink_perturb.ShrinkPerturb.apply", lambda *_: 1 / 0)
         assert worked(runs[1:]) == ["seed 0 · snp@40"]
+    outcome = json.loads((runs[1].folder / OUTCOME).read_text())
+    assert outcome["outcome"] == "failed"
+    assert "after step 40: ZeroDivisionError: division by zero; its traceback is in " in outcome["reason"]
+    assert "Traceback" in (runs[1].folder / "traceback.txt").read_text()
     with runs[0].lock() or pytest.fail("it is locked") as held, pytest.raises(KeyboardInterrupt):
-        runs[0].train(held, killed, pytest.fail)
+        runs[0].train(held, lambda step, end: stop_at(0)(step), pytest.fail)
     load("2")
     for refused in (open_queue, retry_failed):
         with pytest.raises(UsageError, match=r"restore that version.*--retry-failed"):
@@ -121,31 +103,40 @@ def test_a_trunk_that_turns_out_to_be_damaged_comes_to_its_end_again(tmp_path: P
     assert weights.read_bytes() == sound
 
 
-def test_a_run_in_other_hands_is_waited_for_and_not_begun_twice(tmp_path: Path, worked: Worked) -> None:
+@pytest.fixture
+def run(tmp_path: Path) -> QueuedRun:
+    """A comparison's only run, which has a folder."""
     [run] = plan(tmp_path / "out", seeds=(0,), arms=("none",), fork_step=0)
     run.folder.mkdir(parents=True)
+    return run
+
+
+def test_a_run_in_other_hands_is_waited_for_and_its_end_left_to_them(run: QueuedRun, worked: Worked) -> None:
     with Lock(run.folder):
         assert run.lock() is None
+        run.record_death("killed")
+    assert run.outcome is None
+    held = run.lock()
+    assert held
+    (run.folder / FILE).write_text("process 7 on elsewhere")  # has taken it over
+    run.train(held, lambda step, end: None, pytest.fail)
+    assert run.outcome is None
+    (run.folder / FILE).write_text("")
+    held.release()
     assert worked([run]) == ["seed 0 · none"]
 
 
-def test_a_run_whose_process_died_is_set_aside_but_where_another_goes_on_with_it(tmp_path: Path) -> None:
-    [run] = plan(tmp_path / "out", seeds=(0,), arms=("none",), fork_step=0)
-    run.folder.mkdir(parents=True)
-    with Lock(run.folder):
-        run.record_death("killed")
-    assert run.outcome is None
+def test_a_failed_run_is_tried_again_unless_another_process_does_so(run: QueuedRun) -> None:
     run.record_death("killed")
     assert run.outcome == {"outcome": "failed", "reason": "killed"}
-
-
-def test_a_worker_whose_run_was_taken_over_leaves_the_outcome_to_the_other(tmp_path: Path) -> None:
-    [run] = plan(tmp_path / "out", seeds=(0,), arms=("none",), fork_step=0)
-    held = run.lock()
-    assert held
-    (run.folder / FILE).write_text("process 7 on elsewhere")
-    run.train(held, lambda step, end: None, pytest.fail)
+    with Lock(run.folder):
+        run.retry()
+        assert run.failed
+    run.retry()
     assert run.outcome is None
+    run.record(FINISHED)
+    run.retry()
+    assert run.outcome == {"outcome": FINISHED}
 
 
 def test_a_comparison_that_was_removed_is_not_begun_anew(tmp_path: Path, worked: Worked) -> None:
@@ -159,30 +150,14 @@ def test_a_comparison_that_was_removed_is_not_begun_anew(tmp_path: Path, worked:
 
 
 def test_an_outcome_that_cannot_be_written_is_one_line_and_no_failed_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    run: QueuedRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    [run] = plan(tmp_path / "out", seeds=(0,), arms=("none",), fork_step=0)
-
     def refused(file: Path, value: dict[str, Any]) -> None:
         raise PermissionError(errno.EACCES, "Permission denied", str(file))
 
     monkeypatch.setattr("supple.experiments.queue.queue.write_json", refused)
-    with pytest.raises(DiskError, match=rf"outcome.json: Permission denied; `supple resume {tmp_path}/out` continues"):
+    with pytest.raises(DiskError, match=rf"outcome.json: Permission denied; `supple resume {run.path}` continues"):
         Queue([run]).work_off(lambda run, held: run.train(held, lambda step, end: None, pytest.fail))
-
-
-def test_a_failed_run_that_another_process_tries_again_is_left_to_it(tmp_path: Path) -> None:
-    [run] = plan(tmp_path / "out", seeds=(0,), arms=("none",), fork_step=0)
-    run.folder.mkdir(parents=True)
-    run.record("failed", reason="diverged")
-    with Lock(run.folder):
-        run.retry()
-        assert run.failed
-    run.retry()
-    assert run.outcome is None
-    run.record(FINISHED)
-    run.retry()
-    assert run.outcome == {"outcome": FINISHED}
 
 
 @pytest.mark.slow
@@ -204,20 +179,15 @@ def test_eight_workers_on_one_queue_share_no_run(tmp_path: Path, worked: Worked)
     assert all(run.outcome == {"outcome": FINISHED} for run in runs)
 
 
-@pytest.mark.slow
 def test_processes_are_spread_over_the_gpus_and_each_sees_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    seen, hire = [], workers._start_worker
+    seen: list[str] = []
 
-    def hired(*asked: Any) -> workers.Worker:
-        """A real one, which ends at once."""
-        worker = hire(*asked)
-        process = psutil.Process(worker.process.pid)
-        wait_until(lambda: resources.VISIBLE in process.environ())  # until then, it is still a copy of this one
-        seen.append(process.environ()[resources.VISIBLE])
-        process.kill()
-        return worker
+    def process(**_: Any) -> Any:
+        """A process that dies at once."""
+        return SimpleNamespace(start=lambda: seen.append(os.environ[resources.VISIBLE]), join=list, exitcode=1)
 
-    monkeypatch.setattr(workers, "_start_worker", hired)
+    context = SimpleNamespace(Pipe=multiprocessing.Pipe, Process=process)
+    monkeypatch.setattr(workers, "multiprocessing", SimpleNamespace(get_context=lambda method: context))
     monkeypatch.setattr("torch.cuda.device_count", lambda: 2)
     monkeypatch.setenv(resources.VISIBLE, "4,GPU-7a")
     with pytest.raises(RunError, match="died before it started a run"):
@@ -226,7 +196,7 @@ def test_processes_are_spread_over_the_gpus_and_each_sees_one(tmp_path: Path, mo
     assert os.environ[resources.VISIBLE] == "4,GPU-7a"
 
 
-@pytest.mark.slow
+@pytest.mark.usefixtures("forked_workers")
 def test_a_full_disk_stops_everything_since_no_run_could_go_on(tmp_path: Path) -> None:
     runs = plan(tmp_path / "out", seeds=(0,), fork_step=0, arms=("none",))
     (tmp_path / "out/seed-0").write_text("no folder can be made here")

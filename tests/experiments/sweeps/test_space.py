@@ -25,11 +25,8 @@ def test_points_are_all_combinations_of_grid_list_and_draws() -> None:
     assert len({p["rate"] for p in points}) == 5
 
 
-def test_what_varies_in_nothing_has_one_point() -> None:
+def test_what_varies_in_nothing_has_one_point_and_one_that_is_drawn_twice_is_there_once() -> None:
     assert Space().points() == [{}]
-
-
-def test_a_point_that_is_drawn_twice_is_there_once() -> None:
     drawn = Space(random=Random(50, {"a": Choice((1, 2, 3))})).points()
     assert sorted(point["a"] for point in drawn) == [1, 2, 3]
 
@@ -71,7 +68,6 @@ def test_the_logarithm_is_uniform() -> None:
         (Space({"a": []}), "a is empty"),
         (Space({"a": [1, 2, 1]}), "a: a value is given twice"),
         (Space({"a": [1]}, [{"a": 2}]), "a is given twice"),
-        (Space({"a": [1]}, random=Random(1, {"a": RATE})), "a is given twice"),
         (Space(random=Random(1, {"a": Range(2, 1)})), "random.a: low must be below high, got 2 and 1"),
         (Space(random=Random(1, {"a": Range(0, 1, log=True)})), "random.a: with log, both ends must be above 0"),
         (Space(random=Random(1, {"a": Choice(())})), "random.a: choice is empty"),

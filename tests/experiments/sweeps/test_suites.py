@@ -131,10 +131,6 @@ def test_redo_acts_as_often_as_after_every_epoch(name: str) -> None:
             assert int(arm.partition("@every:")[2]) == pytest.approx(epoch, abs=1)
 
 
-def test_a_figure_that_nothing_computes_is_no_suites() -> None:
-    assert "Figures 2, 3 and D1" in read_sweep(find_suite("shock")).about["source"]
-
-
 def test_suites_have_titles_of_their_own_and_are_installed() -> None:
     assert list(suites()) == sorted(file.stem for file in (ROOT / "experiments/sweeps/suites").glob("*.toml"))
     titles = [read_sweep(file).about["title"] for file in suites().values()]
@@ -148,8 +144,8 @@ RUNS = {  # of one seed in a suite, at the small scale and at the paper's; point
     "nine-rooms": (83, 214),
     "priming": (100, 30),
     "replay-ratio": (6, 20),
-    "cycling-mujoco": (18, 112),
-    "learning": (76, 212),
+    "cycling-mujoco": (18, None),
+    "learning": (76, None),
 }
 
 
@@ -180,7 +176,6 @@ def test_a_suite_goes_by_its_name_and_takes_settings_that_it_cannot_know(
     [
         ([], "[methods] --model is missing: a pre-trained model, such as a folder or smollm2"),
         (["--setting", "modle=x"], "moram-trace.toml: continual has no setting 'modle': did you mean 'model'"),
-        (["--setting", "model"], "--setting model: expected NAME=VALUE, such as data=DIR"),
         (["--setting", "model=clip:small", "batch_size=many"], "settings of continual: batch_size should be"),
     ],
 )
@@ -198,9 +193,8 @@ def test_a_suite_of_another_name_is_not_there() -> None:
 def in_words(hours: float | None) -> str:
     if hours is None:
         return "not estimated"
-    if hours < 1:
-        return f"{max(round(60 * hours), 1)} min"
-    return f"{hours:.0f} h" if hours < 72 else f"{hours / 24:,.0f} days"
+    minutes = f"{max(round(60 * hours), 1)} min" if hours < 1 else f"{hours:.0f} h"
+    return minutes if hours < 72 else f"{hours / 24:,.0f} days"
 
 
 def test_the_table_of_the_page_is_that_of_the_files() -> None:
@@ -210,6 +204,6 @@ def test_the_table_of_the_page_is_that_of_the_files() -> None:
     rows.writerow(("suite", "what it shows", "from", "small", "paper"))
     for name, file in suites().items():
         found = read_sweep(file).about
-        own = (in_words(hours(name).get(scale)) for scale in SCALES)
-        rows.writerow((name, found["title"], found["source"], *own))
+        own = [hours(name).get(scale) for scale in SCALES]
+        rows.writerow((name, found["title"], found["source"], *map(in_words, own)))
     assert text.getvalue() == (ROOT / "docs/reference/suites.csv").read_text(), text.getvalue()

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from supple.networks.activations import activation, activations, derivative, initial_gain, parse_activation
+from supple.networks.activations import activation, activations, derivative, initial_gain
 from supple.networks.activations import properties as compute
 
 pytestmark = pytest.mark.slow
@@ -93,16 +93,11 @@ def test_numbers_equal_their_closed_forms(properties):
     assert properties["deep_fourier"].floor == pytest.approx(1)
 
 
-def test_the_floor_of_a_function_that_jumps_over_zero_is_not_zero():
-    p = compute(nn.LeakyReLU(-0.5))
-    assert p.floor == pytest.approx(0.5)
-    assert not p.monotone
-
-
-def test_self_normalising_needs_a_stable_fixed_point():
-    assert not compute(nn.Identity()).self_normalizing
-    assert not compute(parse_activation("leaky_relu(negative_slope=1.0)")).self_normalizing
-    assert compute(nn.SELU()).self_normalizing
+def test_functions_of_torch_have_properties_too():
+    p = compute(nn.LeakyReLU(-0.5))  # it jumps over zero
+    assert (p.floor, p.monotone) == (pytest.approx(0.5), False)
+    # self-normalising needs a stable fixed point
+    assert [compute(unit).self_normalizing for unit in (nn.Identity(), nn.LeakyReLU(1.0), nn.SELU())] == [0, 0, 1]
 
 
 @pytest.mark.parametrize("name", sorted(set(activations.names()) - {"crelu", "deep_fourier", "swiglu"}))
@@ -144,9 +139,8 @@ def test_the_gain_keeps_the_second_moment(name):
 
 
 def test_gains_equal_the_closed_forms():
-    assert initial_gain(activation("relu")) == pytest.approx(math.sqrt(2), rel=1e-12)
-    assert initial_gain(activation("crelu")) == pytest.approx(math.sqrt(2), rel=1e-12)
-    assert initial_gain(activation("deep_fourier")) == pytest.approx(math.sqrt(2), rel=1e-12)
+    for name in ("relu", "crelu", "deep_fourier"):
+        assert initial_gain(activation(name)) == pytest.approx(math.sqrt(2), rel=1e-12)
     assert initial_gain(activation("selu")) == pytest.approx(1, abs=1e-6)
     for slope in (0.01, 0.6):
         gain = initial_gain(activation("leaky_relu", negative_slope=slope))

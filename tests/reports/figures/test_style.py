@@ -11,9 +11,9 @@ STEPS = np.arange(4.0)
 STYLE = {"color": "black"}
 
 
-def panel(values: np.ndarray, **more: float) -> Axes:
+def panel(values: np.ndarray) -> Axes:
     axes = new_figure(2.0).subplots()
-    draw_band(axes, STEPS, values, STYLE, **more)
+    draw_band(axes, STEPS, values, STYLE)
     return axes
 
 
@@ -32,15 +32,6 @@ def band(axes: Axes) -> np.ndarray:
     (found,) = axes.collections
     assert isinstance(found, PolyCollection)
     return np.asarray(found.get_paths()[0].vertices)
-
-
-def test_a_band_does_not_reach_where_no_value_can_be() -> None:
-    """The intervals of five seeds at 0 or 100 reach from −66 to 106, and are cut at 0 and at the largest value."""
-    values = np.array([[0.0, 100, 0, 100]] * 2 + [[0.0, 0, 0, 100]] * 3)
-    assert band(panel(values))[:, 1].min() == 0
-    assert band(panel(values))[:, 1].max() > 100
-    assert band(panel(values, most=100.0))[:, 1].max() == 100
-    assert band(panel(values - 50))[:, 1].min() < -50
 
 
 def test_a_band_does_not_set_the_limits_of_its_panel() -> None:

@@ -14,7 +14,6 @@ from supple.reports.tables.cells import (
     PERCENT,
     BySeed,
     Heading,
-    Interval,
     Label,
     Number,
     Pair,
@@ -28,9 +27,9 @@ TABLE = Table(
     "ReDo & L2_init: 95 %",
     ["arm", "final return", percent("accuracy"), "p", "DfI", "by seed"],
     [
-        ["none", Interval(1112.25, -85.125, 1139.0, {0: 1.0}), Number(np.float64(0.1 + 0.2), PERCENT), None,
+        ["none", Number(1112.25, -85.125, 1139.0, {0: 1.0}), Number(np.float64(0.1 + 0.2), form=PERCENT), None,
          Pair(33.0, 1.2e-8), BySeed({0: 11.0, 3: -59.5})],
-        ['l2_init(strength=1e-3), "x"', Interval(math.nan), None, Number(0.0341, P_VALUE), Pair(33, math.nan),
+        ['l2_init(strength=1e-3), "x"', Number(math.nan), None, Number(0.0341, form=P_VALUE), Pair(33, math.nan),
          BySeed({3: 80.0})],
     ],
     "[ ]: 95 % interval.",
@@ -63,7 +62,7 @@ def test_csv_has_one_number_in_a_cell_with_all_its_digits() -> None:
 
 
 def test_an_interval_without_bounds_is_told_from_one_that_is_missing() -> None:
-    unbounded, missing = Interval(0.4, -math.inf, math.inf), Interval(0.4)
+    unbounded, missing = Number(0.4, -math.inf, math.inf), Number(0.4)
     assert read(Table("t", ["arm", "share"], [["a", unbounded], ["b", missing]]))[1:] == [
         ["a", "0.4", "-inf", "inf"],
         ["b", "0.4", "", ""],
@@ -72,12 +71,12 @@ def test_an_interval_without_bounds_is_told_from_one_that_is_missing() -> None:
 
 @given(st.floats(allow_nan=False, allow_infinity=False))
 def test_a_number_is_read_back_from_csv_as_it_was(value: float) -> None:
-    (_, *rows) = read(Table("t", ["arm", "x"], [["a", value], ["b", Interval(value, value, value, form=PERCENT)]]))
+    (_, *rows) = read(Table("t", ["arm", "x"], [["a", value], ["b", Number(value, value, value, form=PERCENT)]]))
     assert [float(each) for row in rows for each in row[1:] if each] == [value] * 4
 
 
 def test_columns_in_csv_have_different_names() -> None:
-    interval = Interval(1.0, 0.5, 1.5)
+    interval = Number(1.0, 0.5, 1.5)
     table = Table("t", ["arm", "x low", "x", "x", "3", "−3", "-3"], [["a", 7, interval, interval, 1, 2, 3]])
     header, cells = read(table)
     assert header == ["arm", "x low", "x", "x low (2)", "x high", "x (2)", "x low (3)", "x high (2)", "3", "-3",
@@ -93,8 +92,8 @@ def test_missing_numbers_by_seed_add_no_column_to_csv() -> None:
 
 
 def test_what_is_no_number_is_shown_as_missing_and_zero_has_no_sign() -> None:
-    assert [str(Number(x, P_VALUE)) for x in (None, math.nan, 0.0, 1.0)] == ["–", "–", "< .001", "1.000"]
-    assert [*map(show, (-0.0, Number(-0.0), Interval(-0.0, -0.0, -0.0)))] == ["0", "0", "0 [0, 0]"]
+    assert [str(Number(x, form=P_VALUE)) for x in (None, math.nan, 0.0, 1.0)] == ["–", "–", "< .001", "1.000"]
+    assert [*map(show, (-0.0, Number(-0.0), Number(-0.0, -0.0, -0.0)))] == ["0", "0", "0 [0, 0]"]
 
 
 def test_pages_and_latex_show_the_same_text() -> None:

@@ -16,7 +16,7 @@ def page(plots: list[Plot], tables: list[Table]) -> str:
 
 def test_two_figures_come_before_the_tables_and_what_is_folded_last() -> None:
     text = page([plot("lead"), plot("curves"), plot("others"), plot("more", folded=True)], [Table("T", ["arm"], [])])
-    parts = ["<h2>Lead</h2>", "<h2>Curves</h2>", "<h2>T</h2>", "<summary>Differences in sentences (1)</summary>",
+    parts = ["<h2>Lead</h2>", "<h2>Curves</h2>", "<h2>T</h2>", "fire is better",
              "<h2>Others</h2>", "<summary>More</summary>", 'src="more.png"']  # fmt: skip
     assert sorted(parts, key=text.index) == parts
     assert "<h2>More</h2>" not in text

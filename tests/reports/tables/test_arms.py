@@ -9,7 +9,7 @@ from supple.experiments.comparisons.grid import Point
 from supple.experiments.sweeps.study import Published
 from supple.metrics import iqm, probability_of_improvement, t_interval
 from supple.reports.tables.arms import arms_table, group_by_family, overall_table, pairs_table
-from supple.reports.tables.cells import Interval
+from supple.reports.tables.cells import Number
 from supple.reports.tables.differences import Measure
 from supple.reports.tables.table import Table
 
@@ -48,7 +48,7 @@ def test_better_is_higher_but_of_losses_lower(name: str, sign: float) -> None:
 
 def test_published_numbers_and_shares_of_a_fresh_agent_stand_in_the_row_of_their_arm() -> None:
     beside = Published("Table 2", "final return", {"activation=relu/fire": 7.5})
-    one = replace(measure(variant="activation relu", none=NONE, fire=FIRE), shares={"fire": Interval(0.5)})
+    one = replace(measure(variant="activation relu", none=NONE, fire=FIRE), shares={"fire": Number(0.5)})
     table = arms_table([one], beside)
     found = {arm: row(table, arm) for arm in ("none", "fire")}
     assert (found["fire"]["published"], found["none"]["published"]) == ("7.5", "–")

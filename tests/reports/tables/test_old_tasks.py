@@ -8,7 +8,7 @@ from matplotlib.text import Text
 
 from supple.agents.report import score
 from supple.reports import build_report, compose, load
-from supple.reports.figures.old_tasks import plot_old_tasks
+from supple.reports.figures.heat_maps import plot_old_tasks
 from supple.reports.tables.old_tasks import MEASURES, old_tasks_json, sentences
 from tests import records
 

@@ -6,19 +6,19 @@ import pytest
 
 from supple.experiments.comparisons.grid import variant_text
 from supple.reports.pages.page import template
-from supple.reports.tables.cells import Interval, Number, hover
+from supple.reports.tables.cells import Number, hover
 from supple.reports.tables.table import Table
 
 
 def test_a_cell_shows_its_numbers_and_keeps_them_between_processes() -> None:
-    cell = pickle.loads(pickle.dumps(Interval(2.0, 1.0, 3.0, {4: 1.0, 7: -3.0})))
+    cell = pickle.loads(pickle.dumps(Number(2.0, 1.0, 3.0, {4: 1.0, 7: -3.0})))
     assert str(cell) == "2.0 [1.0, 3.0]"
     assert hover(cell) == "seed 4: 1, seed 7: −3"
-    assert hover(Interval(2.0, by_seed={0: 2.0})) == ""
+    assert hover(Number(2.0, by_seed={0: 2.0})) == ""
 
 
 def test_the_page_has_numbers_to_sort_by_and_numbers_by_seed() -> None:
-    table = Table("t", ["arm", "score"], [["fire", Interval(2.0, by_seed={0: 1.0, 1: 3.0})], ["none", -1]])
+    table = Table("t", ["arm", "score"], [["fire", Number(2.0, by_seed={0: 1.0, 1: 3.0})], ["none", -1]])
     text = template("parts.html").module.table_of("t", table)
     assert text.count("title=") == 1
     assert '<td data-number="2.0" title="seed 0: 1, seed 1: 3">2</td>' in text

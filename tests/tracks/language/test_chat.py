@@ -4,7 +4,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from supple.tracks.language import chat
 from supple.tracks.language.chat import IGNORED, collate, encode, end_of_turn, prompt_ids
 from supple.tracks.language.examples import Example
 from supple.tracks.language.tiny_llama import byte_tokenizer
@@ -41,12 +40,11 @@ def test_the_label_ends_with_the_turn_and_not_with_what_the_template_puts_behind
     assert end_of_turn(tokenizer) == [tokenizer.eos_token_id]
 
 
-@settings(max_examples=30)
+@settings(max_examples=20)
 @given(st.lists(st.tuples(st.text(max_size=20), st.text(min_size=1, max_size=8)), min_size=1, max_size=4))
 def test_labels_are_the_answers_and_nothing_else(texts: list[tuple[str, str]]) -> None:
     encoded = encode(TOKENIZER, [Example(prompt, answer) for prompt, answer in texts], 200)
     tokens, labels, mask = collate(encoded, TOKENIZER.pad_token_id)
-    assert tokens.shape == labels.shape == mask.shape
     for row, example in enumerate(encoded):
         assert tokens[row][mask[row].bool()].tolist() == example.ids
         assert labels[row][labels[row] != IGNORED].tolist() == example.answer
@@ -63,11 +61,10 @@ def test_a_long_prompt_loses_its_beginning_and_a_long_answer_its_end() -> None:
     assert tiny.ids == [whole.ids[whole.prompt - 1], *whole.answer[:2]]
 
 
-def test_without_a_template_a_plain_form_is_used_and_said_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chat, "_plain", set())
+def test_without_a_template_a_plain_form_is_used_and_said_once() -> None:
     tokenizer = with_template(None)
-    tokenizer.name_or_path = "some/base"
-    with pytest.warns(UserWarning, match="some/base has no chat template"):
+    tokenizer.name_or_path = "no/template"
+    with pytest.warns(UserWarning, match="no/template has no chat template"):
         (encoded,) = encode(tokenizer, [Example("How?", "So.", (), "Be brief.")], 100)
     assert tokenizer.decode(encoded.ids) == "Be brief.\nQuestion: How?\nAnswer: So.<|end|>"
     assert tokenizer.decode(encoded.answer) == " So.<|end|>"

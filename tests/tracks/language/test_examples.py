@@ -52,20 +52,16 @@ def test_a_sciknoweval_question_lists_its_options_and_has_a_letter_for_an_answer
     ("line", "problem"),
     [
         ('{"prompt": "p"}', "not an object .*answer"),
-        ('{"answer": "a"}', "not an object .*question"),
         ('{"prompt": "p", "answer": ""}', "none of them blank"),
         ('{"prompt": "p", "answer": "a"', "not JSON"),
         ('["p", "a"]', "not an object"),
         ('{"prompt": "p", "answer": "c", "choices": ["a", "b"]}', "none of the choices"),
-        ('{"prompt": "p", "answer": "a", "choices": ["a", " "]}', "none of them blank"),
-        (json.dumps({**QUESTION, "choices": {"text": ["1", "2"], "label": [0, 1]}}), "none of them blank"),
-        (json.dumps({**QUESTION, "answerKey": "C"}), "none of the choices"),
         (json.dumps({**QUESTION, "choices": {}}), "not an object .*label"),
     ],
 )
 def test_a_broken_line_is_named_with_its_file_and_number(tmp_path: Path, line: str, problem: str) -> None:
-    file = tmp_path / "broken.jsonl"
-    file.write_text(json.dumps(pairs(1)[0]) + "\n\n" + line + "\n")
+    file = write(tmp_path / "broken.jsonl", *pairs(1))
+    file.write_text(f"{file.read_text()}\n{line}\n")
     refused = refusal(read_examples, file)
     assert refused.startswith(f"{file}, line 3")
     assert re.search(problem, refused)
@@ -114,24 +110,19 @@ def test_only_multiple_choice_questions_are_taken_where_that_is_asked_for(tmp_pa
 @pytest.mark.parametrize(("name", "score"), [("20Minuten", "sari"), ("Py150", "similarity"), ("FOMC", "accuracy")])
 def test_tasks_of_trace_have_their_own_scores(tmp_path: Path, name: str, score: str) -> None:
     (tmp_path / name).mkdir()
-    for split in ("train", "test"):
-        (tmp_path / name / f"{split}.json").write_text(json.dumps(pairs(2)))
+    write(tmp_path / name / "all.jsonl", *pairs(4))
     assert load_task(str(tmp_path / name), 0).score == score
 
 
 def test_tasks_without_examples_are_refused_in_one_line(tmp_path: Path) -> None:
     write(tmp_path / "x_train.jsonl", *pairs(2))
-    (tmp_path / "x_test.jsonl").write_text("\n")
+    write(tmp_path / "x_test.jsonl")
     (tmp_path / "empty").mkdir()
-    write(tmp_path / "open.jsonl", *[BALANCE] * 4)
-    for text, words in (
-        (str(tmp_path / "x_train.jsonl"), "no examples to test"),
-        (str(tmp_path / "empty"), "no examples"),
-        (f"mcq:{tmp_path / 'open.jsonl'}", "no multiple-choice examples"),
-        (str(tmp_path / "nowhere.jsonl"), "no such task"),
-        ("reasoning-gym:chain_sums", "did you mean"),
-    ):
-        assert words in refusal(load_task, text, 0)
+    assert "no examples to test" in refusal(load_task, str(tmp_path / "x_train.jsonl"), 0)
+    assert "no examples" in refusal(load_task, str(tmp_path / "empty"), 0)
+    pytest.importorskip("reasoning_gym")
+    assert "did you mean" in refusal(load_task, "reasoning-gym:chain_sums", 0)
+    assert "has no answers to learn" in refusal(load_task, "reasoning-gym:propositional_logic", 0, 2, 2)
 
 
 def test_generated_tasks_repeat_and_never_test_a_question_that_was_learned() -> None:
@@ -150,8 +141,3 @@ def test_no_question_is_learned_and_tested_where_a_file_repeats_itself(tmp_path:
     assert not tested & {example.prompt for example in task.train}
     assert len(task.train) == 30 - 3 * len(tested)
     assert f"{30 - 6 - len(task.train)} others that ask the same are left out" in task.source
-
-
-def test_a_generator_without_answers_is_refused() -> None:
-    pytest.importorskip("reasoning_gym")
-    assert "has no answers to learn" in refusal(load_task, "reasoning-gym:propositional_logic", 0, 2, 2)

@@ -1,19 +1,17 @@
 """GPT: the same function as transformers' GPT-2, and what interventions and metrics may rely on."""
 
+import copy
 import math
 from dataclasses import replace
 
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from torch import Tensor
 
 from supple.interventions import Learner, make
 from supple.interventions.sib import sib_
 from supple.metrics import dfi, dfi_unscaled, measure
 from supple.tracks.language.gpt import GPT, GPTConfig, gpt_learner, make_adamw
-from tests.tracks.logs import refusal
 
 pytestmark = pytest.mark.slow
 
@@ -35,14 +33,10 @@ def a_learner(config: GPTConfig = TINY, seed: int = 0) -> Learner:
         model,
         make_adamw(model, 1e-3),
         probe=lambda: (x,),
-        loss=lambda: model.loss(x, y),
+        loss=lambda: model(x, y),
         generator=draws(seed + 1),
         batches=lambda count: iter([model.losses(x, y)]),
     )
-
-
-def weights(learner: Learner) -> dict[str, Tensor]:
-    return {name: p.detach().clone() for name, p in learner.module.named_parameters()}
 
 
 def train(learner: Learner, updates: int = 2) -> None:
@@ -76,18 +70,8 @@ def test_with_the_same_weights_it_is_the_gpt_2_of_transformers(bias: bool):
     y[0, :4] = -100
     expected = theirs(input_ids=x, labels=y)
     torch.testing.assert_close(ours(x), expected.logits, rtol=1e-5, atol=1e-5)
-    loss = ours.loss(x[:, :-1], y[:, 1:])
+    loss = ours(x[:, :-1], y[:, 1:])
     torch.testing.assert_close(loss, expected.loss, rtol=1e-5, atol=1e-5)
-
-
-@given(place=st.integers(1, 7), seed=st.integers(0, 99))
-@settings(max_examples=10)
-def test_a_later_token_changes_no_earlier_logit(place: int, seed: int):
-    model, x = GPT(TINY, draws(seed)), tokens(seed=seed)
-    changed = x.clone()
-    changed[:, place] = (x[:, place] + 1) % TINY.vocab_size
-    torch.testing.assert_close(model(changed)[:, :place], model(x)[:, :place], rtol=0, atol=1e-6)
-    assert not torch.allclose(model(changed)[:, place:], model(x)[:, place:])
 
 
 def test_weights_come_from_the_generator_with_gpt_2s_deviations():
@@ -104,13 +88,11 @@ def test_weights_come_from_the_generator_with_gpt_2s_deviations():
     assert a.lm_head.weight is a.wte.weight
 
 
-def test_the_mean_loss_is_that_of_the_targets_that_count():
+def test_the_loss_of_a_sequence_is_the_mean_over_its_targets_that_count():
     model, x, y = GPT(TINY, draws()), tokens(), tokens(seed=2)
     y[0, 2:] = -100
-    logs = model(x).log_softmax(-1)
-    rows = [[-logs[i, j, y[i, j]] for j in range(8) if y[i, j] >= 0] for i in range(3)]
-    torch.testing.assert_close(model.loss(x, y), torch.stack([v for row in rows for v in row]).mean())
-    torch.testing.assert_close(model.losses(x, y), torch.stack([torch.stack(row).mean() for row in rows]))
+    rows = [model(x[i : i + 1], y[i : i + 1]) for i in range(3)]
+    torch.testing.assert_close(model.losses(x, y), torch.stack(rows))
 
 
 def test_the_default_is_the_124m_configuration():
@@ -128,68 +110,48 @@ def test_only_matrices_and_embeddings_decay():
     assert len(decaying["params"]) + len(others["params"]) == len(names)
 
 
-def test_a_scope_names_parts_of_a_block():
-    learner = a_learner()
-    assert make("fire", scope="qkv").apply(learner) == ["h.0.attn.c_attn.weight", "h.1.attn.c_attn.weight"]
-    assert make("reset", what="head").apply(learner) == ["wte.weight"]
-
-
 def test_fire_and_the_deviation_from_isometry_take_query_key_and_value_apart():
     learner = a_learner()
+    assert make("fire", scope="qkv").apply(learner) == ["h.0.attn.c_attn.weight", "h.1.attn.c_attn.weight"]
     train(learner)
-    matrices = []
-    for name, p in learner.module.named_parameters():
-        if p.ndim == 2 and name != "wpe.weight":
-            matrices += p.detach().chunk(3) if "c_attn" in name else [p.detach()]
+    named = {name: p.detach() for name, p in learner.module.named_parameters() if p.ndim == 2 and name != "wpe.weight"}
+    matrices = [m for name, p in named.items() for m in (p.chunk(3) if "c_attn" in name else [p])]
     measured = measure(learner)
     assert measured["dfi"] == pytest.approx(sum(dfi(m) for m in matrices), rel=1e-9)
-    count = sum(min(m.shape) for m in matrices)
-    unscaled = sum(dfi_unscaled(m, per_dimension=False) for m in matrices)
-    assert measured["dfi_unscaled"] == pytest.approx(unscaled / count, rel=1e-9)
-    written = make("fire", method="polar").apply(learner)
+    unscaled = sum(dfi_unscaled(m, per_dimension=False) for m in matrices) / sum(min(m.shape) for m in matrices)
+    assert measured["dfi_unscaled"] == pytest.approx(unscaled, rel=1e-9)
+    assert sorted(make("fire", method="polar").apply(learner)) == sorted(named)  # no positions, no normalisations
     assert measure(learner)["dfi_unscaled"] < 1e-9
-    assert len(written) == len(set(written)) == 9  # without positions and normalisations
-    assert "wte.weight" in written
 
 
 def test_a_fresh_draw_is_a_new_network_from_the_learners_generator():
-    learner, same = a_learner(), a_learner()
-    state = torch.get_rng_state()
+    learner, same, state = a_learner(), a_learner(), torch.get_rng_state()
     for each in (learner, same):
         make("reset", toward="fresh").apply(each)
     assert torch.equal(torch.get_rng_state(), state)
-    fresh = weights(learner)
-    assert all(torch.equal(fresh[name], value) for name, value in weights(same).items())
-    assert not torch.equal(fresh["wte.weight"], learner.initial["wte.weight"])
+    assert all(map(torch.equal, learner.module.parameters(), same.module.parameters()))
+    assert not torch.equal(learner.module.wte.weight, learner.initial["wte.weight"])
 
 
 def test_balancing_values_and_output_projections_changes_no_logit():
     learner = a_learner(replace(TINY, bias=True))
     train(learner)
-    x, before = tokens(), weights(learner)
-    logits = learner.module(x).detach()
+    logits, before = learner.module(tokens()).detach(), copy.deepcopy(learner.module.h)
     sib_(learner.module, learner.loss)
-    torch.testing.assert_close(learner.module(x).detach(), logits, rtol=1e-4, atol=1e-5)
-    after = weights(learner)
-    for i in range(2):
-        attention = f"h.{i}.attn"
-        for name in ("weight", "bias"):
-            assert torch.equal(after[f"{attention}.c_attn.{name}"][:32], before[f"{attention}.c_attn.{name}"][:32])
-        assert not torch.equal(after[f"{attention}.c_attn.weight"][32:], before[f"{attention}.c_attn.weight"][32:])
-        assert not torch.equal(after[f"{attention}.c_proj.weight"], before[f"{attention}.c_proj.weight"])
+    torch.testing.assert_close(learner.module(tokens()).detach(), logits, rtol=1e-4, atol=1e-5)
     learner.optimizer.zero_grad()
     learner.loss().backward()
-    for attention in (block.attn for block in learner.module.h):
-        rows = torch.cat([attention.c_attn.weight.grad, attention.c_attn.bias.grad[:, None]], 1)[32:].norm(dim=1)
-        torch.testing.assert_close(rows, attention.c_proj.weight.grad.norm(dim=0), rtol=1e-3, atol=1e-7)
+    for block, old in zip(learner.module.h, before, strict=True):
+        qkv, out = block.attn.c_attn, block.attn.c_proj
+        assert torch.equal(qkv.weight[:32], old.attn.c_attn.weight[:32])  # queries and keys
+        assert torch.equal(qkv.bias[:32], old.attn.c_attn.bias[:32])
+        assert not torch.equal(qkv.weight[32:], old.attn.c_attn.weight[32:])
+        rows = torch.cat([qkv.weight.grad, qkv.bias.grad[:, None]], 1)[32:].norm(dim=1)
+        torch.testing.assert_close(rows, out.weight.grad.norm(dim=0), rtol=1e-3, atol=1e-7)
 
 
-def test_any_activation_of_the_registry_fits():
-    for name in ("crelu", "swiglu", "smooth_leaky(alpha=0.3)"):
-        learner = a_learner(replace(TINY, activation=name))
-        train(learner)
-        assert learner.loss().isfinite()
-
-
-def test_heads_that_do_not_share_a_width_are_refused():
-    assert "3 heads cannot share a width of 16" in refusal(replace, TINY, heads=3)
+@pytest.mark.parametrize("name", ["crelu", "swiglu", "smooth_leaky(alpha=0.3)"])
+def test_any_activation_of_the_registry_fits(name: str):
+    learner = a_learner(replace(TINY, activation=name))
+    train(learner)
+    assert learner.loss().isfinite()

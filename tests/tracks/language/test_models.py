@@ -1,11 +1,12 @@
 import sys
 from pathlib import Path
 
+import huggingface_hub
 import pytest
 import torch
 import transformers as hf
 
-from supple.interventions import Learner, make
+from supple.interventions import make
 from supple.metrics import View, hessian_eigenvalues, measure
 from supple.networks.causal import causal_layers, causal_learner
 from supple.tracks.language import models
@@ -32,16 +33,6 @@ def tied() -> LanguageModel:
     return LanguageModel(model.eval(), byte_tokenizer(), "tied")
 
 
-def learner_of(lm: LanguageModel) -> Learner:
-    def loss() -> torch.Tensor:
-        found: torch.Tensor = lm.model(TOKENS, labels=TOKENS).loss
-        return found
-
-    return causal_learner(
-        lm.model, None, probe=lambda: (TOKENS,), loss=loss, generator=torch.Generator().manual_seed(0)
-    )
-
-
 def test_new_models_have_the_weights_of_their_seed_and_move_no_generator() -> None:
     before = torch.get_rng_state()
     one, again, other = (load_model("llama:32x2", seed=seed) for seed in (1, 1, 2))
@@ -51,81 +42,59 @@ def test_new_models_have_the_weights_of_their_seed_and_move_no_generator() -> No
     assert not torch.equal(weights[0], weights[2])
 
 
-def test_a_saved_model_is_loaded_with_the_same_logits_and_tokens(tmp_path: Path) -> None:
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_a_saved_model_is_loaded_in_float32_with_the_same_weights_and_tokens(
+    tmp_path: Path, dtype: torch.dtype
+) -> None:
     lm = tied()
+    lm.model.to(dtype)
     save_model(lm, tmp_path / "deep" / "model")
     save_model(lm, tmp_path / "deep" / "model")  # over the first
     assert [path.name for path in (tmp_path / "deep").iterdir()] == ["model"]
     back = load_model(str(tmp_path / "deep" / "model"))
-    assert torch.equal(back.model(TOKENS).logits, lm.model(TOKENS).logits)
+    assert {p.dtype for p in back.model.parameters()} == {torch.float32}
+    assert all(map(torch.equal, back.model.parameters(), lm.model.float().parameters()))
+    assert torch.equal(back.model(TOKENS).logits, tied().model(TOKENS).logits) == (dtype == torch.float32)
     assert back.model.lm_head.weight is back.model.model.embed_tokens.weight
     assert back.tokenizer("Hé<|end|>").input_ids == lm.tokenizer("Hé<|end|>").input_ids
     assert back.tokenizer.chat_template == lm.tokenizer.chat_template
 
 
-def test_weights_are_float32_whatever_they_were_saved_as(tmp_path: Path) -> None:
-    lm = tied()
-    save_model(LanguageModel(lm.model.bfloat16(), lm.tokenizer, ""), tmp_path / "half")
-    assert {p.dtype for p in load_model(str(tmp_path / "half")).model.parameters()} == {torch.float32}
+def fails(*args: object, **settings: object) -> None:
+    raise OSError("no network\nand more")
 
 
 def test_a_name_that_is_no_model_is_refused_without_asking_the_network(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def asked(*what: object) -> None:
-        raise AssertionError("the hub was asked")
-
-    monkeypatch.setattr(models, "read_from_hub", asked)
-    monkeypatch.setenv("SUPPLE_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(models, "read_from_hub", fails)
     monkeypatch.chdir(tmp_path)
     (tmp_path / "runs").mkdir()
     for name, words in (
-        ("nothing", "no such model"),
         ("runs/model", "no such model"),  # a path, for its folder is here
         (str(tmp_path / "runs"), "no config.json"),
-        ("model.gguf", "no such file"),
-        ("smollm2", "supple fetch smollm2"),
-        ("llama:33x1", "multiples of 32"),
+        ("model.gguf", "no such model"),
         ("llama:big", "llama:WIDTHxLAYERS"),
     ):
         assert words in refusal(load_model, name)
 
 
-def test_an_unavailable_hub_model_is_refused_with_a_hint_at_local_paths(monkeypatch: pytest.MonkeyPatch) -> None:
-    import huggingface_hub
-
-    def fails(*args: object, **settings: object) -> None:
-        raise OSError("no network\nand more")
-
+def test_the_hubs_own_cache_is_enough_and_without_it_a_hint_at_local_paths(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(huggingface_hub.HfApi, "model_info", fails)
     monkeypatch.setattr(models, "_pretrained", fails)
-    monkeypatch.setattr(huggingface_hub.HfApi, "model_info", fails)
     assert "loaded from the hub (OSError: no network" in refusal(load_model, "some/model")
-
-
-def test_the_hubs_own_cache_is_enough_without_a_network(monkeypatch: pytest.MonkeyPatch) -> None:
-    import huggingface_hub
-
-    def fails(*args: object, **settings: object) -> None:
-        raise AssertionError("the network was asked")
-
-    monkeypatch.setattr(huggingface_hub.HfApi, "model_info", fails)
     monkeypatch.setattr(hf.AutoConfig, "from_pretrained", lambda name, local_files_only: hf.CLIPConfig())
     assert models.model_type("some/clip") == "clip"
     assert models.model_type("llama:32x1") == models.model_type("nowhere") == ""
 
 
-def test_a_damaged_folder_is_one_line_that_names_it(tmp_path: Path) -> None:
+def test_damaged_folders_and_missing_weights_are_one_line_that_names_the_folder(tmp_path: Path) -> None:
     save_model(tied(), tmp_path / "model")
-    (tmp_path / "model" / "model.safetensors").write_bytes(b"not weights")
-    assert "model: not a causal language model that can be read" in refusal(load_model, str(tmp_path / "model"))
-
-
-def test_a_folder_with_weights_missing_is_refused(tmp_path: Path) -> None:
-    lm = tied()
-    save_model(lm, tmp_path / "model")
     config = tmp_path / "model" / "config.json"
     config.write_text(config.read_text().replace('"num_hidden_layers": 2', '"num_hidden_layers": 3'))
     assert "9 weights are missing, such as model" in refusal(load_model, str(tmp_path / "model"))
+    (tmp_path / "model" / "model.safetensors").write_bytes(b"not weights")
+    assert "model: not a causal language model that can be read" in refusal(load_model, str(tmp_path / "model"))
 
 
 def test_without_transformers_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -134,12 +103,7 @@ def test_without_transformers_the_error_says_what_to_install(monkeypatch: pytest
 
 
 @pytest.mark.parametrize(
-    ("kind", "config"),
-    [
-        (hf.LlamaForCausalLM, hf.LlamaConfig),
-        (hf.Qwen2ForCausalLM, hf.Qwen2Config),
-        (hf.Gemma2ForCausalLM, hf.Gemma2Config),
-    ],
+    ("kind", "config"), [(hf.LlamaForCausalLM, hf.LlamaConfig), (hf.Gemma2ForCausalLM, hf.Gemma2Config)]
 )
 def test_layers_are_those_of_a_forward_pass_with_their_parts(kind: type, config: type) -> None:
     model = kind(config(**SIZES))
@@ -156,35 +120,29 @@ def test_layers_are_those_of_a_forward_pass_with_their_parts(kind: type, config:
     assert called[-1] is layers[-1].module
 
 
-def test_the_learner_supports_metrics_and_hooks() -> None:
-    lm = tied()
-    learner = learner_of(lm)
+def test_the_learner_supports_metrics_hooks_fresh_draws_and_second_derivatives() -> None:
+    model = tied().model
+    learner, same = (
+        causal_learner(
+            model, None, probe=lambda: (TOKENS,), loss=lambda: model(TOKENS, labels=TOKENS).loss,
+            generator=torch.Generator().manual_seed(0),
+        )
+        for _ in range(2)
+    )  # fmt: skip
     assert learner.units == ("model.layers.0.mlp.act_fn", "model.layers.1.mlp.act_fn")
-    assert learner.features == "model.norm"
-    measured = measure(View(learner), True)
-    assert measured["srank"] > 0
-    names = learner.parameters_of(learner.select("head"))
-    assert names == ["model.embed_tokens.weight"]  # tied: one tensor
-    make("fire", scope=("query", "key")).apply(learner)
-    assert not torch.equal(lm.model.model.layers[0].self_attn.q_proj.weight, learner.initial[
-        "model.layers.0.self_attn.q_proj.weight"])  # fmt: skip
-    assert "gated MLP" in refusal(make("redo").attach, learner)
-
-
-def test_a_fresh_draw_is_the_initialisation_of_transformers_from_the_learners_generator() -> None:
-    lm = tied()
-    drawn = learner_of(lm).redraw()
-    assert drawn.keys() == dict(lm.model.named_parameters()).keys()
+    assert measure(View(learner), True)["srank"] > 0
+    assert learner.parameters_of(learner.select("head")) == ["model.embed_tokens.weight"]  # tied: one tensor
+    drawn, again = learner.redraw(), same.redraw()
+    assert drawn.keys() == dict(model.named_parameters()).keys()
     weight = drawn["model.layers.0.mlp.up_proj.weight"]
     assert float(weight.std()) == pytest.approx(0.02, rel=0.2)
-    assert torch.equal(weight, learner_of(lm).redraw()["model.layers.0.mlp.up_proj.weight"])
-
-
-def test_second_derivatives_pass_through_the_attention() -> None:
-    lm = tied()
-    learner = learner_of(lm)
-    parameters = [p for n, p in lm.model.named_parameters() if "self_attn" in n]
-    assert float(hessian_eigenvalues(learner.loss, parameters, k=1)[0]) > 0
+    assert torch.equal(weight, again["model.layers.0.mlp.up_proj.weight"])
+    attention = [p for n, p in model.named_parameters() if "self_attn" in n]
+    assert float(hessian_eigenvalues(learner.loss, attention, k=1)[0]) > 0
+    assert set(make("fire", scope=("query", "key")).apply(learner)) == {
+        f"model.layers.{i}.self_attn.{part}_proj.weight" for i in range(2) for part in "qk"
+    }
+    assert "gated MLP" in refusal(make("redo").attach, learner)
 
 
 def test_a_model_without_linear_layers_is_refused_by_name() -> None:

@@ -12,34 +12,39 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 
-from supple.tracks.linear.exact import Exact, exact_qq
-from supple.tracks.linear.flow import gradient_flow
-from supple.tracks.linear.noise import converged_norms, input_noise_loss, most_robust_lambda
-from supple.tracks.linear.representations import (
+from supple.tracks.linear import (
+    Exact,
+    aligned_init,
+    balance,
+    balance_residual,
+    balanced_init,
+    converged_norms,
     converged_quadrants,
+    exact_qq,
+    expected_balance,
+    gradient_flow,
     gram,
+    input_noise_loss,
+    most_robust_lambda,
     ntk,
     ntk_distance,
     quadrants,
     rsm_input,
     rsm_output,
+    semantic_hierarchy,
+    singular_values,
+    transition,
 )
-from supple.tracks.linear.singular_values import singular_values, transition
-from supple.tracks.linear.tasks import semantic_hierarchy
-from supple.tracks.linear.weights import aligned_init, balance_residual, balanced_init, expected_balance
+from supple.tracks.linear.figures.runs import qq
+from supple.tracks.linear.weights import singular_pair
 
 Array = np.ndarray
 
 
 def relative(computed: Array, expected: Array) -> float:
     return float(np.linalg.norm(computed - expected) / np.linalg.norm(expected))
-
-
-def flow_qq(W1: Array, W2: Array, sigma: Array, time: float) -> Array:
-    first, second = gradient_flow(W1, W2, sigma, [time])
-    Q = np.concatenate([first[0].T, second[0]])
-    return Q @ Q.T
 
 
 @dataclass
@@ -59,8 +64,7 @@ class Paper:
         self.s_lam = np.hypot(self.s, self.lam / 2)
         self.lam_perp = np.sign(n_out - n_in) * self.lam / 2
         H = np.sign(self.lam) * np.sqrt((self.s_lam - self.s) / (self.s_lam + self.s))
-        G = 1 / np.sqrt(1 + H**2)
-        self.plus, self.minus = G + H * G, G - H * G
+        self.plus, self.minus = np.stack([1 + H, 1 - H]) / np.sqrt(1 + H**2)
         self.B = self.W2.T @ self.U * self.plus + self.W1 @ self.V * self.minus
         self.C = self.W2.T @ self.U * self.minus - self.W1 @ self.V * self.plus
         self.D = np.concatenate([self.W2.T @ self.U_perp, self.W1 @ self.V_perp], axis=1)
@@ -68,14 +72,12 @@ class Paper:
     def theorem_4_3(self, t: float, last: Callable[[float], float]) -> Array:
         """Eqs. 13–15; `last` is the scalar between D and Dᵀ in eq. 15, as a function of λ⊥."""
         grow, fall = np.exp(self.s_lam * t), np.exp(-self.s_lam * t)
-        Z1 = (self.V * self.minus * grow) @ self.B.T / 2 - (self.V * self.plus * fall) @ self.C.T / 2
-        Z2 = (self.U * self.plus * grow) @ self.B.T / 2 + (self.U * self.minus * fall) @ self.C.T / 2
+        up, down = self.B * grow / 2, self.C * fall / 2
         perp = math.exp(self.lam_perp * t)
-        Z1 += perp * self.V_perp @ self.V_perp.T @ self.W1.T
-        Z2 += perp * self.U_perp @ self.U_perp.T @ self.W2
+        Z1 = self.V * self.minus @ up.T - self.V * self.plus @ down.T + perp * self.V_perp @ self.V_perp.T @ self.W1.T
+        Z2 = self.U * self.plus @ up.T + self.U * self.minus @ down.T + perp * self.U_perp @ self.U_perp.T @ self.W2
         A = np.eye(len(self.W1)) + last(self.lam_perp) * self.D @ self.D.T
-        A += (self.B * (grow**2 - 1) / (4 * self.s_lam)) @ self.B.T
-        A -= (self.C * (fall**2 - 1) / (4 * self.s_lam)) @ self.C.T
+        A += self.B * (grow**2 - 1) / (4 * self.s_lam) @ self.B.T - self.C * (fall**2 - 1) / (4 * self.s_lam) @ self.C.T
         Z = np.concatenate([Z1, Z2])
         return Z @ np.linalg.solve(A, Z.T)
 
@@ -93,7 +95,7 @@ def test_equation_15_needs_twice_the_exponent_in_its_last_term(n_in: int, n_out:
     does not see it: from eq. 112 to 113, e^{λ⊥t/τ} turns into its square."""
     W1, W2, sigma = network(lam, n_in, 3, n_out)
     paper, time = Paper(W1, W2, sigma, lam), 0.7
-    right = flow_qq(W1, W2, sigma, time)
+    right = qq(*gradient_flow(W1, W2, sigma, [time]))[0]
     assert relative(paper.theorem_4_3(time, lambda perp: math.expm1(2 * perp * time) / (2 * perp)), right) < 1e-8
     assert relative(paper.theorem_4_3(time, lambda perp: math.expm1(perp * time) / perp), right) > 1e-3
     assert relative(exact_qq(W1, W2, sigma, [time])[0], right) < 1e-8
@@ -112,7 +114,7 @@ def test_equation_77_needs_twice_the_exponent_in_the_term_with_c() -> None:
             paper.U @ (np.diag(paper.plus) + (paper.minus * fall)[:, None] * CE) / 2,
         ]
     )
-    right = flow_qq(W1, W2, sigma, t)
+    right = qq(*gradient_flow(W1, W2, sigma, [t]))[0]
 
     def stable(power: int) -> Array:
         middle = E.T @ E + np.diag((1 - fall**2) / (4 * paper.s_lam))
@@ -128,7 +130,7 @@ def test_a_large_start_at_lambda_zero_learns_hyperbolically_not_exponentially() 
     as near to s(0) would be approached exponentially."""
     start, scaled_time = 1e6, np.linspace(0.2, 5, 20)
     gamma = transition(scaled_time / start, 1.0, start, 0.0)
-    np.testing.assert_allclose(gamma, 2 * scaled_time / (1 + 2 * scaled_time), rtol=1e-4)
+    assert_allclose(gamma, 2 * scaled_time / (1 + 2 * scaled_time), rtol=1e-4)
     rates = -np.log1p(-gamma) / scaled_time  # one number, were it an exponential
     assert rates.max() > 3 * rates.min()
 
@@ -137,12 +139,11 @@ def test_a_large_start_at_lambda_zero_learns_hyperbolically_not_exponentially() 
 def test_equations_174_and_175_exchange_the_two_norms(lam: float) -> None:
     """As does the main text, "Representation robustness": with λ > 0 the second layer is the large one."""
     W1, W2, sigma = network(lam, 3, 3, 3)
-    first, second = gradient_flow(W1, W2, sigma, [60.0])
-    norms = [float(np.square(W[0]).sum()) for W in (first, second)]
+    norms = [float(np.square(W[0]).sum()) for W in gradient_flow(W1, W2, sigma, [60.0])]
     both = np.hypot(lam, 2 * np.linalg.svd(sigma, compute_uv=False))
     printed = [(both + lam).sum() / 2, (both - lam).sum() / 2]
-    np.testing.assert_allclose(norms, printed[::-1], rtol=1e-5)
-    np.testing.assert_allclose(converged_norms(sigma, lam), norms, rtol=1e-5)
+    assert_allclose(norms, printed[::-1], rtol=1e-5)
+    assert_allclose(converged_norms(sigma, lam), norms, rtol=1e-5)
     assert abs(norms[0] - printed[0]) > 1
 
 
@@ -173,12 +174,10 @@ def test_equation_171_and_the_main_text_lack_a_half() -> None:
 
 def test_theorem_a3_has_4_on_the_diagonal_where_it_is_2() -> None:
     """Var Σw² = 2Nσ⁴: 3N + (N² − N) − N² = 2N. So in Table 1 and 2, whose 𝔹 is the theorem's."""
-    n_hidden, n_out, n_in, draws = 3, 6, 4, 40_000
     rng = np.random.default_rng(0)
-    W2, W1 = rng.normal(0, 0.7, (draws, n_out, n_hidden)), rng.normal(0, 0.5, (draws, n_hidden, n_in))
-    variance = (W2.mT @ W2 - W1 @ W1.mT).var(0) / (n_out * 0.7**4 + n_in * 0.5**4)
-    right = np.ones((3, 3)) + np.eye(3)
-    np.testing.assert_allclose(variance, right, atol=0.06)
+    W2, W1 = rng.normal(0, 0.7, (40_000, 6, 3)), rng.normal(0, 0.5, (40_000, 3, 4))
+    variance = balance(W1, W2).var(0) / (6 * 0.7**4 + 4 * 0.5**4)
+    assert_allclose(variance, np.ones((3, 3)) + np.eye(3), atol=0.06)
 
 
 def test_table_2_squares_alpha_where_table_1_has_its_fourth_power() -> None:
@@ -191,47 +190,30 @@ def test_table_2_squares_alpha_where_table_1_has_its_fourth_power() -> None:
 def test_table_3_has_the_wrong_limits_for_glorot() -> None:
     """Printed: r → 0: 2; r → ∞: 2; k → 0: −2/(k + 1). Of E = 2(r/(k + r) − 1/(k + 1)), Table 2, they are −2/(k + 1),
     2k/(k + 1) and 0. (r = k has 0, which is right for three layers of one size, as the text says, k = r = 1.)"""
-    n = 1000  # N_i; sizes are n, k·n, r·n
-
-    def balance(k: float, r: float) -> float:
-        found = expected_balance(n, round(k * n), round(r * n), "glorot")
+    for k, r, limit in ((1, 1, 0), (3, 0.001, -2 / (3 + 1)), (3, 10_000, 2 * 3 / (3 + 1)), (0.001, 2, 0)):
+        found = expected_balance(1000, round(1000 * k), round(1000 * r), "glorot")
         assert found == pytest.approx(2 * (r / (k + r) - 1 / (k + 1)), abs=1e-9)
-        return found
-
-    assert balance(1, 1) == 0
-    assert balance(3, 0.001) == pytest.approx(-2 / (3 + 1), abs=1e-3)
-    assert balance(3, 10_000) == pytest.approx(2 * 3 / (3 + 1), abs=1e-3)
-    assert balance(0.001, 2) == pytest.approx(0, abs=3e-3)
+        assert found == pytest.approx(limit, abs=3e-3)
 
 
-def test_a_wider_middle_can_raise_the_balance_of_glorot() -> None:
+def test_a_wider_middle_can_raise_the_balance_of_glorot_and_lecun_reaches_negative_lambda() -> None:
     """A.3, of a larger k: "the opposite effect" to r's, which raises λ "in every one of the initializations". Not here,
-    as k + r > √r(k + 1)."""
+    as k + r > √r(k + 1). Then: "limits as to what value λ can take (such as in LeCun λ ≥ 0)". It is N_o/N_h − 1 > −1,
+    −I in Table 3."""
     assert expected_balance(100, 50, 400, "glorot") < expected_balance(100, 100, 400, "glorot")
-
-
-def test_lecun_initialisation_reaches_negative_lambda() -> None:
-    """A.3: "limits as to what value λ can take (such as in LeCun λ ≥ 0)". It is N_o/N_h − 1 > −1, −I in Table 3."""
     assert expected_balance(10, 100, 5, "lecun") == pytest.approx(5 / 100 - 1)
 
 
-@pytest.mark.parametrize(("lam", "sizes"), [(-9.0, (2, 2, 4)), (9.0, (4, 2, 2))])
-def test_algorithm_1_refuses_weights_that_exist(lam: float, sizes: tuple[int, int, int]) -> None:
-    """N_o > N_i with λ < 0, and N_i > N_o with λ > 0: lines 2 and 5 raise, and Figure 5 (E.7) has these networks."""
-    assert balance_residual(*balanced_init(lam, *sizes, rng=0), lam) < 1e-12
-
-
-def test_algorithm_1_pads_with_zeros_where_the_balance_needs_the_root_of_lambda() -> None:
-    """Lines 20 to 22, for sizes that it lets pass: min(N_i, N_o) < N_h ≤ max(N_i, N_o), λ ≠ 0."""
-    lam, n_in, n_hidden, n_out, rng = 2.0, 2, 3, 4, np.random.default_rng(0)
-    s = np.linalg.svd(rng.normal(size=(n_out, n_hidden)) @ rng.normal(size=(n_hidden, n_in)), compute_uv=False)
-    S1, S2 = np.zeros((n_hidden, n_in)), np.zeros((n_out, n_hidden))
-    np.fill_diagonal(S1, np.sqrt((np.sqrt(lam**2 + 4 * s**2) - lam) / 2))
-    S2[:2, :2] = np.diag(np.sqrt((np.sqrt(lam**2 + 4 * s**2) + lam) / 2))
-    assert balance_residual(S1, S2, lam) == pytest.approx(lam)
-    S2[2, 2] = math.sqrt(lam)
-    assert balance_residual(S1, S2, lam) < 1e-12
-    assert balance_residual(*balanced_init(lam, n_in, n_hidden, n_out, rng=0), lam) < 1e-12
+def test_algorithm_1_refuses_weights_that_exist_and_pads_with_zeros_instead_of_the_root_of_lambda() -> None:
+    """Lines 2 and 5 raise for N_o > N_i with λ < 0, and N_i > N_o with λ > 0: as in Figure 5 (E.7). The other is
+    in lines 20 to 22, for sizes that it lets pass: min(N_i, N_o) < N_h ≤ max(N_i, N_o), λ ≠ 0."""
+    for lam, sizes in ((-9.0, (2, 2, 4)), (9.0, (4, 2, 2)), (2.0, (2, 3, 4))):
+        assert balance_residual(*balanced_init(lam, *sizes, rng=0), lam) < 1e-12
+    first, second = singular_pair(np.array([1.5, 0.4]), 2.0)
+    S1, S2 = np.eye(3, 2) * first, np.eye(4, 3) * [*second, 0.0]
+    assert balance_residual(S1, S2, 2.0) == pytest.approx(2.0)
+    S2[2, 2] = math.sqrt(2.0)
+    assert balance_residual(S1, S2, 2.0) < 1e-12
 
 
 def test_theorem_c5_does_not_hold_for_growing_outputs() -> None:
@@ -327,10 +309,8 @@ def test_half_of_the_zero_balanced_square_networks_end_on_a_saddle(size: int) ->
     sigma, signs = np.random.default_rng(size).normal(size=(size, size)), []
     for seed in range(8):
         W1, W2 = balanced_init(0.0, size, size, size, rng=seed)
-        same_sign = np.linalg.det(W2 @ W1) * np.linalg.det(sigma) > 0
+        signs.append(np.linalg.det(W2 @ W1) * np.linalg.det(sigma) > 0)
         smallest = np.linalg.svd(Paper(W1, W2, sigma, 0.0).B, compute_uv=False)[-1]
         learnt = Exact(W1, W2, sigma).limit()[size:, :size]
-        assert (smallest > 1e-9) == same_sign
-        assert (relative(learnt, sigma) < 1e-9) == same_sign
-        signs.append(same_sign)
+        assert (smallest > 1e-9) == (relative(learnt, sigma) < 1e-9) == signs[-1]
     assert 0 < sum(signs) < 8

@@ -4,36 +4,38 @@ import math
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 from scipy.optimize import minimize_scalar
 
-from supple.tracks.linear.continual import follow, forgetting, time_to_converge
-from supple.tracks.linear.exact import Exact
-from supple.tracks.linear.flow import gradient_flow
-from supple.tracks.linear.noise import (
+from supple.tracks.linear import (
+    Exact,
+    add_feature,
+    aligned_init,
+    balance_residual,
+    balanced_init,
     converged_norms,
     converged_parameter_noise_loss,
-    input_noise_loss,
+    converged_quadrants,
+    follow,
+    forgetting,
+    generalisation_loss,
+    gradient_flow,
+    hierarchy_feature,
     most_robust_lambda,
+    new_feature,
     parameter_noise_loss,
-)
-from supple.tracks.linear.representations import converged_quadrants
-from supple.tracks.linear.singular_values import singular_values
-from supple.tracks.linear.tasks import (
-    FEATURES,
-    ITEMS,
-    add_feature,
     random_regression,
     reversal,
     scale_targets,
     semantic_hierarchy,
+    time_to_converge,
 )
-from supple.tracks.linear.transfer import generalisation_loss, hierarchy_feature, new_feature
-from supple.tracks.linear.weights import aligned_init, balance_residual, balanced_init
+from supple.tracks.linear.tasks import FEATURES, ITEMS
 
 
 def test_random_inputs_are_white_and_targets_have_the_scale_asked_for() -> None:
     task = random_regression(5, 4, 2000, rng=0)
-    np.testing.assert_allclose(task.x @ task.x.T / 2000, np.eye(5), atol=1e-13)
+    assert_allclose(task.x @ task.x.T / 2000, np.eye(5), atol=1e-13)
     assert task.y.std() == pytest.approx(0.5, rel=0.03)
     assert random_regression(5, 4, 2000, 3.0, 0).y.std() == pytest.approx(3.0, rel=0.03)
 
@@ -42,40 +44,29 @@ def test_the_loss_is_the_mean_over_the_examples() -> None:
     task = random_regression(3, 2, 7, rng=0)
     maps = np.random.default_rng(1).normal(size=(4, 2, 3))
     plain = [np.square(each @ task.x - task.y).sum(0).mean() / 2 for each in maps]
-    np.testing.assert_allclose(task.loss(maps), plain, rtol=1e-12)
+    assert_allclose(task.loss(maps), plain, rtol=1e-12)
     assert task.loss(task.sigma_yx) == pytest.approx(task.least_loss)
     assert task.loss(maps).min() > task.least_loss > 0
 
 
-def test_the_hierarchy_has_the_singular_values_of_its_tree() -> None:
-    values = np.linalg.svd(semantic_hierarchy(0.0).sigma_yx)[1] * np.sqrt(8)
-    np.testing.assert_allclose(values, np.sqrt([8, 8, 4, 4, 2, 2, 2, 2]), atol=1e-13)
-    assert (np.diff(np.linalg.svd(semantic_hierarchy().sigma_yx)[1]) < -1e-4).all()
-
-
-def test_the_targets_of_an_item_encode_its_place_in_the_tree() -> None:
+def test_the_hierarchy_has_the_singular_values_of_its_tree_and_targets_encode_the_place_in_it() -> None:
     """The paper's example: a left child of the root and of the animals, a right one of the fish."""
     task = semantic_hierarchy(0.0)
+    values = np.linalg.svd(task.sigma_yx)[1] * np.sqrt(8)
+    assert_allclose(values, np.sqrt([8, 8, 4, 4, 2, 2, 2, 2]), atol=1e-13)
+    assert (np.diff(np.linalg.svd(semantic_hierarchy().sigma_yx)[1]) < -1e-4).all()
     assert task.y[:, 1].tolist() == [1, 1, 1, 0, -1, 0, 0, 0]
-    assert len(ITEMS) == len(FEATURES) == 8
-    similar = task.y.T @ task.y
-    assert similar[0, 1] > similar[0, 2] > similar[0, 4]
+    assert task.y.shape == (len(FEATURES), len(ITEMS))
 
 
-def test_a_reversal_turns_the_sign_of_the_directions_asked_for_and_keeps_what_cannot_be_fitted() -> None:
+def test_changed_tasks_differ_in_what_was_asked_for_alone() -> None:
     task = random_regression(4, 3, 9, rng=2)
     left, values, right = np.linalg.svd(task.sigma_yx, full_matrices=False)
     turned = reversal(task, (0, 2))
-    np.testing.assert_allclose(turned.sigma_yx, (left * values * [-1, 1, -1]) @ right, atol=1e-13)
+    assert_allclose(turned.sigma_yx, (left * values * [-1, 1, -1]) @ right, atol=1e-13)
     assert turned.least_loss == pytest.approx(task.least_loss)
-    np.testing.assert_allclose(scale_targets(task, 3.0).sigma_yx, 3 * task.sigma_yx)
-
-
-def test_a_feature_is_added_to_one_item() -> None:
-    task = semantic_hierarchy()
-    changed = add_feature(task, 5, 0)
-    assert np.argwhere(changed.y != task.y).tolist() == [[5, 0]]
-    assert changed.y[5, 0] == 1
+    assert_allclose(scale_targets(task, 3.0).sigma_yx, 3 * task.sigma_yx)
+    np.testing.assert_array_equal(add_feature(task, 2, 5).y - task.y, (1 - task.y) * (task.y == task.y[2, 5]))
 
 
 def test_parameter_noise_is_exact_for_two_point_noise_of_one_unit() -> None:
@@ -93,12 +84,10 @@ def test_converged_networks_have_these_norms(lam: float, n_in: int, n_out: int) 
     rng = np.random.default_rng(2)
     sigma = rng.normal(size=(n_out, n_in))
     W1, W2 = balanced_init(lam, n_in, min(n_in, n_out), n_out, rng=rng)
-    limit = Exact(W1, W2, sigma).limit()
-    norms = [np.trace(limit[:n_in, :n_in]), np.trace(limit[n_in:, n_in:])]
-    np.testing.assert_allclose(converged_norms(sigma, lam), norms)
-    at_rest = [np.zeros_like(W1), np.zeros_like(W2)]
-    at_rest[0][0, 0], at_rest[1][0, 0] = np.sqrt(norms)
-    np.testing.assert_allclose(converged_parameter_noise_loss(sigma, lam, 0.3), parameter_noise_loss(*at_rest, 0.3))
+    end = Exact(W1, W2, sigma).factor(1e3)[0]
+    W1, W2 = end[:n_in].T, end[n_in:]
+    assert_allclose(converged_norms(sigma, lam), [np.square(W1).sum(), np.square(W2).sum()])
+    assert_allclose(converged_parameter_noise_loss(sigma, lam, 0.3), parameter_noise_loss(W1, W2, 0.3))
 
 
 @pytest.mark.parametrize("shape", [(3, 5), (5, 3), (4, 4), (6, 1), (1, 6)])
@@ -110,27 +99,11 @@ def test_most_robust_lambda_is_the_minimum_of_the_loss(shape: tuple[int, int]) -
     assert np.sign(lam) == np.sign(shape[0] - shape[1])
 
 
-def test_most_robust_lambda_of_equal_singular_values_has_a_closed_form() -> None:
+def test_most_robust_lambda_of_equal_singular_values_has_a_closed_form_and_of_low_rank_is_at_the_kink() -> None:
     for unit in (1e-12, 1.0, 1e12):
         assert most_robust_lambda(2.0 * unit * np.eye(2, 8)) == pytest.approx(2 * unit * (2 - 8) / np.sqrt(16))
-
-
-def test_most_robust_lambda_of_low_rank_is_at_the_kink() -> None:
-    sigma = np.zeros((4, 3))
-    assert most_robust_lambda(sigma) == 0
-    sigma[0, 0] = 1.0
-    assert most_robust_lambda(sigma) == pytest.approx(0, abs=1e-9)
-
-
-def test_input_noise_does_not_depend_on_lambda_and_parameter_noise_broadcasts() -> None:
-    sigma = np.random.default_rng(4).normal(size=(4, 4))
-    lam, std = np.linspace(-5, 5, 11), np.array([[0.5], [1.0]])
-    loss = converged_parameter_noise_loss(sigma, lam, std)
-    assert loss.shape == (2, 11)
-    np.testing.assert_allclose(loss, loss[:, ::-1])  # N_i = N_o: even in λ
-    assert (loss.argmin(1) == 5).all()
-    rise = np.square(sigma).sum() / 8
-    np.testing.assert_allclose(input_noise_loss(np.stack([sigma, 2 * sigma]), 0.5), [rise, 4 * rise])
+    for value in (0, 1):
+        assert most_robust_lambda(np.eye(4, 3) * [value, 0, 0]) == pytest.approx(0, abs=1e-9)
 
 
 TASK = semantic_hierarchy()
@@ -140,15 +113,12 @@ TARGET = np.linalg.svd(TASK.sigma_yx, compute_uv=False)
 @pytest.mark.parametrize("lam", [-2.0, 0.0, 2.0])
 def test_training_the_row_from_zero_gives_the_closed_form(lam: float) -> None:
     W1, _ = aligned_init(TASK.sigma_yx, TARGET, lam, rng=0)
-    hidden = W1 @ TASK.x
-    row, item = np.zeros(8), 1
-    for _ in range(2000):
-        row += 0.5 / np.square(hidden[:, item]).sum() * (1.5 - row @ hidden[:, item]) * hidden[:, item]
-    right = row @ hidden
-    np.testing.assert_allclose(new_feature(W1.T @ W1, TASK.x, item, 1.5), right, atol=1e-10)
-    np.testing.assert_allclose(
-        new_feature(converged_quadrants(TASK.sigma_yx, lam).w1tw1, TASK.x, item, 1.5), right, atol=1e-10
-    )
+    hidden, row = W1 @ TASK.x, np.zeros(8)
+    trained = hidden[:, 1]
+    for _ in range(100):
+        row += 0.5 / np.square(trained).sum() * (1.5 - row @ trained) * trained
+    for w1tw1 in (W1.T @ W1, converged_quadrants(TASK.sigma_yx, lam).w1tw1):
+        assert_allclose(new_feature(w1tw1, TASK.x, 1, 1.5), row @ hidden, atol=1e-10)
 
 
 def test_generalisation_improves_with_lambda_from_nothing_to_the_hierarchy() -> None:
@@ -159,20 +129,16 @@ def test_generalisation_improves_with_lambda_from_nothing_to_the_hierarchy() -> 
     losses = generalisation_loss(features, hierarchy_feature(TASK, 0), 0)
     assert (np.diff(losses) < 0).all()
     assert losses[-1] < 1e-15
-    np.testing.assert_allclose(features[0], np.eye(8)[0], atol=1e-6)
-    np.testing.assert_allclose(features[-1], hierarchy_feature(TASK, 0), atol=1e-6)
+    assert_allclose(features[0], np.eye(8)[0], atol=1e-6)
+    assert_allclose(features[-1], hierarchy_feature(TASK, 0), atol=1e-6)
 
 
-def test_the_hierarchy_gives_the_feature_to_relatives_by_degree() -> None:
+def test_the_hierarchy_gives_the_feature_to_relatives_by_degree_and_the_trained_item_does_not_count() -> None:
     feature = hierarchy_feature(TASK, 0, value=2.0)
     assert feature[0] == pytest.approx(2.0)
     assert feature[0] > feature[1] > feature[2] > feature[4] + 0.1  # salmon, canary, kelp
-    np.testing.assert_allclose(feature[4:], 0, atol=1e-12)
-
-
-def test_the_trained_item_does_not_count() -> None:
-    expected = np.array([1.0, 0.5, 0.0])
-    assert generalisation_loss(np.array([9.0, 0.5, 2.0]), expected, item=0) == pytest.approx(1.0)
+    assert_allclose(feature[4:], 0, atol=1e-12)
+    assert generalisation_loss(np.array([9.0, 0.5, 2.0]), np.array([1.0, 0.5, 0.0]), item=0) == pytest.approx(1.0)
 
 
 @pytest.mark.slow
@@ -180,17 +146,14 @@ def test_the_trained_item_does_not_count() -> None:
 def test_losses_over_a_sequence_of_tasks_match_the_integrated_flow(lam: float, sizes: tuple[int, int, int]) -> None:
     n_in, n_hidden, n_out = sizes
     tasks = [random_regression(n_in, n_out, 8, scale=1.0, rng=seed) for seed in range(3)]
-    W1, W2 = balanced_init(lam, n_in, n_hidden, n_out, scale=0.3, rng=0)
-    times = np.linspace(0, 4, 5)
-    course = follow(W1, W2, tasks, times, tau=2.0)
-    for k, task in enumerate(tasks):
-        first, second = gradient_flow(W1, W2, task.sigma_yx, times, tau=2.0)
-        np.testing.assert_allclose(course.function[k], second @ first, atol=1e-7)
-        for i, tested in enumerate(tasks):
-            np.testing.assert_allclose(course.losses[k, :, i], tested.loss(second @ first), atol=1e-7)
-        W1, W2 = first[-1], second[-1]
-    assert (course.W1.shape, course.W2.shape) == (W1.shape, W2.shape)
-    np.testing.assert_allclose(course.W2 @ course.W1, W2 @ W1, atol=1e-7)
+    start, times = balanced_init(lam, n_in, n_hidden, n_out, scale=0.3, rng=0), np.linspace(0, 4, 5)
+    course = follow(*start, tasks, times, tau=2.0)
+    for task, function, losses in zip(tasks, course.function, course.losses, strict=True):
+        first, second = gradient_flow(*start, task.sigma_yx, times, tau=2.0)
+        assert_allclose(function, second @ first, atol=1e-7)
+        assert_allclose(losses.T, [tested.loss(second @ first) for tested in tasks], atol=1e-7)
+        start = first[-1], second[-1]
+    assert_allclose(course.W2 @ course.W1, start[1] @ start[0], atol=1e-7)
     assert balance_residual(course.W1, course.W2, lam) < 1e-9
 
 
@@ -202,26 +165,6 @@ def test_forgetting_after_convergence_is_the_closed_form_whatever_lambda_is() ->
             assert losses[k, i] - losses[j, i] == pytest.approx(forgetting(tasks, i, j, k), abs=1e-9)
     distance = np.square(tasks[0].sigma_yx - tasks[1].sigma_yx).sum() / 2
     assert forgetting(tasks, 0, 0, 1) == pytest.approx(distance)
-
-
-def test_a_sequence_can_continue_from_a_network_that_learned_nothing() -> None:
-    """All hidden units are zero: the factor of QQᵀ has no columns."""
-    task = random_regression(3, 2, 5, rng=0)
-    course = follow(np.zeros((2, 3)), np.zeros((2, 2)), [task, task], [0.0, 10.0])
-    assert (course.function == 0).all()
-    assert course.W1.shape == (2, 3)
-
-
-@pytest.mark.parametrize("lam", [-2.0, 0.3, 4.0])
-def test_reversal_of_a_learnt_task_is_a_singular_value_with_a_negative_start(lam: float) -> None:
-    task = semantic_hierarchy()
-    again = reversal(task, columns=[0])
-    target = np.linalg.svd(task.sigma_yx, compute_uv=False)
-    times = np.linspace(0, 3, 7)
-    W1, W2 = aligned_init(task.sigma_yx, target, lam, rng=0)
-    course = follow(W1, W2, [again], times)
-    curve = singular_values(times, target[0], -target[0], lam)
-    np.testing.assert_allclose(course.losses[0, :, 0] - again.least_loss, (target[0] - curve) ** 2 / 2, atol=1e-10)
 
 
 @pytest.mark.slow

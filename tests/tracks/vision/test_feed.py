@@ -19,25 +19,14 @@ def rows_of(data: DataSet, images: Tensor) -> list[list[int]]:
     return [[int((data.train_images == image).flatten(1).all(1).nonzero()) for image in own] for own in images]
 
 
-def test_batches_cross_the_ends_of_epochs_and_every_image_comes_as_often(data: DataSet, lab: Any) -> None:
-    opened = feed(data, lab, stream="random-labels", images=50, batch_size=20)
+@pytest.mark.parametrize("images", [50, 20])
+def test_batches_cross_the_ends_of_epochs_and_every_image_comes_as_often(data: DataSet, lab: Any, images: int) -> None:
+    opened = feed(data, lab, stream="random-labels", images=images, batch_size=20)
     seen = rows_of(data, torch.cat([opened.batch()[0] for _ in range(15)], 1))
-    for member in (0, 1):
-        passes = [seen[member][start : start + 50] for start in range(0, 300, 50)]
-        assert all(sorted(own) == sorted(opened.images.rows[member].tolist()) for own in passes)
-        assert len({tuple(own) for own in passes}) == 6
-
-
-def test_a_batch_may_be_all_of_a_task(data: DataSet, lab: Any) -> None:
-    opened = feed(data, lab, stream="random-labels", images=20, batch_size=20)
-    for _ in range(3):
-        assert sorted(rows_of(data, opened.batch()[0])[1]) == sorted(opened.images.rows[1].tolist())
-
-
-def test_labels_belong_to_their_images(data: DataSet, lab: Any) -> None:
-    opened = feed(data, lab, stream="split", classes_per_task=5)
-    images, labels = opened.batch()
-    assert [data.train_labels[rows].tolist() for rows in rows_of(data, images)] == labels.tolist()
+    for own, rows in zip(seen, opened.images.rows.tolist(), strict=True):
+        passes = [own[start : start + images] for start in range(0, 300, images)]
+        assert all(sorted(each) == sorted(rows) for each in passes)
+        assert len(set(map(tuple, passes))) == len(passes)
 
 
 def test_a_feed_opened_in_the_middle_of_a_task_continues_from_there(data: DataSet, lab: Any) -> None:
@@ -46,26 +35,14 @@ def test_a_feed_opened_in_the_middle_of_a_task_continues_from_there(data: DataSe
     later.update = 7
     for batch in batches[7:]:
         assert all(map(torch.equal, batch, later.batch()))
-
-
-def test_reading_coming_batches_does_not_advance_the_feed(data: DataSet, lab: Any) -> None:
-    looked, plain = (feed(data, lab, batch_size=20) for _ in range(2))
-    for _ in range(6):
-        ahead = list(looked.batches(9))
-        list(looked.batches(None))
-        looked.probe()
-        batch = plain.batch()
-        assert all(map(torch.equal, ahead[0], batch))
-        assert all(map(torch.equal, looked.batch(), batch))
-        assert all(map(torch.equal, looked.last(), batch))
+        assert all(map(torch.equal, batch, later.last()))
 
 
 def test_without_a_number_batches_are_one_pass_over_the_task(data: DataSet, lab: Any) -> None:
     opened = feed(data, lab, stream="random-labels", images=50, batch_size=20)
     passed = list(opened.batches(None))
     assert [labels.shape[1] for _, labels in passed] == [20, 20, 10]
-    for member, rows in enumerate(rows_of(data, torch.cat([images for images, _ in passed], 1))):
-        assert rows == opened.images.rows[member].tolist()
+    assert rows_of(data, torch.cat([images for images, _ in passed], 1)) == opened.images.rows.tolist()
 
 
 def test_metrics_look_at_the_tasks_first_images_the_same_ones_all_along(data: DataSet, lab: Any) -> None:
@@ -81,9 +58,7 @@ def test_metrics_look_at_the_tasks_first_images_the_same_ones_all_along(data: Da
 SPLIT = {"stream": "split", "tasks": 5, "classes_per_task": 2, "batch_size": 6}
 
 
-@pytest.mark.parametrize(
-    ("replay", "most", "kept"), [(1000, 500, 24), (1000, 7, 7), (30, 500, 10), (31, 500, 10), (4, 500, 1)]
-)
+@pytest.mark.parametrize(("replay", "most", "kept"), [(1000, 500, 24), (1000, 7, 7), (31, 500, 10)])
 def test_the_memory_holds_as_much_of_each_earlier_task_and_no_more_than_its_size(
     data: DataSet, lab: Any, replay: int, most: int, kept: int
 ) -> None:
@@ -91,13 +66,9 @@ def test_the_memory_holds_as_much_of_each_earlier_task_and_no_more_than_its_size
     memory = opened._memory
     assert memory is not None
     assert memory.size == 3 * kept <= replay
-    stream = opened.stream
-    for member in (0, 1):
-        rows = memory.rows[member].tolist()
-        assert len(set(rows)) == len(rows)
-        for index in range(3):
-            own = set(stream.train(stream.tasks[index]).rows[member].tolist())
-            assert len(own.intersection(rows)) == kept
+    for task in opened.stream.tasks[:3]:
+        for own, rows in zip(opened.stream.train(task).rows, memory.rows, strict=True):
+            assert len({*own.tolist()} & {*rows.tolist()}) == kept
 
 
 def test_half_of_each_batch_is_replayed_with_the_labels_of_its_task(data: DataSet, lab: Any) -> None:
@@ -115,14 +86,4 @@ def test_half_of_each_batch_is_replayed_with_the_labels_of_its_task(data: DataSe
             drawn[member] |= set(rows[6:])
     assert all(len(own) > 10 for own in drawn)  # drawn anew each time
     assert opened.last()[1].shape == (2, 6)  # what interventions see is the task's own
-
-
-def test_the_first_task_has_no_memory(data: DataSet, lab: Any) -> None:
-    assert feed(data, lab, replay=20, **SPLIT).batch()[1].shape == (2, 6)
-
-
-def test_members_of_a_stack_have_their_own_replay_memories(data: DataSet, lab: Any) -> None:
-    stack, alone = feed(data, lab, 2, replay=20, **SPLIT), feed(data, lab, 2, replay=20, **SPLIT, seeds=(1,))
-    for _ in range(3):
-        for ours, theirs in zip(stack.batch(), alone.batch(), strict=True):
-            assert torch.equal(ours[1], theirs[0])
+    assert feed(data, lab, replay=20, **SPLIT).batch()[1].shape == (2, 6)  # in the first task there is no memory

@@ -27,29 +27,15 @@ def test_benchmarks_pass_their_own_checks(name: str) -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"tasks": 0}, "--tasks must be a positive number, got 0"),
-        ({"epochs": 0.0}, "--epochs must be a positive number"),
         ({"epochs": float("inf")}, "--epochs must be a finite number, got inf"),
-        ({"eval_epochs": float("nan")}, "--eval-epochs must be a finite number, got nan"),
         ({"shocks": (1.5, float("nan"))}, "--shocks must be a finite number"),
         ({"shocks": ()}, "--shocks is empty"),
-        ({"shocks": (1.0, -1.0)}, "--shocks must be a positive number"),
-        ({"eval_every": -1}, "--eval-every must be 0 or more, got -1"),
-        ({"eval_epochs": -1.0}, "must be 0 or more"),
-        ({"replay": -1}, "must be 0 or more"),
-        ({"shock_every": -1}, "must be 0 or more"),
-        ({"batch_size": 0}, "--batch-size must be a positive number"),
-        ({"max_grad_norm": 0.0}, "--max-grad-norm must be a positive number"),
-        ({"learning_rate": -1e-3}, "--learning-rate must be a positive number"),
         ({"warmup": 1.0}, "--warmup must lie in"),
-        ({"seed": -1}, "--seed must be 0 or more, got -1"),
         ({"seed": 2, "seeds": (0, 1)}, r"--seed 2 and --seeds \(0, 1\) both say which seeds"),
         ({"seeds": (1, 1)}, "--seeds must be different numbers"),
-        ({"seeds": (-1,)}, "--seeds must be different numbers of 0 or more"),
         ({"seeds": (0, 1), "network": "resnet18"}, "--network resnet18 trains one seed at a time"),
         ({"stream": "chunks", "tasks": 3}, "--shares must be 3 growing numbers"),
         ({"stream": "chunks", "tasks": 2, "shares": (0.5, 0.1)}, "--shares must be 2 growing numbers"),
-        ({"stream": "chunks", "tasks": 2, "shares": (0.0, 1.0)}, r"--shares must lie in \(0, 1\]"),
         ({"stream": "chunks", "tasks": 2, "shares": (0.5, 1.5)}, r"--shares must lie in \(0, 1\]"),
         ({"replay": 10}, "--replay goes with tasks of their own classes"),
         ({"stream": "split", "tasks": 20, "replay": 18}, "--replay 18 holds no image of each of 19 earlier tasks"),
@@ -62,53 +48,21 @@ def test_settings_that_cannot_work_are_refused_in_one_line(changes: dict[str, An
     assert re.search(message, refusal(VisionSettings(**changes).check))
 
 
-OTHER: dict[str, dict[str, Any]] = {
-    "stream": {"stream": "random-labels"},
-    "tasks": {"tasks": 3},
-    "images": {"images": 40},
-    "images_per_class": {"stream": "split", "images": None, "images_per_class": 6},
-    "classes_per_task": {"stream": "split", "images": None, "classes_per_task": 2},
-    "shares": {"stream": "chunks", "images": None, "shares": (0.2, 0.4)},
-    "epochs": {"epochs": 1.0},
-    "first_epochs": {"first_epochs": 1.0},
-    "updates_per_task": {"updates_per_task": 5},
-    "network": {"network": "cnn"},
-    "width": {"width": 7},
-    "activation": {"activation": "tanh"},
-    "init_lambda": {"init_lambda": 1.0},
-    "seeds": {"seeds": (1,)},
-    "hook": {"hook": ("l2_init(strength=0.1)",)},
-    "batch_size": {"batch_size": 12},
-    "learning_rate": {"learning_rate": 1e-2},
-    "warmup": {"warmup": 0.5},
-    "max_grad_norm": {"max_grad_norm": 0.01},
-    "fresh_optimizer": {"fresh_optimizer": True},
-    "standardize": {"standardize": True},
-    "replay": {"stream": "split", "images": None, "replay": 10},
-    "replay_per_task": {"stream": "split", "images": None, "replay": 10, "replay_per_task": 2},
-    "shock_every": {"shock_every": 1},
-    "shocks": {"shock_every": 1, "shocks": (3.0,)},
-    "eval_every": {"eval_every": 5},
-    "eval_epochs": {"eval_epochs": 1.0},
-    "keep_best": {"keep_best": True, "eval_every": 5},
-    "keep_at": {"keep_at": (5,)},
-    "seed": {"seed": 1},
-    "measure_every": {"measure_every": 5},
-    "curvature": {"curvature": True},
-    "trainability_every": {"tasks": 1, "trainability_every": 100},
-    "checkpoint_every": {"checkpoint_every": 7},
-    "keep_checkpoints": {"checkpoint_every": 7, "keep_checkpoints": 3},
-}
-WITHOUT: dict[str, dict[str, Any]] = {  # the option itself left out, where others belong to it
-    "trainability_every": {"tasks": 1},
-    "images_per_class": {"stream": "split", "images": None},
-    "classes_per_task": {"stream": "split", "images": None},
-    "shares": {"stream": "chunks", "images": None, "shares": (0.1, 1.0)},
-    "replay": {"stream": "split", "images": None},
-    "replay_per_task": {"stream": "split", "images": None, "replay": 10},
-    "shocks": {"shock_every": 1},
-    "keep_checkpoints": {"checkpoint_every": 7},
-}
+OTHER: dict[str, Any] = {
+    "stream": "random-labels", "tasks": 3, "images": 40, "epochs": 1.0, "first_epochs": 1.0, "updates_per_task": 5,
+    "network": "cnn", "width": 7, "activation": "tanh", "init_lambda": 1.0, "seeds": (1,), "seed": 1,
+    "hook": ("l2_init(strength=0.1)",), "batch_size": 12, "learning_rate": 1e-2, "warmup": 0.5, "max_grad_norm": 0.01,
+    "fresh_optimizer": True, "standardize": True, "shock_every": 1, "shocks": (3.0,), "eval_every": 5,
+    "eval_epochs": 1.0, "keep_best": True, "keep_at": (5,), "measure_every": 5, "curvature": True,
+    "trainability_every": 100, "checkpoint_every": 7, "keep_checkpoints": 3, "images_per_class": 6,
+    "classes_per_task": 2, "shares": (0.2, 0.4), "replay": 10, "replay_per_task": 2,
+}  # fmt: skip
+SPLIT = {"stream": "split"}
+WITH: dict[str, dict[str, Any]] = {  # what an option belongs to
+    "trainability_every": {"tasks": 1}, "images_per_class": SPLIT, "classes_per_task": SPLIT, "replay": SPLIT,
+    "replay_per_task": {**SPLIT, "replay": 10}, "shares": {"stream": "chunks"}, "shocks": {"shock_every": 1},
+    "keep_best": {"eval_every": 5}, "keep_checkpoints": {"checkpoint_every": 7},
+}  # fmt: skip
 ELSEWHERE = {"dataset", "data", "compile", "threads", "device", "log_to"}  # what is read, how fast, who is shown it
 
 
@@ -125,9 +79,10 @@ def results_of(lab: Any, run: Path) -> tuple[Any, ...]:
 
 @pytest.mark.parametrize("name", [field.name for field in fields(VisionSettings) if field.name not in ELSEWHERE])
 def test_every_option_changes_the_run(lab: Any, tmp_path: Path, plain: Path, name: str) -> None:
-    run = lab.run(tmp_path / "with", **{"width": 6, **OTHER[name]})
-    if name in WITHOUT:
-        plain = lab.run(tmp_path / "without", width=6, **WITHOUT[name])
+    given = {"width": 6, **WITH.get(name, {})}
+    run = lab.run(tmp_path / "with", **{**given, name: OTHER[name]})
+    if name in WITH:
+        plain = lab.run(tmp_path / "without", **given)
     assert results_of(lab, run) != results_of(lab, plain)
 
 

@@ -1,6 +1,5 @@
-"""Runs of classifiers: what they log, every intervention as a hook, and training that diverges."""
+"""Runs of classifiers: what they log and when, which states they keep, and training that diverges."""
 
-import json
 import shutil
 from pathlib import Path
 from typing import Any
@@ -9,27 +8,29 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from supple.engine.runs import open_run, prepare
+from supple.engine.kinds import find_kind
+from supple.engine.runs import build, open_run, prepare
 from supple.engine.spec import RunSpec
 from supple.metrics import measure_members
-from supple.networks.optimizers import step
 from supple.registry.errors import Diverged, RunError
-from supple.tracks.vision import update
 from supple.tracks.vision.data import DataSet
 from supple.tracks.vision.update import Update
-from tests.tracks.logs import refusal
+from tests.tracks.logs import refusal, state, write_idx
 
 pytestmark = pytest.mark.slow
 
 
 @pytest.mark.parametrize(
-    ("hook", "words"),
-    [("chain", "'model' has neither a policy nor values"), ("replay@task", "'model' has no replay memory")],
+    ("changes", "words"),
+    [
+        ({"hook": ("chain",)}, "'model' has neither a policy nor values"),
+        ({"seeds": (0, 1), "keep_best": True, "eval_every": 5}, "--keep-best: each seed of a stack is best at another"),
+    ],
 )
-def test_interventions_that_need_a_policy_or_values_are_refused(
-    lab: Any, tmp_path: Path, hook: str, words: str
+def test_what_a_classifier_or_a_stack_has_not_is_refused(
+    lab: Any, tmp_path: Path, changes: dict[str, Any], words: str
 ) -> None:
-    assert words in refusal(lab.run, tmp_path / "run", hook=(hook,))
+    assert words in refusal(lab.run, tmp_path / "run", **changes)
 
 
 def test_a_seed_that_never_meets_a_condition_is_told(lab: Any, data: DataSet, tmp_path: Path) -> None:
@@ -38,12 +39,11 @@ def test_a_seed_that_never_meets_a_condition_is_told(lab: Any, data: DataSet, tm
     settings = lab.settings(seeds=(0, 1), hook=(hook,), learning_rate=1e-9, measure_every=6)
     prepare(RunSpec("vision", settings), tmp_path / "run", told.append).train(lambda _: None)
     assert f"{hook} never fired for seed {norms.index(min(norms))}, because its condition was never met" in told[0]
-    assert [e["seeds"] for e in lab.log(tmp_path / "run", "events") if e["event"] == "intervention"] == [
-        [norms.index(max(norms))]
-    ]
+    (event,) = [event for event in lab.log(tmp_path / "run", "events") if event["event"] == "intervention"]
+    assert event["seeds"] == [norms.index(max(norms))]
 
 
-@pytest.mark.parametrize("text", ["dash(batches=1)@0", "redo@0", "snp@0", "fire@0.0"])
+@pytest.mark.parametrize("text", ["dash(batches=1)@0", "redo@0"])
 def test_at_step_0_there_are_the_first_tasks_data(lab: Any, tmp_path: Path, text: str) -> None:
     run = lab.run(tmp_path / "run", hook=(text,))
     (event,) = [event for event in lab.log(run, "events") if event["event"] == "intervention"]
@@ -54,27 +54,29 @@ def test_at_step_0_there_are_the_first_tasks_data(lab: Any, tmp_path: Path, text
 # -- what is logged ------------------------------------------------------------------------------------------------
 
 
-def test_online_accuracy_and_loss_are_those_before_each_update(
+def test_the_rate_rises_at_first_and_online_accuracy_and_loss_are_those_before_each_update(
     lab: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    results: list[tuple[torch.Tensor, torch.Tensor]] = []
+    seen: list[tuple[torch.Tensor, torch.Tensor]] = []
+    rates: list[float] = []
     update = Update.__call__
 
-    def listening(self: Update, *batch: Any) -> tuple[torch.Tensor, torch.Tensor]:
-        results.append(update(self, *batch))
-        return results[-1]
+    def listening(self: Update, images: Any, labels: Any, rate: float) -> tuple[torch.Tensor, torch.Tensor]:
+        rates.append(rate)
+        seen.append(update(self, images, labels, rate))
+        return seen[-1]
 
     monkeypatch.setattr(Update, "__call__", listening)
-    run = lab.run(tmp_path / "run", seeds=(0, 1))
-    for task in (0, 1):
-        own = results[12 * task : 12 * (task + 1)]
-        for member, row in enumerate(row for row in lab.log(run, "tasks") if row["task"] == task):
-            assert row["updates"] == 12
-            assert row["online_loss"] == pytest.approx(sum(float(loss[member]) for loss, _ in own) / 12)
-            assert row["online_accuracy"] == pytest.approx(sum(int(hits[member]) for _, hits in own) / (12 * 8))
+    run = lab.run(tmp_path / "run", seeds=(0, 1), warmup=0.25)
+    assert rates == pytest.approx([1 / 3, 2 / 3, *[1] * 10] * 2)
+    losses, hits = (torch.stack(own).unflatten(0, (2, 12)).double() for own in zip(*seen, strict=True))
+    rows = lab.log(run, "tasks")
+    assert [row["online_loss"] for row in rows] == pytest.approx(losses.mean(1).flatten().tolist())
+    assert [row["online_accuracy"] for row in rows] == pytest.approx((hits.mean(1) / 8).flatten().tolist())
+    assert {row["updates"] for row in rows} == {12}
 
 
-def test_tests_measurements_and_tasks_come_when_they_are_asked_for(lab: Any, tmp_path: Path) -> None:
+def test_measurements_tests_and_tasks_come_when_they_are_asked_for(lab: Any, tmp_path: Path) -> None:
     run = lab.run(tmp_path / "run", eval_epochs=0.5, measure_every=5)
     rows = lab.log(run, "metrics")
     assert [row["step"] for row in rows if "test_accuracy" in row] == [3, 6, 9, 12, 15, 18, 21]
@@ -83,10 +85,20 @@ def test_tests_measurements_and_tasks_come_when_they_are_asked_for(lab: Any, tmp
     assert [event["step"] for event in lab.log(run, "events")] == [0, 12]
 
 
-@pytest.mark.parametrize("images", [49, 98, 103])
-def test_each_epoch_ends_with_a_test_whatever_the_number_of_images(lab: Any, tmp_path: Path, images: int) -> None:
-    run = lab.run(tmp_path / "run", images=images, batch_size=1, epochs=2.1, tasks=1, eval_epochs=1, width=2)
-    assert [row["step"] for row in lab.log(run, "metrics") if "test_accuracy" in row] == [images, 2 * images]
+@pytest.mark.parametrize(
+    ("changes", "steps"),
+    [  # tasks of 2 epochs of 6 updates; their ends are in tasks.jsonl
+        ({}, []),
+        ({"eval_every": 5}, [5, 10, 15, 20]),
+        ({"eval_every": 5, "eval_epochs": 1}, [5, 6, 10, 15, 18, 20]),
+        *(({"images": n, "batch_size": 1, "epochs": 2.1, "tasks": 1, "eval_epochs": 1}, [n, 2 * n]) for n in (49, 103)),
+    ],
+)
+def test_tests_within_tasks_come_by_updates_of_the_run_and_by_epochs_of_the_task(
+    lab: Any, changes: dict[str, Any], steps: list[int]
+) -> None:
+    work = build(find_kind("vision"), lab.settings(**changes))
+    assert [s for t in work.tasks for s in range(t.start + 1, t.end + 1) if work.evaluation_due(t, s - 1, s)] == steps
 
 
 def test_split_streams_are_tested_on_every_task_so_far(lab: Any, tmp_path: Path) -> None:
@@ -96,48 +108,36 @@ def test_split_streams_are_tested_on_every_task_so_far(lab: Any, tmp_path: Path)
         assert row["accuracies"][-1] == row["test_accuracy"]
 
 
-def test_something_is_learned(lab: Any, tmp_path: Path) -> None:
-    run = lab.run(tmp_path / "run", stream="chunks", shares=(1.0,), tasks=1, epochs=20, images=None)
+def test_something_is_learned_and_the_process_s_arithmetic_stays_as_it_was(lab: Any, tmp_path: Path) -> None:
+    run = lab.run(tmp_path / "run", stream="chunks", shares=(1.0,), tasks=1, epochs=10)
     (row,) = lab.log(run, "tasks")
     assert row["test_accuracy"] > 0.9
+    assert float(torch.tensor(torch.finfo(torch.float32).tiny) / 2) != 0.0
+
+
+def test_the_best_state_and_those_that_were_asked_for_are_kept_and_change_nothing(lab: Any, tmp_path: Path) -> None:
+    small = {"eval_every": 4, "checkpoint_every": 5, "width": 8}
+    plain = lab.run(tmp_path / "plain", **small)
+    run = lab.run(tmp_path / "run", keep_best=True, keep_at=(6, 13), **small)
+    tests = {row["step"]: row["test_accuracy"] for row in lab.log(run, "metrics") if "test_accuracy" in row}
+    assert tests.keys() == {4, 8, 12, 16, 20, 24}
+    for row in lab.log(run, "tasks"):
+        assert row["test_accuracy"] == tests[row["step"]], "the end of a task is tested before the next begins"
+    [best] = (run / "best").iterdir()
+    assert tests[int(best.name)] == max(tests.values())
+    assert sorted(int(folder.name) for folder in (run / "kept").iterdir()) == [6, 13]
+    assert lab.log(run, "tasks") == lab.log(plain, "tasks")
+    assert state(run, 24) == state(plain, 24)
 
 
 # -- learning rate and optimizer -----------------------------------------------------------------------------------
 
 
-def rates(lab: Any, out: Path, monkeypatch: pytest.MonkeyPatch, **changes: Any) -> list[float]:
-    seen: list[float] = []
-
-    def watched(optimizer: torch.optim.Optimizer) -> None:
-        seen.extend(group["lr"] for group in optimizer.param_groups)
-        step(optimizer)
-
-    monkeypatch.setattr(update, "step", watched)
-    lab.run(out, **changes)
-    return seen
-
-
-@pytest.mark.parametrize("network", [{}, {"network": "resnet18", "width": 4}])
-def test_the_learning_rate_rises_over_the_first_tenth_of_each_task(
-    lab: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, network: dict[str, Any]
-) -> None:
-    seen = rates(lab, tmp_path / "run", monkeypatch, warmup=0.1, learning_rate=0.01, images=40, epochs=4, **network)
-    assert len(seen) == 40
-    for own in (seen[:20], seen[20:]):
-        assert own == pytest.approx([0.005, *[0.01] * 19])
-
-
 @pytest.mark.parametrize("fresh", [True, False])
-@pytest.mark.parametrize("network", [{}, {"network": "resnet18", "width": 4}])
-def test_fresh_optimizer_resets_adam_at_each_task(
-    lab: Any, tmp_path: Path, fresh: bool, network: dict[str, Any]
-) -> None:
-    run = lab.run(tmp_path / "run", fresh_optimizer=fresh, **network)
-    newest = max((run / "checkpoints").iterdir())
-    body = json.loads((newest / "state.json").read_text().splitlines()[1])
-    tensors = load_file(newest / "state.safetensors")
+def test_fresh_optimizer_resets_adam_at_each_task(lab: Any, tmp_path: Path, fresh: bool) -> None:
+    run = lab.run(tmp_path / "run", fresh_optimizer=fresh)
+    tensors = load_file(run / f"checkpoints/{24:012d}/state.safetensors")
     steps = {float(value.max()) for name, value in tensors.items() if "optimizer" in name and name.endswith("/step")}
-    assert body["step"] == 24
     assert steps == {12.0 if fresh else 24.0}
 
 
@@ -149,10 +149,7 @@ def test_fresh_optimizer_resets_adam_at_each_task(
     [
         {},
         {"measure_every": 1},
-        {"checkpoint_every": 1},
-        {"eval_epochs": 0.1},
         {"hook": ("redo@every:1",)},
-        {"hook": ("fire@every:2",)},
         {"network": "resnet18", "width": 4, "seeds": (5,), "measure_every": 1},
     ],
     ids=str,
@@ -170,14 +167,10 @@ def test_a_loss_that_is_no_number_ends_the_run_in_one_line(lab: Any, tmp_path: P
         assert "nan" not in (checkpoint / "state.json").read_text().lower()
 
 
-def test_a_run_is_not_resumed_on_changed_data(lab: Any, folder: Path, tmp_path: Path) -> None:
+def test_a_run_is_not_resumed_on_changed_data(lab: Any, data: DataSet, folder: Path, tmp_path: Path) -> None:
     moved = shutil.copytree(folder, tmp_path / "data")
-    settings = lab.settings(data=moved, stream="chunks", shares=(0.5, 1.0), images=None)
+    settings = lab.settings(data=moved, stream="chunks", shares=(0.5, 1.0))
     prepare(RunSpec("vision", settings), tmp_path / "run").close()
-    for file, size in (("train-images-idx3-ubyte", 256), ("train-labels-idx1-ubyte", 1)):
-        content = (moved / file).read_bytes()
-        start = 16 if size > 1 else 8
-        short = content[:4] + (100).to_bytes(4) + content[8:start] + content[start : start + 100 * size]
-        (moved / file).write_bytes(short)
+    write_idx(moved, "train", data.train_images[:100, 0].numpy(), data.train_labels[:100].byte().numpy())
     with pytest.raises(RunError, match=r"was started with other data: .* 120 .*; the data here are .* 100 "):
         open_run(tmp_path / "run", print).train(lambda _: None)

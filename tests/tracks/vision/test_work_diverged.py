@@ -1,7 +1,6 @@
 """A seed of a stack of classifiers that diverges ends alone."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,7 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor
 
-from supple.engine.runs import open_run, prepare
+from supple.engine.runs import prepare
 from supple.engine.spec import RunSpec
 from supple.experiments.api import compare
 from supple.experiments.comparisons.folder import open_comparison
@@ -20,11 +19,9 @@ from supple.tracks.vision.update import Update
 
 SEEDS, BAD, UPDATE = (5, 6, 7), 6, 7  # the seed that diverges, and the update with which it does
 REASON = "the loss is not finite in task 0"
-Poison = Callable[[], None]
 
 
-@pytest.fixture
-def poison(monkeypatch: pytest.MonkeyPatch) -> Poison:
+def poison(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the network of one seed become NaN."""
     call = Update.__call__
 
@@ -35,66 +32,45 @@ def poison(monkeypatch: pytest.MonkeyPatch) -> Poison:
                 next(iter(update.model.network.parameters()))[SEEDS.index(BAD)] = torch.nan
         return result
 
-    return lambda: monkeypatch.setattr(Update, "__call__", poisoned)
+    monkeypatch.setattr(Update, "__call__", poisoned)
 
 
-def train(run: Path, told: list[str]) -> Path:
-    open_run(run, told.append).train(lambda _: None)
-    return run
-
-
-def start(lab: Any, path: Path, **changes: Any) -> Path:
-    settings = lab.settings(**{"seeds": SEEDS, "width": 8, "checkpoint_every": 5, **changes})
-    prepare(RunSpec("vision", settings), path).close()
-    return path
-
-
-def state(run: Path) -> dict[str, Tensor]:
-    newest = max((run / "checkpoints").iterdir(), key=lambda folder: int(folder.name))
-    return {
-        f"{file.name}/{name}": value for file in newest.glob("*.safetensors") for name, value in load_file(file).items()
-    }
-
-
-HOOKS = [("fire@task",), ("redo(tau=0.5)@every:3",), ("cbp(replacement_rate=0.5,maturity=1)",), ("ewc(samples=16)",),
-         ("upgd",), ("muon",), ("l2_init(strength=1e-3)", "snp@0.5")]  # fmt: skip
+HOOKS = [("fire@task", "ewc(samples=16)"), ("cbp(replacement_rate=0.5,maturity=1)",), ("upgd",), ("muon",)]
 
 
 @pytest.mark.parametrize("hook", HOOKS, ids=str)
-def test_the_other_seeds_go_on_as_if_nothing_had_happened(lab: Any, tmp_path: Path, poison: Poison, hook: Any) -> None:
-    sound = train(start(lab, tmp_path / "sound", hook=hook), [])
-    poison()
+def test_the_other_seeds_go_on_as_if_nothing_had_happened(
+    lab: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hook: tuple[str, ...]
+) -> None:
+    settings = lab.settings(seeds=SEEDS, width=8, checkpoint_every=5, hook=hook)
     told: list[str] = []
-    run = train(start(lab, tmp_path / "run", hook=hook), told)
-    ((event),) = [line for line in lab.log(run, "events") if line["event"] == "diverged"]
+    sound, run = tmp_path / "sound", tmp_path / "run"
+    prepare(RunSpec("vision", settings), sound).train(lambda _: None)
+    poison(monkeypatch)
+    prepare(RunSpec("vision", settings), run, told.append).train(lambda _: None)
+    (event,) = [line for line in lab.log(run, "events") if line["event"] == "diverged"]
     assert (event["seed"], event["reason"]) == (BAD, REASON)
     assert UPDATE <= event["step"] <= 10
     assert [line for line in told if "seed 6 diverged by step" in line and "the other 2 seeds go on" in line] == told
     for log in ("metrics", "tasks"):
-        for seed in (5, 7):
-            lines = [[{**line, "time": 0} for line in lab.log(each, log, seed)] for each in (run, sound)]
-            assert lines[0] == lines[1]
+        assert [lab.log(run, log, seed) for seed in (5, 7)] == [lab.log(sound, log, seed) for seed in (5, 7)]
         assert all(line["step"] <= UPDATE for line in lab.log(run, log, BAD))
-    for name, value in state(run).items():
+    for name, value in load_file(run / f"checkpoints/{24:012d}/state.safetensors").items():
         assert "/hooks/" in name or bool(torch.isfinite(value.float()).all()), name
 
 
 def test_arms_forked_from_a_trunk_with_a_diverged_seed_leave_it_frozen(
-    lab: Any, tmp_path: Path, poison: Poison
+    lab: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    poison()
-    told: list[str] = []
+    poison(monkeypatch)
     settings = lab.settings(seeds=SEEDS, width=8)
-    compare("vision", settings, ["none", "fire"], fork_at_task=1, out=tmp_path / "c", warn=told.append)
-    outcomes = {file.parent.name: json.loads(file.read_text()) for file in (tmp_path / "c").glob("*/*/outcome.json")}
-    assert {outcome["outcome"] for outcome in outcomes.values()} == {"finished"}
-    assert outcomes.keys() == {"trunk", "none", "fire"}
-    assert all(outcome["diverged"] == {"6": {"step": 12, "reason": REASON}} for outcome in outcomes.values())
+    compare("vision", settings, ["none", "fire"], fork_at_task=1, out=tmp_path / "c", warn=lambda _: None)
+    outcomes = [json.loads(file.read_text()) for file in (tmp_path / "c").glob("*/*/outcome.json")]
+    diverged = {"6": {"step": 12, "reason": REASON}}
+    assert [(each["outcome"], each["diverged"]) for each in outcomes] == [("finished", diverged)] * 3
     trunk, *arms = open_comparison(tmp_path / "c").queue(tmp_path / "c")
     assert trunk.diverged == {"6": f"diverged by step 12: {REASON}"}
     assert score_runs(arms[:1], "test_accuracy")[0] == WORST  # as if the run of this seed alone had failed
     assert [run.seed for run in load_finished(arms[:1])] == [5, 7]
-    data = load(tmp_path / "c")
-    for arm, runs in data.arms.items():
+    for runs in load(tmp_path / "c").arms.values():
         assert [run.last_step for run in runs] == [24, 12, 24]
-        assert f"{arm}, seed 6: diverged by step 12 ({REASON})" in data.notes

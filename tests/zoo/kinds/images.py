@@ -4,14 +4,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from tests.zoo.kinds.normalised import by_hand, pictures
-from tests.zoo.kinds.plain import ALL
-from tests.zoo.networks import Made, network
-
-SOME = ("fire", "reset", "snp")
+from tests.zoo.kinds.normalised import pictures
+from tests.zoo.networks import Calls, Made, network
 
 
-@network("Nature CNN: convolutions, Flatten, Linear", hidden=by_hand, acts=ALL)
+@network("Nature CNN: convolutions, Flatten, Linear")
 def nature() -> Made:
     return nn.Sequential(
         nn.Conv2d(2, 4, 3, stride=2), nn.ReLU(), nn.Conv2d(4, 4, 2), nn.ReLU(), nn.Flatten(),
@@ -19,43 +16,27 @@ def nature() -> Made:
     ), pictures(size=7)  # fmt: skip
 
 
-@network("pooling as a mean over positions", acts=SOME)
+@network("pooling as a mean over positions")
 def mean_over_positions() -> Made:
-    class Net(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.conv, self.act, self.fc = nn.Conv2d(2, 4, 3), nn.ReLU(), nn.Linear(4, 3)
-
-        def forward(self, x: Tensor) -> Tensor:
-            return self.fc(self.act(self.conv(x)).mean((2, 3)))
-
-    return Net(), pictures()
+    parts = {"conv": nn.Conv2d(2, 4, 3), "act": nn.ReLU(), "fc": nn.Linear(4, 3)}
+    return Calls(lambda self, x: self.fc(self.act(self.conv(x)).mean((2, 3))), **parts), pictures()
 
 
-@network("functional pooling and relu", acts=SOME)
+@network("functional pooling and relu")
 def functional_pooling() -> Made:
-    class Net(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.conv1, self.conv2, self.fc = nn.Conv2d(2, 4, 2), nn.Conv2d(4, 4, 2), nn.Linear(4, 3)
-
-        def forward(self, x: Tensor) -> Tensor:
-            x = F.max_pool2d(F.relu(self.conv1(x)), 2)
-            return self.fc(F.relu(self.conv2(x)).flatten(1))
-
-    return Net(), pictures()
+    return Calls(
+        lambda self, x: self.fc(F.relu(self.conv2(F.max_pool2d(F.relu(self.conv1(x)), 2))).flatten(1)),
+        conv1=nn.Conv2d(2, 4, 2), conv2=nn.Conv2d(4, 4, 2), fc=nn.Linear(4, 3),
+    ), pictures()  # fmt: skip
 
 
-@network("Conv2d with a concatenation (U-Net)", acts=SOME)
+@network("Conv2d with a concatenation (U-Net)")
 def skip_connections() -> Made:
-    class Net(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.down, self.mid, self.up = nn.Conv2d(2, 4, 3, padding=1), nn.Conv2d(4, 4, 1), nn.Conv2d(8, 2, 1)
-            self.act1, self.act2 = nn.ReLU(), nn.ReLU()
+    def forward(self: nn.Module, x: Tensor) -> Tensor:
+        a = self.act1(self.down(x))
+        return self.up(torch.cat([a, self.act2(self.mid(a))], 1))
 
-        def forward(self, x: Tensor) -> Tensor:
-            a = self.act1(self.down(x))
-            return self.up(torch.cat([a, self.act2(self.mid(a))], 1))
-
-    return Net(), pictures()
+    return Calls(
+        forward, down=nn.Conv2d(2, 4, 3, padding=1), mid=nn.Conv2d(4, 4, 1), up=nn.Conv2d(8, 2, 1),
+        act1=nn.ReLU(), act2=nn.ReLU(),
+    ), pictures()  # fmt: skip

@@ -1,33 +1,26 @@
 """Tiny models of `transformers`, made from configurations, and adapters of `peft`."""
 
-from typing import Any
-
 import torch
 from torch import Tensor, nn
 
 from tests.zoo.networks import Made, network
 
-ROWS, WORDS, TIME = 4, 12, 5
-COMMON = {"vocab_size": WORDS, "hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2}
-SOME = ("fire", "reset", "snp")
+ROWS, WORDS = 4, 12
+COMMON = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 12}
+FACTS = {"silent": False, "coupled": True}
 
 
 def tokens() -> Tensor:
-    return torch.randint(1, WORDS, (ROWS, TIME))
+    return torch.randint(1, WORDS, (ROWS, 5))
 
 
 def llama_model() -> nn.Module:
     from transformers import LlamaConfig, LlamaForCausalLM
 
-    config = LlamaConfig(**COMMON, intermediate_size=12, num_key_value_heads=1, max_position_embeddings=16)
-    return LlamaForCausalLM(config)
+    return LlamaForCausalLM(LlamaConfig(**COMMON, vocab_size=WORDS, num_key_value_heads=1, max_position_embeddings=16))
 
 
-HUGGING = {"fresh": True, "silent": False, "coupled": True, "acts": SOME}
-
-
-@network("GPT2LMHeadModel: Conv1D layers, a tied embedding", tied=(("transformer.wte.weight", "lm_head.weight"),),
-         **HUGGING)  # fmt: skip
+@network("GPT2LMHeadModel: Conv1D layers, a tied embedding", fresh=True, **FACTS)
 def gpt2() -> Made:
     from transformers import GPT2Config, GPT2LMHeadModel
 
@@ -35,32 +28,22 @@ def gpt2() -> Made:
     return GPT2LMHeadModel(config), tokens()
 
 
-@network("LlamaForCausalLM", **HUGGING)
+@network("LlamaForCausalLM", fresh=True, **FACTS)
 def llama() -> Made:
     return llama_model(), tokens()
 
 
-@network("ViTForImageClassification: class token, position embeddings", **HUGGING)
+@network("ViTForImageClassification: class token, position embeddings", fresh=True, **FACTS)
 def vit() -> Made:
     from transformers import ViTConfig, ViTForImageClassification
 
-    config = ViTConfig(
-        hidden_size=8, num_hidden_layers=1, num_attention_heads=2, intermediate_size=12, image_size=8, patch_size=4,
-        num_channels=1,
-    )  # fmt: skip
+    config = ViTConfig(**COMMON, image_size=8, patch_size=4, num_channels=1)
     return ViTForImageClassification(config), torch.randn(ROWS, 1, 8, 8)
 
 
-LORA = {"fresh": False, "silent": False, "coupled": True}
-
-
-def adapted(**settings: Any) -> nn.Module:
+@network("a Llama with LoRA adapters (peft)", **FACTS)
+def lora() -> Made:
     from peft import LoraConfig, get_peft_model
 
-    config = LoraConfig(r=2, target_modules=["q_proj", "v_proj"], task_type="CAUSAL_LM", **settings)
-    return get_peft_model(llama_model(), config)
-
-
-@network("a Llama with LoRA adapters (peft)", **LORA)
-def lora() -> Made:
-    return adapted(), tokens()
+    config = LoraConfig(r=2, target_modules=["q_proj", "v_proj"], task_type="CAUSAL_LM")
+    return get_peft_model(llama_model(), config), tokens()

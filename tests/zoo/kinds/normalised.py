@@ -3,53 +3,38 @@
 import torch
 from torch import Tensor, nn
 
-from tests.zoo.kinds.plain import ALL, WIDTH, layers, rows
+from tests.zoo.kinds.plain import WIDTH, layers, rows
 from tests.zoo.networks import Made, network
 
-ACTS = ("fire", "reset", "snp", "redo")
 
-
-def normed(*norms: nn.Module) -> nn.Module:
+def normed(norm: type[nn.Module]) -> nn.Module:
     first, second, third = layers()
-    return nn.Sequential(first, norms[0], nn.ReLU(), second, norms[1], nn.ReLU(), third)
+    return nn.Sequential(first, norm(WIDTH), nn.ReLU(), second, norm(WIDTH), nn.ReLU(), third)
 
 
-def pictures(channels: int = 2, size: int = 5) -> Tensor:
-    return torch.randn(6, channels, size, size)
+def pictures(size: int = 5) -> Tensor:
+    return torch.randn(6, 2, size, size)
 
 
-def convolutions(*norms: nn.Module) -> nn.Module:
-    return nn.Sequential(
-        nn.Conv2d(2, 4, 3), norms[0], nn.ReLU(), nn.Conv2d(4, 4, 2), norms[1], nn.ReLU(), nn.Flatten(), nn.Linear(16, 3)
-    )
-
-
-def by_hand(module: nn.Sequential, x: Tensor) -> list[Tensor]:
-    """The units of a Sequential, in evaluation mode."""
-    found = []
-    for part in module:
-        x = part(x)
-        if isinstance(part, nn.ReLU):
-            found.append(x)
-    return found
-
-
-@network("BatchNorm1d", acts=ALL, hidden=by_hand)
+@network("BatchNorm1d")
 def batch_norm() -> Made:
-    return normed(nn.BatchNorm1d(WIDTH), nn.BatchNorm1d(WIDTH)), rows()
+    return normed(nn.BatchNorm1d), rows()
 
 
-@network("LayerNorm", acts=ACTS, coupled=True)
+@network("LayerNorm", coupled=True)
 def layer_norm() -> Made:
-    return normed(nn.LayerNorm(WIDTH), nn.LayerNorm(WIDTH)), rows()
+    return normed(nn.LayerNorm), rows()
 
 
-@network("GroupNorm", acts=("fire", "reset", "snp"), coupled=True)
+@network("GroupNorm", coupled=True)
 def group_norm() -> Made:
-    return convolutions(nn.GroupNorm(2, 4), nn.GroupNorm(1, 4)), pictures()
+    return nn.Sequential(
+        nn.Conv2d(2, 4, 3), nn.GroupNorm(2, 4), nn.ReLU(), nn.Conv2d(4, 4, 2), nn.GroupNorm(1, 4), nn.ReLU(),
+        nn.Flatten(), nn.Linear(16, 3),
+    ), pictures()  # fmt: skip
 
 
-@network("a residual network with BatchNorm", acts=("fire", "reset", "snp", "redo"))
+@network("a residual network with BatchNorm")
 def residual() -> Made:
     class Block(nn.Module):
         def __init__(self) -> None:

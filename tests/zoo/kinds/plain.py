@@ -1,11 +1,13 @@
 """Plain networks: multilayer perceptrons with activations written in every way, and other ways to hold weights."""
 
+from typing import Any
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from supple.interventions import Injectable
-from tests.zoo.networks import Made, network
+from tests.zoo.networks import Calls, Made, network
 
 ROWS, INPUTS, WIDTH = 6, 4, 6
 
@@ -14,153 +16,104 @@ def rows(*shape: int) -> Tensor:
     return torch.randn(ROWS, *(shape or (INPUTS,)))
 
 
-def layers(*, first: int = INPUTS) -> tuple[nn.Linear, nn.Linear, nn.Linear]:
-    return nn.Linear(first, WIDTH), nn.Linear(WIDTH, WIDTH), nn.Linear(WIDTH, 3)
+def layers(bias: bool = True) -> list[nn.Linear]:
+    return [nn.Linear(a, b, bias) for a, b in ((INPUTS, WIDTH), (WIDTH, WIDTH), (WIDTH, 3))]
 
 
-class Three(nn.Module):
-    """Three Linear layers, whose activations a subclass writes in its own way."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.fc1, self.fc2, self.fc3 = layers()
+def three(forward: Any, kind: type[Calls] = Calls) -> nn.Module:
+    """Three Linear layers, whose activations are written in some way."""
+    return kind(forward, **dict(zip(("fc1", "fc2", "fc3"), layers(), strict=True)))
 
 
-def by_hand(module: nn.Module, x: Tensor) -> list[Tensor]:
-    """The units of three Linear layers with ReLUs between them."""
-    first, second, _ = [part for part in module.modules() if isinstance(part, nn.Linear)]
-    h1 = (x @ first.weight.T + first.bias).clamp_min(0)
-    return [h1, (h1 @ second.weight.T + second.bias).clamp_min(0)]
+def mlp_of(first: nn.Module, second: nn.Module, third: nn.Module) -> nn.Sequential:
+    return nn.Sequential(first, nn.ReLU(), second, nn.ReLU(), third)
 
 
-UNITS = ("redo", "cbp", "snr", "regrama")
-ALL = ("fire", "reset", "snp", *UNITS)
-
-
-@network(
-    "Sequential of Linear and ReLU",
-    hidden=by_hand,
-    acts=(*ALL, "injection"),
-    more={"capabilities": (Injectable("head"),)},
-)
+@network("Sequential of Linear and ReLU", more={"capabilities": (Injectable("head"),)})
 def mlp() -> Made:
-    class Net(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            first, second, third = layers()
-            self.body = nn.Sequential(first, nn.ReLU())
-            self.head = nn.Sequential(second, nn.ReLU(), third)
-
-        def forward(self, x: Tensor) -> Tensor:
-            return self.head(self.body(x))
-
-    return Net(), rows()
+    first, second, third = layers()
+    body, head = nn.Sequential(first, nn.ReLU()), nn.Sequential(second, nn.ReLU(), third)
+    return Calls(lambda self, x: self.head(self.body(x)), body=body, head=head), rows()
 
 
-@network("F.relu", hidden=by_hand, acts=ALL)
+@network("F.relu")
 def functional_relu() -> Made:
-    class Net(Three):
-        def forward(self, x: Tensor) -> Tensor:
-            return self.fc3(F.relu(self.fc2(F.relu(self.fc1(x)))))
-
-    return Net(), rows()
+    return three(lambda self, x: self.fc3(F.relu(self.fc2(F.relu(self.fc1(x)))))), rows()
 
 
-@network("x.relu_(), in place", hidden=by_hand, acts=ALL)
+@network("x.relu_(), in place")
 def relu_in_place() -> Made:
-    class Net(Three):
-        def forward(self, x: Tensor) -> Tensor:
-            x = self.fc1(x)
-            x.relu_()
-            return self.fc3(F.relu(self.fc2(x), inplace=True))
+    def forward(self: nn.Module, x: Tensor) -> Tensor:
+        x = self.fc1(x)
+        x.relu_()
+        return self.fc3(F.relu(self.fc2(x), inplace=True))
 
-    return Net(), rows()
+    return three(forward), rows()
 
 
-@network("F.gelu and torch.tanh", acts=("fire", "reset"))
+@network("F.gelu and torch.tanh", silent=False)
 def functional_mixture() -> Made:
-    class Net(Three):
-        def forward(self, x: Tensor) -> Tensor:
-            return self.fc3(torch.tanh(self.fc2(F.gelu(self.fc1(x)))))
-
-    return Net(), rows()
+    return three(lambda self, x: self.fc3(torch.tanh(self.fc2(F.gelu(self.fc1(x)))))), rows()
 
 
-@network("activations in a ModuleDict, layers in a ModuleList", hidden=by_hand, acts=ALL)
+@network("activations in a ModuleDict, layers in a ModuleList")
 def lists_of_modules() -> Made:
-    class Net(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.acts = nn.ModuleDict({"a": nn.ReLU(), "b": nn.ReLU()})
-            self.layers = nn.ModuleList(layers())
+    def forward(self: nn.Module, x: Tensor) -> Tensor:
+        for act, layer in zip(self.acts.values(), self.layers, strict=False):
+            x = act(layer(x))
+        return self.layers[-1](x)
 
-        def forward(self, x: Tensor) -> Tensor:
-            for act, layer in zip(self.acts.values(), self.layers, strict=False):
-                x = act(layer(x))
-            return self.layers[-1](x)
-
-    return Net(), rows()
+    acts = nn.ModuleDict({"a": nn.ReLU(), "b": nn.ReLU()})
+    return Calls(forward, acts=acts, layers=nn.ModuleList(layers())), rows()
 
 
-@network("all frozen but the head", hidden=by_hand, acts=("reset", "snp", "fire"))
+@network("all frozen but the head")
 def frozen_but_head() -> Made:
     first, second, third = layers()
-    for layer in (first, second):
-        layer.requires_grad_(False)
-    return nn.Sequential(first, nn.ReLU(), second, nn.ReLU(), third), rows()
+    return mlp_of(first.requires_grad_(False), second.requires_grad_(False), third), rows()
 
 
-@network("bfloat16", hidden=by_hand, acts=ALL, tolerance=0.05)
+@network("bfloat16", tolerance=0.05)
 def half() -> Made:
-    first, second, third = layers()
-    return nn.Sequential(first, nn.ReLU(), second, nn.ReLU(), third).to(torch.bfloat16), rows().to(torch.bfloat16)
+    return mlp_of(*layers()).to(torch.bfloat16), rows().to(torch.bfloat16)
 
 
-@network("Dropout, in training mode", hidden=by_hand, acts=ALL)
+@network("Dropout, in training mode")
 def dropout() -> Made:
     first, second, third = layers()
     return nn.Sequential(first, nn.ReLU(), nn.Dropout(0.3), second, nn.ReLU(), nn.Dropout(0.3), third), rows()
 
 
-@network("Linears without bias", acts=("fire", "reset", "snp", "redo"))
+@network("Linears without bias", silent=False)
 def no_bias() -> Made:
-    sizes = ((INPUTS, WIDTH), (WIDTH, WIDTH), (WIDTH, 3))
-    first, second, third = (nn.Linear(i, o, bias=False) for i, o in sizes)
-    return nn.Sequential(first, nn.ReLU(), second, nn.ReLU(), third), rows()
+    return mlp_of(*layers(bias=False)), rows()
 
 
-@network("own layers, whose parameters are made in __init__", fresh=True, acts=("reset", "snp"))
+@network("own layers, whose parameters are made in __init__", fresh=True)
 def own_layers() -> Made:
     class Own(nn.Module):
-        def __init__(self, inputs: int, outputs: int) -> None:
+        def __init__(self, inputs: int) -> None:
             super().__init__()
-            self.weight = nn.Parameter(torch.randn(outputs, inputs) * inputs**-0.5)
-            self.bias = nn.Parameter(torch.zeros(outputs))
+            self.weight = nn.Parameter(torch.randn(WIDTH, inputs) * inputs**-0.5)
+            self.bias = nn.Parameter(torch.zeros(WIDTH))
 
         def forward(self, x: Tensor) -> Tensor:
             return x @ self.weight.T + self.bias
 
-    return nn.Sequential(Own(INPUTS, WIDTH), nn.ReLU(), Own(WIDTH, WIDTH), nn.ReLU(), nn.Linear(WIDTH, 3)), rows()
+    return mlp_of(Own(INPUTS), Own(WIDTH), nn.Linear(WIDTH, 3)), rows()
 
 
-@network("outputs in nested dicts and tuples", acts=("fire", "reset"))
+@network("outputs in nested dicts and tuples")
 def nested_outputs() -> Made:
-    class Net(Three):
-        def __init__(self) -> None:
-            super().__init__()
-            self.act1, self.act2 = nn.ReLU(), nn.ReLU()
-
+    class Net(Calls):
         def forward(self, x: Tensor) -> dict[str, object]:
-            h = self.act2(self.fc2(self.act1(self.fc1(x))))
+            h = F.relu(self.fc2(F.relu(self.fc1(x))))
             return {"logits": self.fc3(h), "more": (h.mean(1), {"count": len(x), "nothing": None})}
 
-    return Net(), rows()
+    return three(None, Net), rows()
 
 
-@network("a dictionary of inputs", acts=("fire", "reset", "redo"))
+@network("a dictionary of inputs")
 def dictionary_of_inputs() -> Made:
-    class Net(Three):
-        def forward(self, batch: dict[str, Tensor]) -> Tensor:
-            return self.fc3(F.relu(self.fc2(F.relu(self.fc1(batch["x"] * batch["scale"])))))
-
-    return Net(), {"x": rows(), "scale": torch.ones(ROWS, 1)}
+    module = three(lambda self, x: self.fc3(F.relu(self.fc2(F.relu(self.fc1(x["x"] * x["scale"]))))))
+    return module, {"x": rows(), "scale": torch.ones(ROWS, 1)}

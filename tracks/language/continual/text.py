@@ -9,7 +9,7 @@ from torch import Tensor
 
 from supple.engine.seeding import generator
 from supple.networks.causal import causal_features, causal_layers, causal_units
-from supple.tracks.language.answers import answer_nll, task_score, token_nll
+from supple.tracks.language.answers import mean_nll, task_score, token_nll
 from supple.tracks.language.chat import Encoded, encode, shortest_ids
 from supple.tracks.language.examples import TaskData, load_task
 from supple.tracks.language.models import (
@@ -61,13 +61,11 @@ class TextStream(TaskStream):
 
     def loss(self, task: int, update: int) -> Tensor:
         """Return the mean negative log-likelihood per answer token, over all answers of the batch."""
-        rows = self._rows(task, update)
-        losses = answer_nll(self.model, rows, self.language_model.pad)
-        return losses.sum() / sum(len(example.answer) for example in rows)
+        return mean_nll(self.language_model, self._rows(task, update))
 
     def losses(self, task: int, update: int) -> Tensor:
         """Return the mean negative log-likelihood per token of each answer, (batch,)."""
-        return token_nll(self.model, self._rows(task, update), self.language_model.pad)
+        return token_nll(self.language_model, self._rows(task, update))
 
     def inputs(self, task: int, update: int) -> tuple[Tensor]:
         """Return the inputs, cut to the length of the shortest example, so that no padding is measured."""
@@ -84,8 +82,8 @@ class TextStream(TaskStream):
     def score(self, task: int, examples: int | None = None) -> float:
         s = self.settings
         return task_score(
-            self.model, self.language_model.tokenizer, self.tasks[task], max_new_tokens=s.max_new_tokens,
-            batch_size=s.eval_batch, max_length=s.max_length, examples=examples,
+            self.language_model, self.tasks[task], max_new_tokens=s.max_new_tokens, batch_size=s.eval_batch,
+            max_length=s.max_length, examples=examples,
         )  # fmt: skip
 
     def save(self, folder: Path) -> None:

@@ -8,7 +8,7 @@ over images are uniform over them (Yang et al. 2022, UniCL). If all captions dif
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -21,8 +21,7 @@ from .domains import Domain, class_names
 TEMPLATES = ("a photo of the {}.", "a picture of the {}.", "the {}.", "{}")
 
 
-@dataclass(frozen=True)
-class CaptionBatch:
+class CaptionBatch(NamedTuple):
     """Pixels (N, 3, side, side), the different captions, and the index of each image's caption, (N,) int64."""
 
     pixels: Tensor
@@ -43,7 +42,7 @@ class Captions:
     def __init__(self, clip: Clip, domains: Sequence[Domain], batch_size: int, seed: int) -> None:
         self.clip, self.domains, self.seed = clip, domains, seed
         self.classes = class_names(domains)
-        self._labels = [torch.tensor([self.classes.index(name) for name in domain.classes]) for domain in domains]
+        self.labels = [torch.tensor([self.classes.index(name) for name in domain.classes]) for domain in domains]
         share, more = divmod(batch_size, len(domains))
         self._sizes = [share + (place < more) for place in range(len(domains))]
 
@@ -51,7 +50,7 @@ class Captions:
         """Return the batch of an update: the same number of images from each domain, drawn with replacement."""
         draw = generator(self.seed, "captions", update)
         pixels, labels = [], []
-        for domain, names, size in zip(self.domains, self._labels, self._sizes, strict=True):
+        for domain, names, size in zip(self.domains, self.labels, self._sizes, strict=True):
             rows = torch.randint(len(domain.train_labels), (size,), generator=draw)
             pixels.append(self.clip.pixels(domain.train_images[rows]))
             labels.append(names[domain.train_labels[rows]])

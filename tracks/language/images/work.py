@@ -13,6 +13,7 @@ from supple.engine.seeding import generator
 from supple.engine.work import Task
 from supple.interventions import EndlessData, Learner
 from supple.networks import evaluating
+from supple.networks.redraw import redraw_by
 from supple.tracks.language.gpt import make_adamw
 from supple.tracks.language.schedule import cosine_rate
 from supple.tracks.supervised import SupervisedWork
@@ -21,7 +22,7 @@ from .captions import TEMPLATES, Captions
 from .domains import read_domain
 from .loading import load_clip
 from .settings import ClipSettings
-from .structure import FEATURES, clip_layers, clip_units, clip_wiring, redraw
+from .structure import FEATURES, clip_layers, clip_units, clip_wiring
 
 LARGEST = math.log(100.0)  # of logit_scale, which keeps training stable (Radford et al. 2021, 2.5)
 BETAS = (0.9, 0.98)  # AdamW's, as for CLIP's vision transformers (Table 18)
@@ -52,11 +53,11 @@ class ClipWork(SupervisedWork):
             make_adamw(model, s.learning_rate, s.weight_decay, BETAS),
             clip_layers(model),
             clip_units(model),
-            probe=self._probe,
+            probe=lambda: self.clip.inputs(*self.captions.batch(self.place[1])[:2]),
             loss=lambda: self._losses(self.place[1]).mean(),
             batches=self._batches,
             generator=draws,
-            redraw=lambda: redraw(model, draws),
+            redraw=lambda: redraw_by(lambda: type(model)(model.config), draws),
             wiring=clip_wiring(model),
             features=FEATURES,
             capabilities=(EndlessData(),),
@@ -78,10 +79,9 @@ class ClipWork(SupervisedWork):
         with evaluating(self.clip.model):
             features = self.clip.class_features(self.captions.classes, TEMPLATES[:1])
         numbers = {}
-        for domain in self.domains:
+        for domain, numbers_of in zip(self.domains, self.captions.labels, strict=True):
             images, labels = domain.test_subset(self.settings.test_images)
-            class_numbers = torch.tensor([self.captions.classes.index(name) for name in domain.classes])
-            hits = self.clip.nearest(images, features) == class_numbers[labels]
+            hits = self.clip.nearest(images, features) == numbers_of[labels]
             numbers[f"accuracy/{domain.name}"] = float(hits.double().mean())
         return {"accuracy": sum(numbers.values()) / len(numbers), **numbers}
 
@@ -96,12 +96,7 @@ class ClipWork(SupervisedWork):
         with self.settings.autocast():
             return self.captions.losses(self.captions.batch(update))
 
-    def _probe(self) -> tuple[Tensor, Tensor, Tensor]:
-        batch = self.captions.batch(self.place[1])
-        return self.clip.inputs(batch.pixels, batch.captions)
-
     def _batches(self, count: int | None) -> Iterator[Tensor]:
-        if count is None:
-            raise ValueError("captions are drawn without end, so there is no epoch: give the number of batches")
+        assert count is not None, "EndlessData says that there is no epoch"
         for update in range(self.place[1], self.place[1] + count):
             yield self._losses(update)

@@ -2,11 +2,12 @@
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
+from itertools import pairwise
 from math import fsum
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn.parallel import DistributedDataParallel
 
 from supple.engine.compile import can_compile
@@ -27,17 +28,6 @@ Batch = tuple[Tensor, Tensor]  # inputs and targets, (B, T) int64 each
 PADDING = 64  # the vocabulary is filled up to a multiple: GPT-2's 50,257 to 50,304, as in nanoGPT
 
 
-class Objective(nn.Module):
-    """The loss as a forward pass, in the form that DistributedDataParallel and torch.compile need."""
-
-    def __init__(self, model: GPT) -> None:
-        super().__init__()
-        self.model = model
-
-    def forward(self, tokens: Tensor, targets: Tensor) -> Tensor:
-        return self.model.loss(tokens, targets)
-
-
 class PretrainWork(SupervisedWork):
     """A GPT and its corpora. The second phase starts at an update of the first, with a new warm-up."""
 
@@ -46,9 +36,11 @@ class PretrainWork(SupervisedWork):
     best_by = "val_loss"
 
     def __init__(self, settings: PretrainSettings, corpora: Corpora) -> None:
-        s, names = settings, [" + ".join(own) for own in corpora.names]
-        starts = [0, s.first_end, s.first_end + s.steps]
-        super().__init__(s, [Task(i, starts[i], starts[i + 1], name) for i, name in enumerate(names)])
+        s, ends = settings, pairwise([0, settings.first_end, settings.first_end + settings.steps])
+        self.names = [s.first, s.second][: len(corpora.phases)]  # of the corpora of each phase
+        super().__init__(
+            s, [Task(i, *span, " + ".join(own)) for i, (own, span) in enumerate(zip(self.names, ends, strict=False))]
+        )
         self.corpora, self.device = corpora, torch.device(s.device)
         passes, world = s.batch_size // s.micro_batch, distributed.world()
         if passes % world:
@@ -57,7 +49,9 @@ class PretrainWork(SupervisedWork):
                 f"--micro-batch times their number"
             )
         self.parts = passes // world
-        self.sources = {name: f"{c.train.path.parent.name}, {c.train.about.sha256}" for name, c in corpora.all.items()}
+        self.sources = {
+            name: f"{c.train.path.parent.name}, {c.train.about['sha256']}" for name, c in corpora.all.items()
+        }
         vocabulary = -(-corpora.vocab_size // PADDING) * PADDING
         config = GPTConfig(vocabulary, s.block_size, s.layers, s.heads, s.width, s.dropout, activation=s.activation)
         model = GPT(config, generator(s.seed, "init")).to(self.device)
@@ -65,14 +59,12 @@ class PretrainWork(SupervisedWork):
             model,
             make_adamw(model, s.learning_rate, s.weight_decay),
             probe=lambda: self._recent_batch()[:1],
-            loss=lambda: self.model.loss(*self._recent_batch()),
+            loss=lambda: model(*self._recent_batch()),
             batches=self._batches,
             generator=generator(s.seed, "interventions"),
         )
         self.model = model
-        objective: Any = Objective(model)
-        if distributed.is_joined():
-            objective = DistributedDataParallel(objective)
+        objective: Any = DistributedDataParallel(model) if distributed.is_joined() else model
         self.objective: Any = torch.compile(objective) if s.compile else objective
         self.validation = {
             name: self._to_device(validation_windows(corpus.validation, s.val_sequences, s.block_size))
@@ -97,8 +89,7 @@ class PretrainWork(SupervisedWork):
     def examine(self, task: Task) -> dict[str, float]:
         """Return the mean loss in nats per token on validation windows of every corpus, and on those of this task."""
         losses = {f"val_loss/{name}": self._validation_loss(name) for name in self.validation}
-        names = self.corpora.names[task.index]
-        shares = self.corpora.phases[task.index].shares
+        names, shares = self.names[task.index], self.corpora.phases[task.index].shares
         mean = fsum(share * losses[f"val_loss/{name}"] for name, share in zip(names, shares, strict=True))
         return {"val_loss": mean, **losses}
 
@@ -141,12 +132,11 @@ class PretrainWork(SupervisedWork):
 
         It is the same in every process, so that interventions that use it have the same result in all."""
         task, now = self.place
-        place, size = now if update is None else update, self.settings.micro_batch
-        if distributed.world() == 1:
-            inputs, targets = self._batch(task, place)
-            return inputs[:size], targets[:size]
-        inputs, targets = self._windows(task, place)
-        return self._to_device((inputs[:size], targets[:size]))
+        place = now if update is None else update
+        alone = distributed.world() == 1
+        batch = self._batch(task, place) if alone else self._to_device(self._windows(task, place))
+        inputs, targets = (side[: self.settings.micro_batch] for side in batch)
+        return inputs, targets
 
     def _batches(self, count: int | None) -> Iterator[Tensor]:
         task, now = self.place
@@ -164,7 +154,7 @@ class PretrainWork(SupervisedWork):
         for start in range(0, len(inputs), size):
             part = slice(start, start + size)
             with self.settings.autocast():
-                loss = self.model.loss(inputs[part], targets[part])
+                loss = self.model(inputs[part], targets[part])
             total += loss.double() * len(inputs[part])
         return float(total) / len(inputs)
 

@@ -1,12 +1,12 @@
 """Reports on language models: pretraining, fine-tuning, image–text models, and sequences of tasks."""
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from supple.experiments.history.data import ComparisonData
+from supple.reports.studies.content import Description, Report
 from supple.reports.studies.evaluation_tables import summary_tables
-from supple.reports.studies.evaluations import Cell, gaps
-from supple.reports.study_report import StudyParts, final_values, make_report
+from supple.reports.studies.evaluations import gaps, read_cells
+from supple.reports.study_report import describe_evaluations, final_measures
 from supple.reports.tables.old_tasks import old_tasks_json, read_old_tasks
 
 from .continual import collect_scores, compared_measures, order_line, summary_table, tasks_table, to_json
@@ -16,44 +16,49 @@ if TYPE_CHECKING:
     from supple.reports.figures.style import Plot
 
 
-def _pretraining(study: ComparisonData, cells: Sequence[Cell]) -> StudyParts:
+def _describe_pretraining(data: ComparisonData) -> Description:
     def plots() -> "list[Plot | None]":
-        from .losses import draw_validation_loss
+        from supple.reports.studies.evaluation_figures import plot_validation_loss
 
-        return [draw_validation_loss(study)]
+        return [plot_validation_loss(data)]
 
-    return StudyParts(
-        pretraining_tables(study, cells),
-        [gap_line(gaps(cells))],
-        plots,
-        compared=final_values(cells, ["val_loss"]),
-    )
+    cells = read_cells(data)
+    tables, measures = pretraining_tables(data, cells), final_measures(data, cells, ["val_loss"])
+    return describe_evaluations(data, cells, tables, measures, plots, [gap_line(gaps(cells))], apart=True)
 
 
-def _tuning(study: ComparisonData, cells: Sequence[Cell]) -> StudyParts:
+def _describe_tuning(data: ComparisonData) -> Description:
     from .fronts import draw_fronts, find_trade_off, fronts_table
 
+    cells = read_cells(data)
+    tables = tuning_tables(data, cells)
     if (trade_off := find_trade_off(cells)) is None:
-        return StudyParts(tuning_tables(study, cells))
-    return StudyParts([*tuning_tables(study, cells), fronts_table(trade_off)], plots=lambda: [draw_fronts(trade_off)])
+        return describe_evaluations(data, cells, tables)
+    return describe_evaluations(data, cells, [*tables, fronts_table(trade_off)], plots=lambda: [draw_fronts(trade_off)])
 
 
-def _continual(study: ComparisonData, cells: Sequence[Cell]) -> StudyParts:
-    learned, old = collect_scores(cells), read_old_tasks(study)
+def _describe_clip(data: ComparisonData) -> Description:
+    cells = read_cells(data)
+    return describe_evaluations(data, cells, summary_tables(data, cells))
+
+
+def _describe_continual(data: ComparisonData) -> Description:
+    cells = read_cells(data)
+    learned, old = collect_scores(cells), read_old_tasks(data)
 
     def plots() -> "list[Plot | None]":
         from .atom_maps import draw_stored_maps
         from .score_matrix import draw_along_stream, plot_matrices
 
-        return [draw_along_stream(learned), plot_matrices(study, learned), draw_stored_maps(study)]
+        return [draw_along_stream(learned), plot_matrices(data, learned), draw_stored_maps(data)]
 
-    tables = [summary_table(study, learned), tasks_table(learned)]
+    tables = [summary_table(data, learned), tasks_table(learned)]
     more = [to_json(scores) | old_tasks_json(old, scores.cell.label) for scores in learned]
-    measures = compared_measures(learned)
-    return StudyParts(tables, [order_line(learned)], plots, more, measures, old)
+    measures = compared_measures(data, learned)
+    return describe_evaluations(data, cells, tables, measures, plots, [order_line(learned)], more, old)
 
 
-PRETRAIN = make_report("pretraining", _pretraining, apart=True)
-SFT = make_report("supervised fine-tuning", _tuning)
-CLIP = make_report("image–text pretraining", lambda study, cells: StudyParts(summary_tables(study, cells)))
-CONTINUAL = make_report("continual learning", _continual, named="method")
+PRETRAIN = Report("pretraining", _describe_pretraining, "", since_fork=True)
+SFT = Report("supervised fine-tuning", _describe_tuning, "", since_fork=True)
+CLIP = Report("image–text pretraining", _describe_clip, "", since_fork=True)
+CONTINUAL = Report("continual learning", _describe_continual, "method", since_fork=True)

@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
-from supple.reports.figures.style import BASELINE, FORK, INK, PALETTE, Plot, legend_text, new_figure, tidy
+from supple.reports.figures.style import BASELINE, FORK, INK, PALETTE, Plot, new_figure, shorten, tidy
 
 Reports = Mapping[str, Mapping[str, Any]]
 Array = NDArray[np.float64]
@@ -31,7 +31,7 @@ def eigenvalue_ratios(reports: Reports) -> Plot | None:
     for i, (name, values) in enumerate(ratios.items()):
         shares = np.array([np.nan if value is None else value for value in values])
         style: dict[str, Any] = {"color": PALETTE[i % len(PALETTE)], "marker": MARKERS[i % len(MARKERS)]}
-        axes.plot(np.arange(1, len(shares) + 1), shares, linewidth=1.6, markersize=5, label=legend_text(name), **style)
+        axes.plot(np.arange(1, len(shares) + 1), shares, linewidth=1.6, markersize=5, label=shorten(name), **style)
     axes.axhline(1.0, **FORK)
     axes.annotate("before", (1, 1), (0, 4), textcoords="offset points", fontsize=9, color=FORK["color"])
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))

@@ -19,7 +19,8 @@ from supple.metrics import (
 )
 from supple.reports.studies.evaluation_tables import table_by_cell
 from supple.reports.studies.evaluations import Cell
-from supple.reports.tables.cells import PERCENT, Heading, Interval, Value, percent
+from supple.reports.tables.cells import PERCENT, Heading, Number, Value, percent
+from supple.reports.tables.differences import Measure, measures_of
 from supple.reports.tables.statistics import NAN, Spread, mean, spread_json
 from supple.reports.tables.table import Table
 
@@ -96,9 +97,12 @@ def to_json(learned: Learned) -> dict[str, Any]:
     }
 
 
-def compared_measures(learned: Sequence[Learned]) -> dict[tuple[str, bool], list[Spread]]:
-    """Return the measures by which methods are compared, as in `StudyParts.compared`. Last is OP."""
-    return {(HEADINGS[name], True): _measured(learned, name) for name in ("op", "bwt", "transfer", "average")}
+def compared_measures(data: ComparisonData, learned: Sequence[Learned]) -> list[Measure]:
+    """Return the measures by which methods are compared. Last is OP."""
+    measures = []
+    for name in ("op", "bwt", "transfer", "average"):
+        measures += measures_of(data, HEADINGS[name], dict(zip(data.arms, _measured(learned, name), strict=True)), True)
+    return measures
 
 
 def _measured(learned: Sequence[Learned], name: str) -> list[Spread]:
@@ -110,7 +114,7 @@ def summary_table(study: ComparisonData, learned: Sequence[Learned]) -> Table:
     columns: dict[Heading, list[Value]] = {}
     for name in sorted(HEADINGS, key=lambda name: HEADINGS[name] != study.first.leads):
         heading = HEADINGS[name]
-        columns[percent(heading)] = [Interval.of(spread, PERCENT) for spread in _measured(learned, name)]
+        columns[percent(heading)] = [Number.of(spread, PERCENT) for spread in _measured(learned, name)]
     note = (
         "Before: mean score of the model as it was. OP: mean score of all tasks in the end, as is Last. BWT is eq. 10 "
         "of the MoRAM paper: positive means forgotten (the field’s BWT has the other sign). Transfer: mean score of "
@@ -127,7 +131,7 @@ def tasks_table(learned: Sequence[Learned]) -> Table:
         label = scores.cell.label
         for name, values in scores.by_task().items():
             spreads = [Spread(of_task, scores.cell.seeds) for of_task in values.T]
-            cells = {task: Interval.of(spread, PERCENT) for task, spread in zip(scores.tasks, spreads, strict=True)}
+            cells = {task: Number.of(spread, PERCENT) for task, spread in zip(scores.tasks, spreads, strict=True)}
             if np.isfinite(values).any():
                 rows.append([label, name.capitalize(), *map(cells.get, tasks)])
     return Table("By task (%)", ["method", "measure", *tasks], rows, "Means over seeds; tasks as first learned.")

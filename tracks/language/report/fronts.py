@@ -8,9 +8,9 @@ from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
 from supple.metrics import hypervolume, pareto_front
-from supple.reports.figures.style import INK, Plot, arm_styles, legend_text, new_figure, tidy
+from supple.reports.figures.style import INK, Plot, arm_styles, new_figure, shorten, tidy
 from supple.reports.studies.evaluations import Cell
-from supple.reports.tables.cells import Form, Heading, Interval, Label, Number, Value, percent
+from supple.reports.tables.cells import Form, Heading, Label, Number, Value, percent
 from supple.reports.tables.statistics import Spread
 from supple.reports.tables.table import Table, over_seeds
 
@@ -114,7 +114,7 @@ def draw_fronts(trade_off: TradeOff) -> Plot:
             if len(point.learned.seeds) > 2:
                 half = [scale * np.diff(each.interval or (0, 0)) / 2 for each in (point.retained, point.learned)]
                 axes.errorbar(x, y, half[0], half[1], fmt="none", color=color, linewidth=0.8, alpha=0.6)
-    handles = [Line2D([], [], linewidth=2.2, label=legend_text(arm), **styles[arm]) for arm in trade_off.arms]
+    handles = [Line2D([], [], linewidth=2.2, label=shorten(arm), **styles[arm]) for arm in trade_off.arms]
     if trade_off.base:
         x, y = trade_off.base
         axes.scatter(scale * x, scale * y, marker="*", s=150, color=INK, zorder=4)
@@ -141,10 +141,10 @@ def fronts_table(trade_off: TradeOff) -> Table:
         means = [point.mean for point in points]
         area = hypervolume(means) if trade_off.shares else None
         for point, on in zip(points, pareto_front(means), strict=True):
-            numbers = [Interval.of(spread, trade_off.form) for spread in (point.learned, point.retained)]
+            numbers = [Number.of(spread, trade_off.form) for spread in (point.learned, point.retained)]
             rows.append([arm, point.words, *numbers, "yes" if on else "", area])
     if trade_off.base:
-        rows.append(["base model", "", *(Number(value, trade_off.form) for value in trade_off.base), "", ""])
+        rows.append(["base model", "", *(Number(value, form=trade_off.form) for value in trade_off.base), "", ""])
     front = "On the front: no other variant of the arm is better in one and as good in the other."
     note = f"{front} {over_seeds(trade_off.seeds)}"
     header: list[Heading] = ["arm", "variant", trade_off.learned, trade_off.retained, "on the front", "area"]

@@ -11,7 +11,7 @@ from supple.reports.studies.evaluation_tables import (
     table_by_cell,
 )
 from supple.reports.studies.evaluations import Cell, short_names
-from supple.reports.tables.cells import Form, Heading, Interval, Number, Pair, Value
+from supple.reports.tables.cells import Form, Heading, Number, Pair, Value
 from supple.reports.tables.statistics import Spread
 from supple.reports.tables.table import Columns, Table
 
@@ -69,7 +69,7 @@ def tuning_tables(study: ComparisonData, cells: Sequence[Cell]) -> list[Table]:
 def gap_line(gaps: Sequence[tuple[Cell, Spread]]) -> str:
     """Return one line on how much lower the best arm ends than none, by start, or "" without such arms."""
     parts = [
-        f"{best.words + ': ' if best.words else ''}{Interval.of(spread, LOSS)} ({best.point.arm})"
+        f"{best.words + ': ' if best.words else ''}{Number.of(spread, LOSS)} ({best.point.arm})"
         for best, spread in gaps
     ]
     return f"Gap of none to the best other arm (final val loss): {'; '.join(parts)}." if parts else ""
@@ -80,4 +80,4 @@ def _start(cell: Cell) -> Value:
     starts = sorted({run.spec.start.step for run in cell.runs})
     if len(starts) > 1:
         return Pair(starts[0], starts[-1], (", first", ", last"), "{} to {}", STEPS)
-    return Number(starts[0], STEPS) if starts[0] else None
+    return Number(starts[0], form=STEPS) if starts[0] else None

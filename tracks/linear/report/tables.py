@@ -10,8 +10,9 @@ from supple.reports.studies.evaluation_tables import (
     table_by_cell,
 )
 from supple.reports.studies.evaluations import Cell
-from supple.reports.study_report import final_spreads, final_values
-from supple.reports.tables.cells import Heading, Interval, Value
+from supple.reports.study_report import final_spreads
+from supple.reports.tables.cells import Heading, Number, Value
+from supple.reports.tables.differences import Measure, measures_of
 from supple.reports.tables.metrics import before_and_after
 from supple.reports.tables.statistics import Spread
 from supple.reports.tables.table import Columns, Table
@@ -23,12 +24,12 @@ ROUNDING = 1e-12  # below it a loss in float64 has no digits that mean anything
 
 def linear_tables(study: ComparisonData, cells: Sequence[Cell]) -> list[Table]:
     """Return the tables of the final results, of each task, and of the interventions."""
-    compared = {name: spreads for (name, _), spreads in compared_measures(cells).items()}
+    results = _results(cells)
     columns: dict[Heading, list[Value]] = {}
-    for heading in sorted(compared, key=lambda name: name != study.first.leads):
-        columns[heading] = list(map(Interval.of, compared[heading]))
+    for heading in sorted(results, key=lambda name: name != study.first.leads):
+        columns[heading] = list(map(Number.of, results[heading]))
     for heading, name in KERNEL.items():
-        columns[heading] = [Interval.of(_without_rounding(spread)) for spread in final_spreads(cells, name)]
+        columns[heading] = [Number.of(_without_rounding(spread)) for spread in final_spreads(cells, name)]
     note = (
         "Final numbers are those after the last update. Excess loss: ½‖W₂W₁ − Σyx‖² on the last task, the part of the "
         "loss that training can remove; its mean is over all evaluations of the task, which is small if the task was "
@@ -42,11 +43,17 @@ def linear_tables(study: ComparisonData, cells: Sequence[Cell]) -> list[Table]:
     return [*tables, interventions_table(study, cells, balance, about)]
 
 
-def compared_measures(cells: Sequence[Cell]) -> dict[tuple[str, bool], list[Spread]]:
-    """Return the numbers by which arms are compared, for each cell. Rounding errors count as 0."""
-    compared = final_values(cells, (EXCESS, "forgetting"))
-    compared["mean excess loss in the last task", False] = [_losses(cell, cell.runs[0].tasks[-1])[1] for cell in cells]
-    return {name: list(map(_without_rounding, spreads)) for name, spreads in compared.items()}
+def compared_measures(data: ComparisonData, cells: Sequence[Cell]) -> list[Measure]:
+    """Return the numbers by which arms are compared."""
+    results = _results(cells).items()
+    return [each for name, of in results for each in measures_of(data, name, dict(zip(data.arms, of, strict=True)))]
+
+
+def _results(cells: Sequence[Cell]) -> dict[str, list[Spread]]:
+    """Return the final results: name → numbers of each cell. Rounding errors count as 0."""
+    results = {f"final {name.replace('_', ' ')}": final_spreads(cells, name) for name in (EXCESS, "forgetting")}
+    results["mean excess loss in the last task"] = [_losses(cell, cell.runs[0].tasks[-1])[1] for cell in cells]
+    return {name: list(map(_without_rounding, spreads)) for name, spreads in results.items()}
 
 
 def _tasks_table(study: ComparisonData, cells: Sequence[Cell]) -> Table:
@@ -57,7 +64,7 @@ def _tasks_table(study: ComparisonData, cells: Sequence[Cell]) -> Table:
     for cell in cells:
         for task in cell.runs[0].tasks:
             losses = _losses(cell, task)
-            intervals = [Interval.of(_without_rounding(spread)) for spread in losses]
+            intervals = [Number.of(_without_rounding(spread)) for spread in losses]
             if losses[-1].known.size:
                 rows.append((task.index, [f"{task.index} {task.name}", cell.label, *intervals]))
     rows.sort(key=lambda row: row[0])

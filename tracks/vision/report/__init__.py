@@ -37,7 +37,7 @@ def benchmark(run: RunData) -> str:
 
 def _plots(data: ComparisonData, old_tasks: Sequence[OldTasks]) -> "list[Plot | None]":
     from supple.reports.figures.diagnostics import before_and_after, metrics_over_time
-    from supple.reports.figures.old_tasks import plot_old_tasks
+    from supple.reports.figures.heat_maps import plot_old_tasks
 
     from .plots import accuracy_by_task, accuracy_within_tasks, around_shocks
 

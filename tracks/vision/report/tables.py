@@ -4,9 +4,9 @@ from collections.abc import Mapping
 
 from supple.experiments.history.data import ComparisonData
 from supple.reports.studies.content import Description
-from supple.reports.tables.cells import PERCENT, Form, Heading, Interval, Number, Value, percent
+from supple.reports.tables.cells import PERCENT, Form, Heading, Number, Value, percent
 from supple.reports.tables.metrics import before_and_after, intervention_columns, intervention_words
-from supple.reports.tables.statistics import Spread
+from supple.reports.tables.statistics import NAN, Spread
 from supple.reports.tables.table import Table, over_seeds, range_text
 
 from .scores import ClassifierArm, measure_name
@@ -43,7 +43,7 @@ def summary_table(data: ComparisonData, arms: Mapping[str, ClassifierArm]) -> Ta
     leads = measure_name(data.first.leads, data.fork_step)
     for name in sorted(COLUMNS.keys() - hidden, key=lambda name: (name != leads, list(COLUMNS).index(name))):
         heading = percent(COLUMNS[name][0])
-        columns[heading] = [Interval.of(arm.measures[name], PERCENT) for arm in arms.values()]
+        columns[heading] = [Number.of(arm.measures[name], PERCENT) for arm in arms.values()]
         about[heading] = COLUMNS[name][1]
     columns |= _intervention_columns(arms)
     change = intervention_words("squared change of the weights of one network", "λ_max")
@@ -60,7 +60,7 @@ def benchmark_grid(parts: Mapping[str, Description]) -> Table:
         row: list[Value] = [label]
         for arms in found.values():
             arm = arms.get(label)
-            row.append(arm and Interval.of(Spread(arm["online"]["per_seed"], arm["seeds"]), PERCENT))
+            row.append(arm and Number.of(Spread(arm["online"]["per_seed"], arm["seeds"]), PERCENT))
         rows.append(row)
     note = "Total average online accuracy (%), mean over seeds. "
     for name, arms in found.items():
@@ -77,12 +77,12 @@ def shock_table(arms: Mapping[str, ClassifierArm]) -> Table:
             label,
             gamma,
             shock.windows,
-            Interval.of(shock.peak, PERCENT),
-            Interval.of(shock.area, Form(decimals=2)),
+            Number.of(shock.peak, PERCENT),
+            Number.of(shock.area, Form(decimals=2)),
             shock.recovery_time,
-            Number(shock.non_recovery_rate, RATE),
+            Number(shock.non_recovery_rate, form=RATE),
             shock.tau_95,
-            Number(shock.tau_95_non_recovery_rate, RATE),
+            Number(shock.tau_95_non_recovery_rate, form=RATE),
         ]
         for label, arm in arms.items()
         for gamma, shock in arm.shocks.items()
@@ -102,5 +102,7 @@ def _intervention_columns(arms: Mapping[str, ClassifierArm]) -> dict[Heading, li
     columns: dict[Heading, list[Value]] = {**intervention_columns([arm.at_events for arm in arms.values()])}
     columns["λ_max"] = [before_and_after(arm.at_events, "lambda_max") for arm in arms.values()]
     for name in sorted(set().union(*(arm.replaced for arm in arms.values()))):
-        columns[f"units replaced by {name}"] = [Number(arm.replaced.get(name), UNITS) for arm in arms.values()]
+        columns[f"units replaced by {name}"] = [
+            Number(arm.replaced.get(name, NAN), form=UNITS) for arm in arms.values()
+        ]
     return columns

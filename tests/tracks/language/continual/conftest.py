@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 
 from supple.tracks.language.continual.settings import ContinualSettings
 from supple.tracks.language.continual.work import ContinualWork, build
@@ -54,18 +53,16 @@ class Trials(Runs):
         return build(settings)
 
     def learn(self, work: ContinualWork, task: int) -> list[float]:
-        """The losses of a task's updates; the task is entered before."""
+        """Enter a task and learn it. Returns the losses of its updates."""
         work.enter(work.tasks[task])
-        losses = []
+        losses, optimizer = [], work.learner.optimizer
         for update in range(work.tasks[task].steps):
             work.place = work.tasks[task], update
-            optimizer = work.learner.optimizer
-            assert optimizer is not None
             optimizer.zero_grad()
-            loss = work.loss(work.tasks[task], update, 0)
+            loss = work.loss(*work.place, 0)
             loss.backward()
             optimizer.step()
-            losses.append(float(loss.detach()))
+            losses.append(loss.item())
         return losses
 
 
@@ -77,8 +74,3 @@ def trials(tmp_path_factory: pytest.TempPathFactory) -> Trials:
             lines = [json.dumps({"prompt": f"{name}{i}?", "answer": answer(i)}) for i in range(count)]
             (folder / f"{name}_{split}.jsonl").write_text("\n".join(lines))
     return Trials(folder)
-
-
-@pytest.fixture(autouse=True)
-def _one_thread() -> None:
-    torch.set_num_threads(1)

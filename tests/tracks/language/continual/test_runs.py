@@ -53,17 +53,13 @@ def test_a_run_resumes_bit_for_bit_in_the_middle_of_the_third_task(
 
 
 @pytest.mark.parametrize("name", [name for name in RUNS if name != "full"])
+@pytest.mark.parametrize("file", ["checkpoints/000000000012/state.safetensors", "model/adapters.safetensors"])
 def test_checkpoints_and_exported_adapters_do_not_contain_the_frozen_model(
-    trials: Any, finished: dict[str, Path], name: str
+    finished: dict[str, Path], name: str, file: str
 ) -> None:
-    for file in ("checkpoints/000000000012/state.safetensors", "model/adapters.safetensors"):
-        names = list(load_file(finished[name] / file))
-        assert any(name_in_file.endswith("frozen_A") for name_in_file in names)
-        assert not [
-            name_in_file
-            for name_in_file in names
-            if "embed_tokens" in name_in_file or name_in_file.endswith("linear.weight")
-        ]
+    names = list(load_file(finished[name] / file))
+    assert any(entry.endswith("frozen_A") for entry in names)
+    assert not [entry for entry in names if "embed_tokens" in entry or entry.endswith("linear.weight")]
 
 
 def test_exported_adapters_and_models_can_be_loaded(trials: Any, finished: dict[str, Path]) -> None:
@@ -76,33 +72,22 @@ def test_exported_adapters_and_models_can_be_loaded(trials: Any, finished: dict[
     assert load_model(str(finished["full"] / "model")).model(*tokens).logits.isfinite().all()
 
 
-def test_maps_say_how_much_each_task_uses_each_atom(finished: dict[str, Path]) -> None:
-    maps = load_file(finished["moram pruned"] / "model" / "activation_maps.safetensors")
+def test_maps_say_how_much_each_task_uses_each_atom_and_are_drawn(finished: dict[str, Path], tmp_path: Path) -> None:
+    run = Path(shutil.copytree(finished["moram pruned"], tmp_path / "run"))
+    file = run / "model" / "activation_maps.safetensors"
+    maps = load_file(file)
     assert len(maps) == 7
     for rows in maps.values():
         assert rows.shape[0] == 3
         assert (rows >= 0).all()
         assert (rows.sum(1) <= 1 + 1e-5).all()
-
-
-def test_the_report_draws_which_atoms_the_tasks_use(finished: dict[str, Path], tmp_path: Path) -> None:
-    plot = draw_stored_maps(load(finished["moram pruned"]))
+    plot = draw_stored_maps(load(run))
     assert plot is not None
-    panels = [axes for axes in plot.figure.axes if axes.get_title(loc="left")]
-    assert 1 <= len(panels) <= 3
-    maps = load_file(finished["moram pruned"] / "model" / "activation_maps.safetensors")
-    for axes in panels:
-        assert axes.images[0].get_array().shape == maps[axes.get_title(loc="left")].shape
+    panels = {axes.get_title(loc="left"): axes for axes in plot.figure.axes if axes.get_title(loc="left")}
+    assert panels
+    assert all(axes.images[0].get_array().shape == maps[name].shape for name, axes in panels.items())
     assert draw_stored_maps(load(finished["seqlora"])) is None
-
-
-@pytest.mark.parametrize("metadata", [None, {}, {"maps": "["}, {"maps": '{"tasks": [], "atoms": {}}'}])
-def test_damaged_maps_are_named(finished: dict[str, Path], tmp_path: Path, metadata: dict[str, str] | None) -> None:
-    run = Path(shutil.copytree(finished["moram pruned"], tmp_path / "run"))
-    file = run / "model" / "activation_maps.safetensors"
-    if metadata is None:
-        file.write_bytes(file.read_bytes()[:-1])
-    else:
-        save_file(load_file(file), file, metadata)
-    with pytest.raises(ValueError, match=r"activation_maps\.safetensors: damaged"):
-        draw_stored_maps(load(run))
+    for metadata in ({}, {"maps": '{"tasks": [], "atoms": {}}'}):
+        save_file(maps, file, metadata)
+        with pytest.raises(ValueError, match=r"activation_maps\.safetensors: damaged"):
+            draw_stored_maps(load(run))

@@ -1,11 +1,11 @@
 """A data set of bright bars in MNIST's format, whose classes are easily told apart, and small models."""
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
+from supple.tracks.language.images import Clip, load_clip
 from tests.tracks.logs import write_idx
 
 SIDE, TRAIN, TEST = 28, 200, 60  # 20 and 6 images of each of 10 classes
@@ -25,9 +25,6 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def clip() -> Any:
+def clip() -> Clip:
     """A model with new weights, 16 wide, one layer in each encoder."""
-    pytest.importorskip("transformers")
-    from supple.tracks.language.images import load_clip
-
     return load_clip("clip:16x1")

@@ -1,8 +1,6 @@
 """CLIP models: zero-shot classification as in transformers, files, and unknown names."""
 
-import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -15,8 +13,6 @@ from tests.tracks.logs import refusal
 
 pytestmark = pytest.mark.slow
 
-pytest.importorskip("transformers")
-
 TEXTS = ["a photo of the seven.", "the inverted ankle boot", "x"]
 
 
@@ -25,25 +21,18 @@ def images() -> torch.Tensor:
     return torch.randint(0, 256, (5, 1, 28, 28), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
 
 
-def test_logits_are_those_of_the_models_own_forward_pass(clip: Clip, images: torch.Tensor) -> None:
-    pixels = clip.pixels(images)
+def test_features_and_logits_are_those_of_the_models_own_forward_pass(clip: Clip, images: torch.Tensor) -> None:
+    pixels, features = clip.pixels(images), clip.text_features(TEXTS)
     expected = clip.model(*clip.inputs(pixels, TEXTS)).logits_per_image
-    torch.testing.assert_close(clip.logits(pixels, clip.text_features(TEXTS)), expected)
-
-
-def test_a_batch_of_texts_changes_none_of_them(clip: Clip) -> None:
-    alone = torch.cat([clip.text_features([text]) for text in TEXTS])
-    torch.testing.assert_close(clip.text_features(TEXTS), alone)
+    torch.testing.assert_close(clip.logits(pixels, features), expected)
+    alone = torch.cat([clip.text_features([text]) for text in TEXTS])  # without padding
+    torch.testing.assert_close(features, alone)
 
 
 def test_an_ensemble_of_prompts_is_the_mean_of_their_features(clip: Clip) -> None:
     templates, classes = ("a {}.", "the {}.", "{}"), ("cat", "dog")
-    expected = torch.cat(
-        [
-            nn.functional.normalize(sum(clip.text_features([t.format(name)]) for t in templates), dim=-1)  # type: ignore[arg-type]
-            for name in classes
-        ]
-    )
+    each = [clip.text_features([template.format(name) for name in classes]) for template in templates]
+    expected = nn.functional.normalize(torch.stack(each).mean(0), dim=-1)
     torch.testing.assert_close(clip.class_features(classes, templates), expected)
 
 
@@ -74,19 +63,12 @@ def test_a_saved_model_is_loaded_again_bit_for_bit(clip: Clip, images: torch.Ten
     clip.save(tmp_path / "clip")
     again = load_clip(str(tmp_path / "clip"))
     assert (again.mean, again.std) == (clip.mean, clip.std)
-    for ours, theirs in zip(
-        clip.inputs(clip.pixels(images), TEXTS), again.inputs(again.pixels(images), TEXTS), strict=True
-    ):
-        assert torch.equal(ours, theirs)
+    ours, theirs = (each.inputs(each.pixels(images), TEXTS) for each in (clip, again))
+    assert all(map(torch.equal, ours, theirs))
     assert torch.equal(again.text_features(TEXTS), clip.text_features(TEXTS))
     assert not again.model.training
     assert [path.name for path in tmp_path.iterdir()] == ["clip"]
-    assert not list((tmp_path / "clip").glob("*.bin"))
-
-
-def test_a_folder_without_a_processor_is_standardised_as_openais(clip: Clip, tmp_path: Path) -> None:
-    clip.save(tmp_path / "clip")
-    (tmp_path / "clip/preprocessor_config.json").unlink()
+    (tmp_path / "clip/preprocessor_config.json").unlink()  # then as OpenAI's
     assert load_clip(str(tmp_path / "clip")).mean == (0.48145466, 0.4578275, 0.40821073)
 
 
@@ -94,7 +76,7 @@ def test_new_weights_come_from_the_seed_alone(clip: Clip) -> None:
     before = torch.get_rng_state()
     same, other = load_clip("clip:16x1"), load_clip("clip:16x1", seed=1)
     assert torch.equal(torch.get_rng_state(), before)
-    assert all(torch.equal(a, b) for a, b in zip(clip.model.parameters(), same.model.parameters(), strict=True))
+    assert all(map(torch.equal, clip.model.parameters(), same.model.parameters()))
     assert not torch.equal(clip.model.visual_projection.weight, other.model.visual_projection.weight)
 
 
@@ -105,37 +87,27 @@ def test_a_text_that_is_too_long_keeps_its_end_mark(clip: Clip) -> None:
 
 
 def test_layers_units_and_wiring_are_those_of_both_encoders(clip: Clip) -> None:
-    layers = clip_layers(clip.model)
-    kinds = (nn.Linear, nn.Conv2d)
-    weights = {name for name, module in clip.model.named_modules() if isinstance(module, kinds)}
-    assert {layer.name for layer in layers} == weights
-    assert [layer.name for layer in layers if layer.role == "encoder"] == ["vision_model.embeddings.patch_embedding"]
-    assert [layer.name for layer in layers if layer.role == "head"] == ["visual_projection", "text_projection"]
-    depths = {layer.name: layer.depth for layer in layers}
-    block = "text_model.encoder.layers.0"
-    assert [depths[f"{block}.{end}"] for end in ("self_attn.q_proj", "self_attn.v_proj", "self_attn.out_proj")] == [
-        0,
-        0,
-        1,
-    ]
-    assert list(clip_units(clip.model)) == list(clip_wiring(clip.model))
+    layers = {layer.name: layer for layer in clip_layers(clip.model)}
+    assert {layer.module for layer in layers.values()} == {
+        module for module in clip.model.modules() if isinstance(module, (nn.Linear, nn.Conv2d))
+    }
+    roles = {role: [name for name, layer in layers.items() if layer.role == role] for role in ("encoder", "head")}
+    assert roles == {
+        "encoder": ["vision_model.embeddings.patch_embedding"],
+        "head": ["visual_projection", "text_projection"],
+    }
+    attention = "text_model.encoder.layers.0.self_attn"
+    assert [layers[f"{attention}.{end}"].depth for end in ("q_proj", "v_proj", "out_proj")] == [0, 0, 1]
     assert len(clip_units(clip.model)) == 2
+    assert list(clip_units(clip.model)) == list(clip_wiring(clip.model))
 
 
-@pytest.mark.parametrize("name", ["clip:", "clip:big", "clip:0x1", "clip:40x2", "./nowhere", "nowhere", "/no/such"])
+@pytest.mark.parametrize("name", ["clip:", "clip:0x1", "clip:40x2", "./nowhere", "nowhere"])
 def test_an_unknown_clip_name_is_refused_in_one_line(name: str) -> None:
     assert name in refusal(load_clip, name)
 
 
-@pytest.mark.parametrize(
-    ("config", "says"),
-    [
-        (None, "no config.json"),
-        ({"model_type": "llama"}, "of type 'llama'"),
-        ({"model_type": "clip"}, "not a CLIP that can be read"),
-    ],
-)
-def test_a_folder_without_a_clip_is_refused(tmp_path: Path, config: Any, says: str) -> None:
-    if config:
-        (tmp_path / "config.json").write_text(json.dumps(config))
-    assert says in refusal(load_clip, str(tmp_path))
+def test_a_folder_without_a_clip_is_refused(tmp_path: Path) -> None:
+    assert "no config.json" in refusal(load_clip, str(tmp_path))
+    (tmp_path / "config.json").write_text('{"model_type": "clip"}')
+    assert "not a CLIP that can be read" in refusal(load_clip, str(tmp_path))

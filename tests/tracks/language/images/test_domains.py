@@ -20,17 +20,13 @@ def test_a_domain_has_all_classes_of_its_data_set_by_name(data: Path) -> None:
     assert torch.bincount(domain.test_labels).tolist() == [6] * 10
 
 
-def test_some_classes_keep_the_order_they_are_named_in(data: Path) -> None:
+def test_some_classes_keep_the_order_they_are_named_in_and_groups_have_names(data: Path) -> None:
     whole, some = read_domain("mnist", data), read_domain("mnist:seven,two", data)
     assert some.classes == ("seven", "two")
-    for place, label in enumerate((7, 2)):
-        assert torch.equal(
-            some.train_images[some.train_labels == place], whole.train_images[whole.train_labels == label]
-        )
     assert len(some.train_labels) == 40
-
-
-def test_a_group_of_classes_has_a_name(data: Path) -> None:
+    for place, label in enumerate((7, 2)):
+        images = some.train_images[some.train_labels == place]
+        assert torch.equal(images, whole.train_images[whole.train_labels == label])
     assert read_domain("mnist:low", data).classes == ("zero", "one", "two", "three", "four")
 
 
@@ -44,19 +40,17 @@ def test_transformed_classes_have_names_of_their_own(data: Path) -> None:
 @pytest.mark.parametrize("name", TRANSFORMS)
 def test_every_transform_gives_other_images_of_the_same_kind(name: str) -> None:
     images = torch.randint(0, 256, (3, 3, 28, 28), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
-    transformed = TRANSFORMS[name](images)
-    assert transformed.shape == images.shape
-    assert transformed.dtype == torch.uint8
-    assert not torch.equal(transformed, images)
-    assert torch.equal(transformed, TRANSFORMS[name](images))
+    first, again = (TRANSFORMS[name](images) for _ in range(2))
+    assert (first.shape, first.dtype) == (images.shape, torch.uint8)
+    assert torch.equal(first, again)
+    assert not torch.equal(first, images)
 
 
 def test_thick_is_a_dilation_and_outlined_what_it_adds() -> None:
     image = torch.zeros(1, 1, 5, 5, dtype=torch.uint8)
     image[0, 0, 2, 2] = 9
-    thick = TRANSFORMS["thick"](image)
-    assert int(thick.sum()) == 81
-    assert torch.equal(TRANSFORMS["outlined"](image), thick - image)
+    assert int(TRANSFORMS["thick"](image).sum()) == 81
+    assert int(TRANSFORMS["outlined"](image).sum()) == 72
 
 
 def test_few_test_images_are_the_same_each_time_and_of_many_classes(data: Path) -> None:
@@ -82,13 +76,10 @@ def folders(tmp_path: Path) -> Path:
     return root
 
 
-def test_image_folders_are_called_as_they_are(folders: Path) -> None:
+def test_image_folders_are_called_as_they_are_or_by_a_file_of_names(folders: Path) -> None:
     domain = read_domain(f"folder:{folders}+mirrored")
     assert domain.classes == ("mirrored cat", "mirrored old boot")
     assert domain.train_images.shape == (6, 3, 8, 6)
-
-
-def test_a_file_of_names_comes_first(folders: Path) -> None:
     (folders / "names.txt").write_text("house cat\nboot\n")
     assert read_domain(f"folder:{folders}").classes == ("house cat", "boot")
 

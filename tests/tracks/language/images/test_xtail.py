@@ -1,6 +1,5 @@
 """Image domains in sequence: shots, protocols, prompts, and adapters in both encoders."""
 
-import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,11 +14,9 @@ from supple.tracks.language.continual.settings import ContinualSettings
 from supple.tracks.language.images.clip import Clip
 from supple.tracks.language.images.domains import Domain, read_domain
 from supple.tracks.language.images.xtail import ImageStream, image_stream
-from tests.tracks.logs import refusal
+from tests.tracks.logs import read_log, refusal
 
 pytestmark = pytest.mark.slow
-
-pytest.importorskip("transformers")
 
 
 @pytest.fixture(scope="module")
@@ -39,34 +36,38 @@ def varied(clip: Clip) -> Clip:
     return clip
 
 
+def stream_of(clip: Clip, domains: list[Domain], **settings: Any) -> ImageStream:
+    return ImageStream(clip, domains, ContinualSettings(model="m", **settings))
+
+
+def different(images: torch.Tensor) -> set[bytes]:
+    return {image.numpy().tobytes() for image in images}
+
+
 def test_every_class_has_as_many_shots_and_a_seed_gives_the_same(clip: Clip, domains: list[Domain]) -> None:
-    first, same, other = (ImageStream(clip, domains, seed, 1000, shots=4) for seed in (0, 0, 1))
+    first, same, other = (stream_of(clip, domains, seed=seed, batch_size=1000, shots=4) for seed in (0, 0, 1))
     for task, domain in enumerate(domains):
         images, labels = first.batch(task, 0)
         assert torch.bincount(labels).tolist() == [4] * 5
-        assert len({image.numpy().tobytes() for image in images}) == 20
         assert torch.equal(images, same.batch(task, 0)[0])
-        again = {image.numpy().tobytes() for image in first.batch(task, 7)[0]}
-        assert again == {image.numpy().tobytes() for image in images}
-        assert again != {image.numpy().tobytes() for image in other.batch(task, 0)[0]}
-        known = {image.numpy().tobytes() for image in domain.train_images}
-        assert again <= known
+        shown = different(images)
+        assert len(shown) == 20
+        assert different(first.batch(task, 7)[0]) == shown != different(other.batch(task, 0)[0])
+        assert shown <= different(domain.train_images)
+        passed = torch.cat([pixels for _, pixels, _ in stream_of(clip, domains, batch_size=8, shots=4).passes(task)])
+        assert len(passed) == 20
+        assert different(passed) == different(clip.pixels(images))
+    small = stream_of(clip, domains, batch_size=8)
+    assert not torch.equal(small.batch(0, 0)[0], small.batch(0, 1)[0])
 
 
 def test_shots_are_those_of_the_protocol(clip: Clip, domains: list[Domain]) -> None:
-    assert ImageStream(clip, domains, 0, 64).updates_per_epoch(0) == 2  # 16 × 5 images
-    assert ImageStream(clip, domains, 0, 64, "mtil").updates_per_epoch(0) == 1  # 5 × 5
-
-
-def test_batches_depend_on_task_and_update(clip: Clip, domains: list[Domain]) -> None:
-    stream = ImageStream(clip, domains, 0, 8)
-    one, other, same = (stream.batch(0, update)[0] for update in (0, 1, 0))
-    assert torch.equal(one, same)
-    assert not torch.equal(one, other)
+    assert stream_of(clip, domains).updates_per_epoch(0) == 2  # 16 × 5 images
+    assert stream_of(clip, domains, protocol="mtil").updates_per_epoch(0) == 1  # 5 × 5
 
 
 def test_the_loss_is_over_the_prompts_of_the_tasks_own_classes(clip: Clip, domains: list[Domain]) -> None:
-    stream = ImageStream(clip, domains, 0, 8)
+    stream = stream_of(clip, domains, batch_size=8)
     images, labels = stream.batch(2, 3)
     texts = [f"a photo of the {name}." for name in domains[2].classes]
     logits = clip.model(*clip.inputs(clip.pixels(images), texts)).logits_per_image
@@ -79,7 +80,7 @@ def test_the_loss_is_over_the_prompts_of_the_tasks_own_classes(clip: Clip, domai
 def test_scores_are_the_share_of_nearest_prompts_that_are_right(
     varied: Clip, domains: list[Domain], protocol: Any
 ) -> None:
-    stream = ImageStream(varied, domains, 0, protocol=protocol)
+    stream = stream_of(varied, domains, protocol=protocol)
     scores = [stream.score(task) for task in range(len(domains))]
     for task, domain in enumerate(domains):
         names = [name for candidate in (domains if protocol == "x-tail" else [domain]) for name in candidate.classes]
@@ -94,23 +95,9 @@ def test_scores_are_the_share_of_nearest_prompts_that_are_right(
     assert len(set(scores)) > 1
 
 
-def test_in_x_tail_the_classes_of_other_domains_compete(clip: Clip, domains: list[Domain]) -> None:
-    """A model that always answers a class of another domain is wrong in X-TAIL; in MTIL these are no candidates."""
-    x_tail, mtil = (ImageStream(clip, domains, 0, protocol=protocol) for protocol in ("x-tail", "mtil"))
-    texts = clip.text_features
-
-    def towards_images(prompts: list[str]) -> torch.Tensor:
-        mean = clip.image_features(clip.pixels(domains[0].test_images)).mean(0)
-        return torch.stack([mean if "inverted" in p else t for p, t in zip(prompts, texts(prompts), strict=True)])
-
-    object.__setattr__(clip, "text_features", towards_images)
-    assert x_tail.score(0) == x_tail.score(1) == 0.0
-    assert mtil.score(0) > 0.0
-
-
 def test_scores_follow_every_change_of_the_text_encoder(varied: Clip, domains: list[Domain]) -> None:
     """Fused optimizers write without counting in a tensor's version, so nothing may be kept by that."""
-    stream = ImageStream(varied, domains, 0, protocol="mtil")
+    stream = stream_of(varied, domains, protocol="mtil")
     before = [stream.score(task) for task in range(len(domains))]
     weight = varied.model.text_projection.weight
     weight.grad = 2 * weight.detach()
@@ -124,19 +111,10 @@ def test_a_clip_learns_domains_in_sequence_and_is_scored_on_all_after_each(data:
         batch_size=8, test_examples=20, device="cpu", measure_every=2, checkpoint_every=2,
     )  # fmt: skip
     prepare(RunSpec("continual", settings), tmp_path / "run", print).train(lambda _: None)
-    rows = [json.loads(line) for line in (tmp_path / "run/tasks.jsonl").read_text().splitlines()]
+    rows = read_log(tmp_path / "run", "tasks")
     assert [row["name"] for row in rows] == ["mnist:low", "mnist:high"]
     assert all(len(row["scores"]) == 2 and row["score_of"] == "accuracy" for row in rows)
     assert (tmp_path / "run/model/adapters.safetensors").is_file()
-
-
-def test_a_pass_contains_every_training_image_once(clip: Clip, domains: list[Domain]) -> None:
-    stream = ImageStream(clip, domains, 0, 8, shots=4)
-    shown = torch.cat([pixels for _, pixels, _ in stream.passes(1)])
-    images, _ = ImageStream(clip, domains, 0, 20, shots=4).batch(1, 0)
-    expected = {image.numpy().tobytes() for image in clip.pixels(images)}
-    assert {image.numpy().tobytes() for image in shown} == expected
-    assert len(shown) == len(expected) == 20
 
 
 def test_settings_name_prompts_and_shots(data: Path) -> None:

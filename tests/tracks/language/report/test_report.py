@@ -10,10 +10,9 @@ from rich.console import Console
 from supple.engine.storage.run_directory import RunDirectory
 from supple.experiments.comparisons.grid import Point
 from supple.reports import build_report, compose, summary_table
-from supple.reports.studies.evaluation_figures import plot_first_phase, plot_views
+from supple.reports.studies.evaluation_figures import plot_first_phase, plot_validation_loss, plot_views
 from supple.reports.studies.evaluations import read_cells, short_names
 from supple.tracks.language.report.continual import collect_scores
-from supple.tracks.language.report.losses import draw_validation_loss
 from tests import records
 
 pytestmark = pytest.mark.slow
@@ -166,7 +165,7 @@ def test_until_an_arm_starts_the_report_is_of_the_trunks(tmp_path):
 
 
 def test_losses_are_drawn_by_start_over_the_updates_since(tmp_path):
-    figure = draw_validation_loss(compose(warm_start(tmp_path / "c")).data).figure
+    figure = plot_validation_loss(compose(warm_start(tmp_path / "c")).data).figure
     assert [axes.get_title("left") for axes in figure.axes] == ["start best", "start 100"]
     for axes in figure.axes:
         assert [line.get_xdata().tolist() for line in axes.lines] == [[0, 10, 20]] * 3

@@ -37,49 +37,45 @@ def test_cifar_10_is_its_five_files_in_order(tmp_path: Path, small_cifar: dict[s
     assert data.train_images.shape == (15, 3, 32, 32)
     assert (data.train_images.dtype, data.train_labels.dtype) == (torch.uint8, torch.int64)
     assert np.array_equal(data.train_labels, rows[:, 0])
-    for channel in range(3):  # red, green and blue one after the other, each row by row
-        own = rows[:, 1 + 1024 * channel : 1 + 1024 * (channel + 1)]
-        assert np.array_equal(data.train_images[:, channel].flatten(1), own)
+    assert np.array_equal(data.train_images.flatten(1), rows[:, 1:])  # red, green and blue, each row by row
     assert np.array_equal(data.test_images.flatten(1), small_cifar["cifar-10/test_batch.bin"][:, 1:])
     inner = tmp_path / "cifar-10-batches-bin"
-    assert load("cifar-10", inner).source == (
-        f"cifar-10, binary version, in {inner}: 15 + 2 images, 3×32×32, 10 classes"
-    )
+    words = f"cifar-10, binary version, in {inner}: 15 + 2 images, 3×32×32, 10 classes"
+    assert load("cifar-10", inner).source == words
 
 
 def test_cifar_100_has_the_fine_labels(tmp_path: Path, small_cifar: dict[str, np.ndarray]):
-    data = load("cifar-100", tmp_path)
+    data, rows = load("cifar-100", tmp_path), small_cifar["cifar-100/train.bin"]
     assert data.num_classes == 100
-    assert np.array_equal(data.train_labels, small_cifar["cifar-100/train.bin"][:, 1])
-    assert np.array_equal(data.train_images.flatten(1), small_cifar["cifar-100/train.bin"][:, 2:])
+    assert np.array_equal(data.train_labels, rows[:, 1])
+    assert np.array_equal(data.train_images.flatten(1), rows[:, 2:])
 
 
-def test_cifar_has_its_published_size(tmp_path: Path):
+def test_cifar_has_its_published_size():
     for layout in cifar.LAYOUTS.values():
         assert (sum(layout.train.values()), sum(layout.test.values())) == (50_000, 10_000)
 
 
-@pytest.mark.parametrize(
-    ("path", "change", "words"),
-    [
-        ("cifar-10-batches-bin/data_batch_4.bin", lambda old: old[:-1], "expected 9,219 bytes (3 images), found 9,218"),
-        (
-            "cifar-10-batches-bin/data_batch_4.bin",
-            lambda old: old[:3073] + b"\x0a" + old[3074:],
-            "row 1 (the first is 0) has label 10, expected 0 … 9",
-        ),
-        ("cifar-10-batches-bin/data_batch_4.bin", None, "missing: let --data name the folder that cifar-10-binary"),
-        ("cifar-100-binary/test.bin", lambda old: old[:1] + b"\x64" + old[2:], "row 0 (the first is 0) has label 100"),
-    ],
-)
-@pytest.mark.usefixtures("small_cifar")
-def test_broken_cifar_files_are_named(tmp_path: Path, path: str, change: Callable[[bytes], bytes] | None, words: str):
-    file = tmp_path / path
+def damage(file: Path, change: Callable[[bytes], bytes] | None) -> None:
+    """Change a file's content, or remove it."""
     content = file.read_bytes()
     file.unlink()
     if change:
         file.write_bytes(change(content))
-    refused = refusal(load, "-".join(path.split("-")[:2]), tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda old: old[:-1], "expected 9,219 bytes (3 images), found 9,218"),
+        (lambda old: old[:3073] + b"\x0a" + old[3074:], "row 1 (the first is 0) has label 10, expected 0 … 9"),
+        (None, "missing: let --data name the folder that cifar-10-binary"),
+    ],
+)
+@pytest.mark.usefixtures("small_cifar")
+def test_broken_cifar_files_are_named(tmp_path: Path, change: Callable[[bytes], bytes] | None, words: str):
+    damage(file := tmp_path / "cifar-10-batches-bin/data_batch_4.bin", change)
+    refused = refusal(load, "cifar-10", tmp_path)
     assert words in refused
     assert refused.startswith(str(file))
 
@@ -105,12 +101,9 @@ def test_imagenet_32_is_its_ten_files_in_order_with_labels_from_zero(npz: Path):
     ("arrays", "words"),
     [
         ({"labels": np.full(2, 1001)}, "row 0 (the first is 0) has label 1001, expected 1 … 1000"),
-        ({"labels": np.full(2, 0)}, "has label 0, expected 1 … 1000"),
         ({"labels": np.full(2, 0.5)}, "'labels' is (2,) float64, expected one integer for each image"),
         ({"labels": np.full(2, None)}, "array 'labels' cannot be read: Object arrays cannot be loaded"),
         ({"labels": np.ones(3, int)}, "'data' is (2, 3072) uint8, expected (3, 3072) uint8"),
-        ({"data": np.zeros((2, 768), np.uint8)}, "'data' is (2, 768) uint8, expected (2, 3072) uint8"),
-        ({"data": np.zeros((2, 3072))}, "'data' is (2, 3072) float64"),
     ],
 )
 def test_npz_files_with_other_arrays_are_named(npz: Path, arrays: dict[str, np.ndarray], words: str):
@@ -126,15 +119,11 @@ def test_npz_files_with_other_arrays_are_named(npz: Path, arrays: dict[str, np.n
     [
         (lambda old: old[:-100], "array 'labels' cannot be read"),
         (lambda old: old[:2000] + bytes([old[2000] ^ 255]) + old[2001:], "array 'data' cannot be read"),
-        (lambda old: old.replace(b"data.npy", b"atad.npy"), "array 'data' cannot be read"),
         (None, "is missing: --data needs a folder with train_data_batch_1.npz"),
     ],
 )
 def test_broken_npz_files_are_named(npz: Path, change: Callable[[bytes], bytes] | None, words: str):
-    file = npz / "train_data_batch_7.npz"
-    content = file.read_bytes()
-    file.unlink()
-    if change:
-        file.write_bytes(change(content))
-    assert f"{file}" in refusal(load, "imagenet-32", npz)
-    assert words in refusal(load, "imagenet-32", npz)
+    damage(file := npz / "train_data_batch_7.npz", change)
+    refused = refusal(load, "imagenet-32", npz)
+    assert words in refused
+    assert str(file) in refused

@@ -5,6 +5,7 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -23,31 +24,30 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "cache"
 
 
-def picture(file: Path, height: int = 6, width: int = 4) -> np.ndarray:
-    """Write a random image; returns it as (3, height, width)."""
+def picture(file: Path, height: int = 6, width: int = 4) -> None:
     file.parent.mkdir(parents=True, exist_ok=True)
-    pixels = RNG.integers(0, 256, (height, width, 3), np.uint8)
-    Image.fromarray(pixels).save(file)
-    return pixels.transpose(2, 0, 1)
+    Image.fromarray(RNG.integers(0, 256, (height, width, 3), np.uint8)).save(file)
+
+
+def pixels(file: Path) -> np.ndarray:
+    """(3, height, width)"""
+    with Image.open(file) as image:
+        return np.asarray(image).transpose(2, 0, 1)
 
 
 @pytest.fixture
 def plain(tmp_path: Path) -> Path:
     """train/ and test/ with classes ant, bee: PNG files, which keep every bit."""
     for path in ("train/bee/0.png", "train/ant/0.png", "train/ant/1.PNG", "test/ant/0.png", "test/bee/0.png"):
-        np.save(tmp_path / f"{path.replace('/', '-')}.npy", picture(tmp_path / "plain" / path))
+        picture(tmp_path / "plain" / path)
     return tmp_path / "plain"
 
 
-def original(tmp_path: Path, path: str) -> np.ndarray:
-    return np.load(tmp_path / f"{path.replace('/', '-')}.npy")
-
-
-def test_classes_and_files_come_in_the_order_of_their_names(tmp_path: Path, plain: Path):
+def test_classes_and_files_come_in_the_order_of_their_names(plain: Path):
     data = load("folder", plain)
-    wanted = [original(tmp_path, path) for path in ("train/ant/0.png", "train/ant/1.PNG", "train/bee/0.png")]
-    assert torch.equal(data.train_images, torch.tensor(np.stack(wanted)))
-    assert torch.equal(data.test_images[1], torch.tensor(original(tmp_path, "test/bee/0.png")))
+    wanted = [pixels(plain / "train" / path) for path in ("ant/0.png", "ant/1.PNG", "bee/0.png")]
+    assert np.array_equal(data.train_images, wanted)
+    assert np.array_equal(data.test_images[1], pixels(plain / "test/bee/0.png"))
     assert (data.train_labels.tolist(), data.test_labels.tolist()) == ([0, 0, 1], [0, 1])
     assert data.train_labels.dtype == torch.int64
     assert data.source == f"folder, image folders, in {plain}: 3 + 2 images, 3×6×4, 2 classes"
@@ -67,8 +67,7 @@ def test_tiny_imagenet_is_read_as_it_is_published(tmp_path: Path):
     data = load("tiny-imagenet", tmp_path)
     assert (data.image_shape, data.num_classes) == ((3, 64, 64), 2)
     assert (data.train_labels.tolist(), data.test_labels.tolist()) == ([0, 0, 1, 1], [1, 0])
-    with Image.open(root / "val/images/val_2.JPEG") as image:
-        assert np.array_equal(data.test_images[0], np.asarray(image).transpose(2, 0, 1))
+    assert np.array_equal(data.test_images[0], pixels(root / "val/images/val_2.JPEG"))
     for text, words in (
         ("val_2.JPEG\tn02\nval_0.JPEG\tn03\n", "line 2: expected an image and one of train/'s classes"),
         ("val_7.JPEG\tn02\n", "val_7.JPEG is missing: val_annotations.txt names it"),
@@ -80,9 +79,8 @@ def test_tiny_imagenet_is_read_as_it_is_published(tmp_path: Path):
 
 def test_grey_images_become_rgb_and_val_serves_as_test(tmp_path: Path):
     for split in ("train", "val"):
-        file = tmp_path / split / "x" / "0.jpg"
-        file.parent.mkdir(parents=True)
-        Image.new("L", (5, 3), 77).save(file)
+        (tmp_path / split / "x").mkdir(parents=True)
+        Image.new("L", (5, 3), 77).save(tmp_path / split / "x/0.jpg")
     data = load("imagenet-32", tmp_path)
     assert data.test_images.shape == (1, 3, 3, 5)
     assert data.train_images.unique().tolist() == [77]
@@ -93,53 +91,37 @@ def test_images_are_decoded_once_and_again_when_a_file_changes(
 ):
     first = load("folder", plain)
     (kept,) = (cache / "decoded").iterdir()
-    opened: list[str] = []
-    really = Image.open
-
-    def counted(file: Path, **options: tuple[str, ...]) -> Image.Image:
-        opened.append(file.name)
-        return really(file, **options)
-
-    monkeypatch.setattr(Image, "open", counted)
+    decoded = Mock(wraps=Image.open)
+    monkeypatch.setattr(Image, "open", decoded)
     again = load("folder", plain)
-    assert opened == []
+    assert decoded.call_count == 0
     assert torch.equal(again.train_images, first.train_images)
     assert torch.equal(again.test_labels, first.test_labels)
 
     kept.write_bytes(kept.read_bytes()[:-5])  # no longer whole: decoded anew
     assert torch.equal(load("folder", plain).test_images, first.test_images)
-    assert len(opened) == 5
+    assert decoded.call_count == 5
 
-    state = (plain / "test/ant/0.png").stat()
-    os.utime(plain / "test/ant/0.png", ns=(state.st_atime_ns, state.st_mtime_ns + 1))
+    os.utime(plain / "test/ant/0.png", ns=(0, 0))
     load("folder", plain)
-    assert len(opened) == 10
+    assert decoded.call_count == 10
 
 
-def broken_jpeg(folder: Path) -> None:
-    picture(folder / "train/bee/1.jpg")
-    content = (folder / "train/bee/1.jpg").read_bytes()
-    (folder / "train/bee/1.jpg").write_bytes(content[: len(content) // 2])
-
-
-def broken_png(folder: Path) -> None:
-    content = (folder / "test/bee/0.png").read_bytes()
-    (folder / "test/bee/0.png").write_bytes(content[:20] + bytes(30) + content[50:])
+def cut(file: Path) -> None:
+    file.write_bytes(file.read_bytes()[:-30])
 
 
 @pytest.mark.parametrize(
     ("damage", "words"),
     [
-        (broken_jpeg, "train/bee/1.jpg: no image that can be read ("),
-        (broken_png, "test/bee/0.png: no image that can be read ("),
+        (lambda f: cut(f / "test/bee/0.png"), "test/bee/0.png: no image that can be read ("),
         (lambda f: (f / "test/bee/0.png").write_text("<html>"), "(UnidentifiedImageError: cannot identify"),
         (lambda f: picture(f / "train/bee/0.png", 6, 5), "train/bee/0.png: 6×5 pixels, expected 6×4"),
         (lambda f: (f / "train/bee/0.png").rename(f / "train/bee/0.txt"), "train/bee: an empty class folder"),
-        (lambda f: picture(f / "train/cow/0.png"), "test/cow is missing: it should hold class cow"),
-        (lambda f: picture(f / "test/cow/0.png"), "test/cow: train/ has no class of that name"),
+        (lambda f: picture(f / "train/cow/0.png"), "test/cow: train/ and test/ must hold the same classes"),
         (lambda f: (f / "test").rename(f / "tset"), "no folder test/ or val/ there: expected train/<class>/*.JPEG"),
         (lambda f: (f / "train").rename(f / "trian"), "no folder train/ there: expected train/<class>/*.JPEG"),
-        (lambda f: shutil.rmtree(f / "train/bee") or shutil.rmtree(f / "train/ant"), "train: no class folders there"),
+        (lambda f: shutil.rmtree(f / "train") or (f / "train").mkdir(), "train: no class folders there"),
     ],
 )
 def test_a_damaged_image_is_named_and_not_cached(plain: Path, cache: Path, damage: Callable[[Path], Any], words: str):

@@ -43,12 +43,11 @@ def test_compressed_files_are_the_same_data(folder: Path):
 
 
 def test_the_source_tells_the_published_files_from_others(folder: Path, monkeypatch: pytest.MonkeyPatch):
-    assert load("mnist", folder).source == (
-        f"files other than the published mnist, in {folder}: 5 + 2 images, 1×28×28, 10 classes"
-    )
+    words = f"in {folder}: 5 + 2 images, 1×28×28, 10 classes"
+    assert load("mnist", folder).source == f"files other than the published mnist, {words}"
     sums = {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in folder.iterdir()}
     monkeypatch.setitem(idx.PUBLISHED, "mnist", sums)
-    assert load("mnist", folder).source.startswith(f"mnist, the published files, in {folder}: 5 + 2 images")
+    assert load("mnist", folder).source == f"mnist, the published files, {words}"
 
 
 def test_without_a_folder_the_cache_is_read(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -59,7 +58,7 @@ def test_without_a_folder_the_cache_is_read(folder: Path, tmp_path: Path, monkey
     assert len(load("mnist").train_labels) == 5
 
 
-IMAGE_FILE, ZIPPED = idx_file(IMAGES[:5]), gzip.compress(idx_file(IMAGES[:5]))
+ZIPPED = gzip.compress(idx_file(IMAGES[:5]))
 
 
 @pytest.mark.parametrize(
@@ -67,10 +66,7 @@ IMAGE_FILE, ZIPPED = idx_file(IMAGES[:5]), gzip.compress(idx_file(IMAGES[:5]))
     [
         ("t10k-labels-idx1-ubyte", None, "labels-idx1-ubyte is missing: `supple fetch mnist` downloads it"),
         ("train-images-idx3-ubyte", idx_file(LABELS), "no IDX file of uint8 with 3 axes"),
-        ("train-images-idx3-ubyte", b"", "does not start with 00000803"),
-        ("train-images-idx3-ubyte", IMAGE_FILE[:-1], "expected 3,936 bytes uncompressed, found 3,935"),
-        ("train-images-idx3-ubyte", IMAGE_FILE[:11], "found 11"),
-        ("train-images-idx3-ubyte", IMAGE_FILE + b"0", "found 3,937"),
+        ("train-images-idx3-ubyte", idx_file(IMAGES[:5])[:-1], "expected 3,936 bytes uncompressed, found 3,935"),
         ("train-images-idx3-ubyte.gz", ZIPPED[: len(ZIPPED) // 2], "truncated or damaged gzip"),
         ("train-images-idx3-ubyte.gz", b"<html>", "truncated or damaged gzip"),
         ("train-images-idx3-ubyte.gz", ZIPPED[:40] + bytes(40) + ZIPPED[80:], "truncated or damaged gzip"),

@@ -287,7 +287,7 @@ def test_comparison_scores_what_came_after_the_fork(comparison):
     assert {"test_accuracy.png", "before_and_after.png", "metrics.png"} <= {f.name for f in paths.figures}
     page = paths.html.read_text()
     assert "unfinished" not in page
-    assert "fork point: arms" in page
+    assert "continue from one trunk of 10 steps" in page
     assert "<td>0, 1</td>" in page  # whose the intervention was
 
 
