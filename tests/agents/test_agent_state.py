@@ -174,5 +174,5 @@ def test_hooks_that_follow_updates_or_add_to_losses_take_part_in_every_gradient_
 def test_the_last_values_of_dqn_are_normalised_without_a_trace() -> None:
     agent = dqn.lived(normalization="spectral", double_q=True)
     before = everything(agent)
-    agent.loss.targets(agent.experience.require_recent())
+    agent.targets_of(agent.experience.require_recent())
     assert changed(before, everything(agent)) == []

@@ -11,13 +11,14 @@ from gymnasium import spaces
 from torch import Tensor, nn
 
 from supple.agents.dqn.agent import DQN
-from supple.agents.dqn.network import ValueNetwork
+from supple.agents.dqn.network import Sizes, ValueNetwork
 from supple.agents.offpolicy.replay import Sample
 from supple.engine.compile import can_compile
 from supple.engine.hooks.driver import HookDriver
 from supple.envs import Picture
 from supple.interventions import parse_hook
-from tests.agents.dqn.worlds import IMAGES, PIXELS, VECTORS, Space, agent_with, lived, world
+from supple.networks import unit_names
+from tests.agents.dqn.worlds import IMAGES, PIXELS, VECTORS, agent_with, lived, world
 from tests.agents.lives import live
 
 
@@ -50,7 +51,7 @@ def test_layers_of_nature_come_in_forward_order_with_the_initial_values_of_the_n
         (32, 4, 8, 8), (64, 32, 4, 4), (64, 64, 3, 3), (512, 3136), (9, 512),
     ]  # fmt: skip
     assert [layer.role for layer in network.layers()] == ["encoder"] * 3 + ["hidden", "head"]
-    assert network.units()[-1] == "mlp.2"
+    assert unit_names(network)[-1] == "mlp.2"
     for layer in network.layers():
         taps, (d_out, d_in) = layer.weight[0, 0].numel(), layer.weight.shape[:2]
         bound = (6 / ((d_in + d_out) * taps) if initialization == "xavier" else 1 / (d_in * taps)) ** 0.5
@@ -115,7 +116,7 @@ def test_in_bfloat16_weights_stay_float32_and_steps_are_nearly_those_of_float32(
     assert torch.cosine_similarity(*moves, dim=0) > 0.9
     sample = agents[1].experience.require_recent()
     agents[0].target.load_state_dict(agents[1].target.state_dict())
-    exact, found = (agent.loss.targets(sample) for agent in agents)
+    exact, found = (agent.targets_of(sample) for agent in agents)
     assert found.dtype == torch.float32
     torch.testing.assert_close(found, exact, rtol=0.02, atol=0.02)
 
@@ -143,7 +144,7 @@ def test_the_target_is_that_of_the_equation(double_q: bool) -> None:
     assert not torch.equal(best, target.argmax(1))
     value = target[range(32), best] if double_q else target.max(1).values
     wanted = torch.where(batch.terminated, batch.rewards, batch.rewards + 0.9 * value)
-    torch.testing.assert_close(agent.loss.targets(batch), wanted)
+    torch.testing.assert_close(agent.targets_of(batch), wanted)
 
 
 def test_double_q_asks_the_network_as_it_is_at_each_gradient_step() -> None:
@@ -163,7 +164,7 @@ ADAM = {"betas": (0.99, 0.99), "eps": 1e-5, "weight_decay": 0.1}
 @pytest.mark.parametrize("largest", [0.1, 1e9])
 @pytest.mark.parametrize("space", [VECTORS, PIXELS], ids=["vectors", "images"])
 def test_a_gradient_step_is_that_of_stable_baselines3(
-    space: Space, largest: float, monkeypatch: pytest.MonkeyPatch
+    space: Sizes, largest: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from stable_baselines3 import DQN as Peer
     from stable_baselines3.common.type_aliases import ReplayBufferSamples
@@ -204,7 +205,7 @@ def test_the_loss_is_hubers_or_the_square(loss: str, expected: list[float]) -> N
     agent = lived(loss=loss)
     batch = batch_of(agent, 2)
     values = agent.network(batch.frames[:, 0]).gather(1, batch.actions[:, None]).squeeze(1)
-    found = agent.loss(batch, values + torch.tensor([0.5, -2.0]), reduction="none")[0]
+    found = agent.losses_of(batch, values + torch.tensor([0.5, -2.0]))[0]
     torch.testing.assert_close(found, torch.tensor(expected))
 
 

@@ -1,6 +1,5 @@
 """When DQN learns, explores and is stacked by default, and runs in which it would learn nothing."""
 
-from collections.abc import Iterator
 from importlib.util import find_spec
 from typing import Any
 
@@ -17,10 +16,8 @@ GAME = pytest.mark.skipif(not find_spec("ale_py"), reason="needs ale-py")
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _columns() -> Iterator[None]:
+def _columns() -> None:
     pictured.register()
-    yield
-    pictured.forget()
 
 
 @pytest.mark.parametrize(

@@ -8,17 +8,18 @@ import torch
 
 from supple.agents.dqn import DQNSettings
 from supple.agents.dqn.agent import DQN
-from supple.agents.dqn.sizes import Pixels, RowSizes
+from supple.agents.dqn.network import Sizes
+from supple.agents.offpolicy.replay import ReplayLayout
 from supple.envs import Picture, StepResult
 from tests.agents.lives import live, vectors
 
-PIXELS, VECTORS = Pixels(stack=4, height=36, width=36, actions=3), RowSizes(size=5, actions=3)
-IMAGES = RowSizes(10 * 10 * 3, 3, Picture(3, 10, 10, last=True, high=1.0), bytes=True)
+PIXELS = Sizes(ReplayLayout((36, 36), np.uint8, 4, actions=3), Picture(4, 36, 36))
+VECTORS = Sizes(ReplayLayout((5,), np.float32, actions=3))
+IMAGES = Sizes(ReplayLayout((300,), np.uint8, actions=3), Picture(3, 10, 10, last=True, high=1.0))
 ENCODERS = {PIXELS: "nature(channels=[8,8,8])", IMAGES: "minatar(channels=[4])", VECTORS: "auto"}
-Space = Pixels | RowSizes
 
 
-def agent_with(space: Space = PIXELS, **changes: Any) -> DQN:
+def agent_with(space: Sizes = PIXELS, **changes: Any) -> DQN:
     """Return an agent whose random activations are seeded."""
     values: dict[str, Any] = {
         "env": "a", "steps": 1_000, "num_envs": 2, "hidden": (16, 8), "batch_size": 8, "replay_size": 400,
@@ -30,7 +31,7 @@ def agent_with(space: Space = PIXELS, **changes: Any) -> DQN:
     return agent
 
 
-def world(space: Space = PIXELS, rows: int = 2, seed: int = 0) -> Iterator[StepResult]:
+def world(space: Sizes = PIXELS, rows: int = 2, seed: int = 0) -> Iterator[StepResult]:
     """Yield steps with random observations and rewards, in which episodes are terminated and truncated."""
     if space is VECTORS:
         yield from vectors(VECTORS.size, rows)
@@ -48,7 +49,7 @@ def world(space: Space = PIXELS, rows: int = 2, seed: int = 0) -> Iterator[StepR
         yield StepResult(seen, 5 * rng.normal(size=rows), terminated, truncated, final, [])
 
 
-def lived(space: Space = VECTORS, count: int = 20, **changes: Any) -> DQN:
+def lived(space: Sizes = VECTORS, count: int = 20, **changes: Any) -> DQN:
     """Return an agent that has made some decisions."""
     agent = agent_with(space, **changes)
     live(agent, world(space), count, begin=True)

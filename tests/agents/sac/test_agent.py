@@ -176,14 +176,14 @@ def test_losses_and_gradients_are_those_of_stable_baselines3s_cnn_policy() -> No
     targets = rewards + 0.9 * value * ~terminated
     critic_loss = nn.functional.mse_loss(theirs.critic(images, actions)[0][:, 0], targets)
 
-    def noise(seed: int) -> Tensor:
+    noises = []
+    for seed in (1, 2):
         torch.manual_seed(seed)
-        return torch.normal(torch.zeros(6, A), torch.ones(6, A))
-
-    batch = Transitions(states, actions, rewards, terminated, next_states)
+        noises.append(torch.normal(torch.zeros(6, A), torch.ones(6, A)))
+    seen = Transitions(states, actions, rewards, terminated, next_states), torch.stack(noises, 1)
     for wanted, found, their_network, network in (
-        (actor_loss, ours.soft_update.actor_loss_of(states, noise(1))[0], theirs.actor, ours.actor),
-        (critic_loss, ours.soft_update.critic_loss_of(batch, noise(2))[0], theirs.critic, ours.critics),
+        (actor_loss, ours.soft_update.actor_loss_of(*seen)[0], theirs.actor, ours.actor),
+        (critic_loss, ours.soft_update.critic_loss_of(*seen)[0], theirs.critic, ours.critics),
     ):
         torch.testing.assert_close(found, wanted, rtol=1e-6, atol=1e-6)
         gradients = torch.autograd.grad(wanted, list(their_network.parameters()))
