@@ -14,6 +14,8 @@ from supple.envs import StepResult
 from supple.envs.vector import Vector
 from tests.agents.small import KINDS, lines, settings
 
+pytestmark = pytest.mark.slow
+
 SEEDS, BAD, AT = (3, 5, 7), 5, 110  # the seed that diverges, and the step from which on it does
 COMMON: dict[str, Any] = {
     "steps_per_task": 96, "measure_every": 32, "checkpoint_every": 48, "eval_episodes": 1, "eval_tasks": "past",
