@@ -40,19 +40,6 @@ class Member:
             yield act
 
 
-def evaluate(agent: Member, env: str, envs: Envs, seeds: Sequence[int]) -> list[float]:
-    """Return the returns of the agent's evaluation policy, as `play` does.
-
-    Args:
-        agent: The agent.
-        env: The environment's name, as in training.
-        envs: Copies of it, one for each seed.
-        seeds: The seeds of the episodes.
-    """
-    with agent.greedy(env) as policy:
-        return [first for (first,) in play(policy, env, envs, seeds)]
-
-
 def uniform(space: Space, copies: int, seeds: Sequence[int]) -> Policy:
     """Return a policy that draws actions uniformly within the bounds of a space, whatever is observed.
 

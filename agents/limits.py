@@ -1,9 +1,6 @@
 """Checks of settings that agents share."""
 
-from collections.abc import Iterator
 from typing import Any
-
-from supple.registry.errors import UsageError
 
 SET_ELSEWHERE = {  # names that `gymnasium.make` takes for itself
     "id": "use --env",
@@ -11,15 +8,6 @@ SET_ELSEWHERE = {  # names that `gymnasium.make` takes for itself
     "render_mode": "environments render only for the videos of reports",
     "disable_env_checker": "supple checks environments itself",
 }
-
-
-def wrong_kwargs(settings: Any) -> Iterator[str]:
-    """Check that the keyword arguments of environments are a JSON object, of names that have no option."""
-    try:
-        for name in settings.kwargs.keys() & SET_ELSEWHERE.keys():
-            yield f"--env-kwargs cannot set {name}: {SET_ELSEWHERE[name]}"
-    except UsageError as error:
-        yield str(error)
 
 
 def compile_problem() -> str | None:

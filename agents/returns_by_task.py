@@ -3,16 +3,14 @@
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from itertools import chain
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from supple.engine.seeding import derive
 from supple.envs import Envs
 
-from .agent import Agent
 from .evaluate import play, uniform
-from .settings import AgentSettings
 from .tasks import EnvTask
 
 RANDOM_EPISODES, RANDOM_STEPS = 200, 20_000  # of random actions on a task, whichever comes first
@@ -21,22 +19,8 @@ MOST_EPISODES = 64  # of one member that are played side by side, unless one tas
 Returns = dict[int, list[float]]  # index of a task → the mean return of each member
 
 
-class TestedWork(Protocol):
-    """The part of `AgentWork` that evaluations need."""
-
-    settings: AgentSettings
-    tasks: tuple[EnvTask, ...]
-    agent: Agent
-
-    def worlds(self, task: EnvTask, copies: int) -> list[Mapping[str, Any]]: ...
-
-    def envs(self, settings: Any, env: str, worlds: Sequence[Mapping[str, Any]]) -> Envs: ...
-
-    def evaluation_seeds(self, seed: int, task: EnvTask, episodes: int) -> list[int]: ...
-
-
 def returns_on(
-    work: TestedWork, tasks: Sequence[EnvTask], known: Mapping[int, list[float]] | None = None, random: bool = False
+    work: Any, tasks: Sequence[EnvTask], known: Mapping[int, list[float]] | None = None, random: bool = False
 ) -> Returns:
     """Return the mean returns of `eval_episodes` copies of tasks as these are at their ends, of each member.
 
@@ -44,7 +28,7 @@ def returns_on(
     that the policy is called once for all of them.
 
     Args:
-        work: The agent and its tasks.
+        work: The `AgentWork`: the agent and its tasks.
         tasks: Those to evaluate on.
         known: The returns on some of them.
         random: Whether actions are random, instead of those of the agent's evaluation policy. Each copy then plays
@@ -70,7 +54,7 @@ def _first_alike(tasks: Sequence[EnvTask]) -> list[int]:
     return [first.setdefault((task.env, repr(task.shift)), task.index) for task in tasks]
 
 
-def _returns_together(work: TestedWork, env: str, tasks: Sequence[EnvTask], random: bool) -> Returns:
+def _returns_together(work: Any, env: str, tasks: Sequence[EnvTask], random: bool) -> Returns:
     """Return the mean returns on tasks in one environment, with all copies in one vector: first member first."""
     episodes = work.settings.eval_episodes
     of_tasks = [work.worlds(task, episodes) for task in tasks]
@@ -79,13 +63,11 @@ def _returns_together(work: TestedWork, env: str, tasks: Sequence[EnvTask], rand
     return mean_returns(work, tasks, work.envs(work.settings, env, worlds), tasks[0].steps, random)
 
 
-def mean_returns(
-    work: TestedWork, tasks: Sequence[EnvTask], envs: Envs, progress: int, random: bool = False
-) -> Returns:
+def mean_returns(work: Any, tasks: Sequence[EnvTask], envs: Envs, progress: int, random: bool = False) -> Returns:
     """Return the mean returns on tasks in one environment, after so many steps of each.
 
     Args:
-        work: The agent.
+        work: The `AgentWork`.
         tasks: The tasks.
         envs: `eval_episodes` copies of each task for each member, those of the first member first.
         progress: The steps of the task, with which gradual shifts go on.

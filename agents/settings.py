@@ -23,7 +23,7 @@ from supple.engine.settings import (
 from supple.registry.errors import RunError, UsageError
 from supple.registry.schema import NotNegative, Positive, Share, most
 
-from .limits import wrong_kwargs
+from .limits import SET_ELSEWHERE
 
 if TYPE_CHECKING:
     from supple.envs import Shifts
@@ -368,7 +368,11 @@ class AgentSettings(RunSettings):
                 yield f"--stack {self.stack} with {len(self.seeds)} seeds is several runs: use `supple compare`"
             if reason := self.unstackable():
                 yield f"several --seeds need a stack, but {reason}: use `supple compare`"
-        yield from wrong_kwargs(self)
+        try:
+            for name in self.kwargs.keys() & SET_ELSEWHERE.keys():
+                yield f"--env-kwargs cannot set {name}: {SET_ELSEWHERE[name]}"
+        except UsageError as error:
+            yield str(error)
         if self.env_workers > self.num_envs:
             yield f"--env-workers must be --num-envs ({self.num_envs}) at most, got {self.env_workers}"
         if self.fresh and set(self.hook) - {"none"}:

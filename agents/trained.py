@@ -14,7 +14,7 @@ from supple.envs.fault import text_of
 from supple.envs.guard import find_fault
 from supple.registry.errors import RunError, UsageError
 
-from .evaluate import Member, evaluate
+from .evaluate import Member, play
 from .games import is_game
 from .image_settings import ImageSettings
 from .work import AgentWork
@@ -110,7 +110,8 @@ class Trained:
         first = self._member * episodes
         envs = work.envs(work.settings, env, work.worlds(chosen, episodes)[first : first + episodes])
         envs.progress(chosen.steps)
-        return evaluate(self._agent, env, envs, list(range(seed, seed + episodes)))
+        with self._agent.greedy(env) as policy:
+            return [first for (first,) in play(policy, env, envs, range(seed, seed + episodes))]
 
     def _check_env(self, env: str | None) -> str:
         if env is not None and env not in self._work.spaces:
@@ -127,9 +128,8 @@ class Trained:
             observations = s.observations if isinstance(s, ImageSettings) else "auto"
             self._flat_envs[env] = flatten(make_env(env, kwargs=s.kwargs, united=self._work.united), observations)
         shown, padded = self._flat_envs[env], self._find_padded(env)
-        space = shown.env.observation_space if isinstance(shown, Flat) else shown.observation_space
-        if padded is not None:
-            space = padded.env.observation_space
+        outer = padded or shown
+        space = (outer.env if isinstance(outer, Flat | Padded) else outer).observation_space
         if isinstance(space, Dict | Tuple):
             single = not isinstance(observation, list)
             rows: Any = [observation] if single else observation

@@ -168,19 +168,18 @@ class GradientStep:
         self.adam = AdamConstants(beta1, beta2, group["eps"], group["weight_decay"])
         self.learning_rate = group["lr"]
         slots = [optimizer.slots(parameter) for parameter in parameters]
-        if self.stacked:
-            self.counters, self.averages, self.squares = (
-                [slot[name] for slot in slots] for name in ("step", "exp_avg", "exp_avg_sq")
+        if not self.stacked:
+            self.steps = torch.stack([slot["step"] for slot in slots])
+            self.average, self.square = (
+                torch.cat([in_memory_of(p, slot[name]) for p, slot in zip(parameters, slots, strict=True)])
+                for name in ("exp_avg", "exp_avg_sq")
             )
-            return
-        self.steps = torch.stack([slot["step"] for slot in slots])
-        self.average, self.square = (
-            torch.cat([in_memory_of(p, slot[name]) for p, slot in zip(parameters, slots, strict=True)])
-            for name in ("exp_avg", "exp_avg_sq")
+            views = (self.steps, self._views(self.average), self._views(self.square))
+            for slot, step, average, square in zip(slots, *views, strict=True):
+                slot.update(step=step, exp_avg=average, exp_avg_sq=square)
+        self.counters, self.averages, self.squares = (
+            [slot[name] for slot in slots] for name in ("step", "exp_avg", "exp_avg_sq")
         )
-        self.counters, self.averages, self.squares = [*self.steps], self._views(self.average), self._views(self.square)
-        for slot, counter, average, square in zip(slots, self.counters, self.averages, self.squares, strict=True):
-            slot["step"], slot["exp_avg"], slot["exp_avg_sq"] = counter, average, square
 
     def _views(self, flat: Tensor) -> list[Tensor]:
         """Return one view for each parameter, with its shape and layout."""
@@ -214,11 +213,9 @@ class GradientStep:
         for minibatch in zip(*(tensor.split(size, axis) for tensor in rows), strict=True):
             gradients, numbers = self._gradients(loss, minibatch, self.compiled and before is not None)
             statistics.append(numbers)
-            if self.flat and before is None:
-                self._adam(gradients)
-                continue
-            for parameter, part in zip(self.parameters, gradients, strict=True):
-                parameter.grad = match_layout(parameter, part)
+            if before or not self.flat:
+                for parameter, part in zip(self.parameters, gradients, strict=True):
+                    parameter.grad = match_layout(parameter, part)
             if before:
                 before()
             if self.flat:

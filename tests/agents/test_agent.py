@@ -1,29 +1,20 @@
 """Losses of single samples, which all agents' learners provide, and the interventions that use them."""
 
-from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
-import gymnasium as gym
-import numpy as np
 import pytest
 import torch
 from torch import Tensor
 
-from supple.agents.dqn import DQNSettings
-from supple.agents.dqn.agent import DQN
-from supple.agents.ppo import PPOSettings
-from supple.agents.ppo.agent import PPO
-from supple.agents.ppo.network import PolicySpace
-from supple.agents.ppo.policies import Gaussian
-from supple.agents.sac import SACSettings
-from supple.agents.sac.agent import SAC
-from supple.agents.sac.inputs import Control
+from supple.agents.sb3 import SuppleCallback, learners_of
 from supple.engine.hooks.driver import HookDriver
-from supple.envs import StepResult
 from supple.interventions import Learner, parse_hook
-from tests.agents.dqn.worlds import PIXELS
+from tests.agents.dqn import worlds as dqn_worlds
+from tests.agents.ppo import test_agent as ppo_tests
+from tests.agents.sac import worlds as sac_worlds
+from tests.integrations.sb3 import twins
 
-SHARED: dict[str, Any] = {"env": "a", "steps": 1_000, "num_envs": 2}
 HOOKS = [
     "parseval", "ewc(samples=16)", "weight_clip(kappa=1.1)", "hare_tortoise@every:6", "upgd", "dash(batches=3)@8",
     "spectral", "wasserstein", "soft_snp(epsilon=0.01)", "adam_rel@every:4", "reset(what=optimizer)@6",
@@ -31,31 +22,19 @@ HOOKS = [
 ]  # fmt: skip
 
 
-def ppo() -> PPO:
-    small = {"rollout_steps": 8, "minibatch_size": 6, "epochs": 1, "hidden": (8,), "adapter": 6, "compile": "off"}
-    return PPO(PPOSettings(**SHARED, **small), {"a": PolicySpace(4, Gaussian(2)), "b": PolicySpace(3, Gaussian(1))})  # type: ignore[arg-type]
+def ppo() -> Any:
+    return ppo_tests.agent_with(rollout_steps=8, minibatch_size=6, epochs=1)
 
 
-REPLAY: dict[str, Any] = {"batch_size": 8, "replay_size": 100, "learning_starts": 0, "device": "cpu"}
+def dqn() -> Any:
+    return dqn_worlds.agent_with()
 
 
-def dqn() -> DQN:
-    small: dict[str, Any] = {"hidden": (16,), "encoder": "nature(channels=[8,8,8])"}
-    return DQN(DQNSettings(**SHARED, **REPLAY, **small), {"a": PIXELS})
+def sac() -> Any:
+    return sac_worlds.agent_with(learning_starts=0)
 
 
-def sac() -> SAC:
-    small: dict[str, Any] = {"actor_width": 8, "critic_width": 8, "critic_blocks": 1, "compile": "off"}
-    return SAC(SACSettings(**SHARED, **REPLAY, **small), {"a": Control(4, (-1.0,) * 2, (1.0,) * 2)})
-
-
-def world(agent: Any) -> Iterator[StepResult]:
-    rng = np.random.default_rng(0)
-    no = np.zeros(2, bool)
-    while True:
-        shape = (2, 4, 36, 36) if isinstance(agent, DQN) else (2, 4)
-        seen = rng.integers(0, 255, shape, np.uint8) if isinstance(agent, DQN) else rng.normal(size=shape)
-        yield StepResult(seen, rng.normal(size=2), no, no, seen, [])
+WORLDS = {"PPO": partial(ppo_tests.world, "a"), "DQN": dqn_worlds.world, "SAC": sac_worlds.world}
 
 
 def driver(agent: Any, *texts: str) -> HookDriver:
@@ -64,7 +43,7 @@ def driver(agent: Any, *texts: str) -> HookDriver:
 
 
 def live(agent: Any, hooks: HookDriver, steps: int = 10) -> None:
-    stream = world(agent)
+    stream = WORLDS[type(agent).__name__]()
     agent.begin_task("a")
     agent.begin_episodes(next(stream).obs)
     hooks.after_steps(-1, 0)
@@ -165,19 +144,13 @@ def test_hooks_before_updates_see_gradients_that_are_gone_afterwards():
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["PPO", "DQN", "SAC"])
 def test_the_same_hooks_act_on_a_model_of_stable_baselines3(kind):
-    sb3 = pytest.importorskip("stable_baselines3")
-    from supple.agents.sb3 import SuppleCallback, learners_of
-
-    env: Any = gym.make("CartPole-v1" if kind == "DQN" else "Pendulum-v1")
-    common = {"policy_kwargs": {"net_arch": [8]}, "seed": 0, "batch_size": 16, "device": "cpu"}
-    own = {"n_steps": 32} if kind == "PPO" else {"learning_starts": 16, "buffer_size": 100, "train_freq": 4}
-    model = getattr(sb3, kind)("MlpPolicy", env, **common, **own)
+    model = twins.small(twins.ALGORITHMS[kind])
     texts = [text.replace("@every:6", "@every:32").replace("@8", "@64") for text in HOOKS]
     callback = SuppleCallback(hooks=texts, measure_every=0)
     model.learn(96, callback=callback)
     for learner in callback.learners.values():
         (one, two) = (losses.detach() for losses in learner.batches(2))
-        assert one.shape == two.shape == (16,)
+        assert one.shape == two.shape
         assert not torch.equal(one, two)
     callback.new_task()
     model.learn(32, callback=callback, reset_num_timesteps=False)

@@ -24,6 +24,7 @@ MLP = {"network": "mlp", **RANDOM}
 # the agent, its environments by a seed, and interventions on it
 CASES: dict[str, tuple[Callable[[], Any], Callable[[int], Any], tuple[str, ...]]] = {
     "ppo": (lambda: ppo.agent_with(**RANDOM), lambda seed: ppo.world("a", seed=seed), ("fire",)),
+    "ppo, stack": (lambda: ppo.agent_with(seeds=(3, 0), **RANDOM), lambda seed: ppo.world("a", 4, seed), ()),
     "dqn": (lambda: dqn.agent_with(**RANDOM), lambda seed: dqn.world(seed=seed), ()),
     "dqn, injections": (lambda: dqn.agent_with(**RANDOM), lambda seed: dqn.world(seed=seed), ("injection",) * 3),
     "dqn, layer": (
@@ -38,6 +39,9 @@ CASES: dict[str, tuple[Callable[[], Any], Callable[[int], Any], tuple[str, ...]]
         lambda: dqn.agent_with(dqn.IMAGES, seeds=(0, 1)), lambda seed: dqn.world(dqn.IMAGES, 4), (),
     ),
     "sac": (lambda: sac.agent_with(**RANDOM), lambda seed: sac.world(seed=seed), ()),
+    "sac, stack": (
+        lambda: sac.agent_with(seeds=(3, 0), **RANDOM), lambda seed: sac.world(rows=4, seed=seed), ("injection", "snp"),
+    ),
     "sac, mlp": (lambda: sac.agent_with(**MLP), lambda seed: sac.world(seed=seed), ()),
     "sac, injections": (
         lambda: sac.agent_with(**RANDOM), lambda seed: sac.world(seed=seed), ("injection", "injection", "fire", "snp"),

@@ -1,44 +1,27 @@
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
 from itertools import chain, repeat
-from typing import Any
 
 import numpy as np
 import pytest
 
-from supple.agents.evaluate import Member, evaluate
-from supple.agents.ppo import PPOSettings
-from supple.agents.ppo.agent import PPO
-from supple.agents.ppo.network import PolicySpace
-from supple.agents.ppo.policies import Gaussian
+from supple.agents.evaluate import play
 from supple.envs import Vector, make_env
+from tests.agents.ppo.test_agent import agent_with
 
-ENV = "inverted_pendulum"
-
-
-def environments(seeds: tuple[int, ...]) -> Vector:
-    return Vector([lambda: make_env(ENV)] * len(seeds))
+ENV, SEEDS = "inverted_pendulum", (1, 2, 3)
 
 
 def test_train_mode_returns_even_where_evaluation_fails() -> None:
-    agent = PPO(PPOSettings(env=ENV, steps=64, hidden=(8,), compile="off"), {ENV: PolicySpace(4, Gaussian(1))})
-    with pytest.raises(ValueError, match="broadcast"), agent.greedy(ENV) as policy:
+    agent = agent_with()
+    with pytest.raises(ValueError, match="broadcast"), agent.greedy("a") as policy:
         policy(np.zeros((1, 7)))  # as it would with observations of another environment
     assert agent.network.training
 
 
-class Pusher:
-    """An agent that pushes hard in the first environment, which soon ends the episode, then less, and waits in the
-    others."""
-
-    def greedy(self, env: str) -> AbstractContextManager[Callable[[np.ndarray], np.ndarray]]:
-        pushes = chain(10 * [3.0], repeat(0.5))
-        return nullcontext(lambda observations: np.array([[next(pushes)], [0.0], [0.0]]))
-
-
 def test_the_first_episode_of_each_seed_counts() -> None:
+    """The policy pushes hard in the first environment, which soon ends the episode, then less, and waits in the others:
+    that environment ends another episode before the last one ends."""
     returns = []
-    for seed, action in ((1, 3.0), (2, 0.0), (3, 0.0)):
+    for seed, action in zip(SEEDS, (3.0, 0.0, 0.0), strict=True):
         env = make_env(ENV)
         env.reset(seed=seed)
         total, done = 0.0, False
@@ -46,8 +29,9 @@ def test_the_first_episode_of_each_seed_counts() -> None:
             _, reward, terminated, truncated, _ = env.step(np.array([action]))
             total += float(reward)
             done = terminated or truncated
-        returns.append(total)
+        returns.append([pytest.approx(total)])
         env.close()
-    assert returns[0] < 10 < 20 < max(returns)  # so its environment ends another episode before the last one ends
-    agent: Any = Pusher()
-    assert evaluate(Member(agent, 0, 1), ENV, environments((1, 2, 3)), (1, 2, 3)) == pytest.approx(returns)
+    pushes, envs = chain(10 * [3.0], repeat(0.5)), Vector([lambda: make_env(ENV)] * 3)
+    found = play(lambda observations: np.array([[next(pushes)], [0.0], [0.0]]), ENV, envs, SEEDS)
+    assert found == returns
+    assert found[0][0] < 10 < 20 < max(map(max, found))

@@ -7,14 +7,17 @@ from typing import Any
 
 import pytest
 import torch
+from stable_baselines3 import DQN, PPO, SAC
 from torch import Tensor, nn
 
 from supple.agents.ppo.update import GradientStep
+from supple.agents.sb3 import SuppleCallback
 from supple.engine.compile import compile_step
 from supple.engine.runs import open_run
 from supple.interventions import MuonWithAdam, learner_for, make
 from supple.metrics import trainability
 from tests.agents.small import lines, train
+from tests.integrations.sb3 import twins
 
 
 @pytest.mark.slow
@@ -94,14 +97,9 @@ def test_ppo_takes_the_steps_of_another_optimizer() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["PPO", "DQN", "SAC"])
-def test_stable_baselines3_trains_with_the_new_optimizer_and_activations(name: str) -> None:
-    sb3 = pytest.importorskip("stable_baselines3")
-    from supple.agents.sb3 import SuppleCallback
-
-    own = {"n_steps": 16, "batch_size": 8, "n_epochs": 1} if name == "PPO" else {"learning_starts": 8, "batch_size": 8}
-    env = "Pendulum-v1" if name == "SAC" else "CartPole-v1"
-    model = getattr(sb3, name)("MlpPolicy", env, policy_kwargs={"net_arch": [6, 6]}, seed=0, device="cpu", **own)
+@pytest.mark.parametrize("kind", [PPO, DQN, SAC])
+def test_stable_baselines3_trains_with_the_new_optimizer_and_activations(kind: Any) -> None:
+    model = twins.small(kind)
     hooks = ["muon(lr=0.01)@0.3", "swap(activation=prelu)@0.6", "l2_init(strength=1e-3)"]
     callback = SuppleCallback(hooks=hooks, measure_every=0)
     model.learn(64, callback=callback)

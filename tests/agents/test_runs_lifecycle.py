@@ -18,6 +18,7 @@ pytestmark = pytest.mark.slow
 
 RANDOM = {"activation": "rand_smooth_leaky"}
 EXCHANGES = ("muon@0.4", "swap(activation=prelu)@0.4", "redo(tau=0.5)@0.5", "swap(activation=rand_smooth_leaky)@0.8")
+STACKED = ("fire@task", "redo(tau=0.5)@every:50", "snp@0.6", "cbp(replacement_rate=0.05,maturity=2)")
 FALLING = {"schedule": "linear", "schedule_over": "run"}
 IMAGES: dict[str, Any] = {
     "encoder": "minatar(channels=[4])", "hidden": (8,), "shift": None,
@@ -33,7 +34,7 @@ FORGETTING = {
 RESUMED: dict[str, tuple[str, tuple[int, ...], dict[str, Any]]] = {
     **{f"{kind}, exchanges": (kind, (0,), {"hook": EXCHANGES}) for kind in KINDS},
     **{
-        f"{kind}, stack": (kind, SEEDS, {"hook": ("fire@task", "redo(tau=0.5)@every:50", "snp@0.6")}) for kind in KINDS
+        f"{kind}, stack": (kind, SEEDS, {"hook": (*STACKED, "soft_snp(epsilon=0.01)")}) for kind in KINDS
     },
     **{f"{kind}, fresh": (kind, (0,), {"fresh": True, **RANDOM}) for kind in KINDS},
     **{

@@ -1,8 +1,6 @@
 """Stacks of agents: each member draws, acts and learns as its run alone."""
 
-from collections.abc import Iterable
 from contextlib import ExitStack
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,13 +8,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from supple.engine.hooks.driver import HookDriver
-from supple.engine.storage import checkpoint
-from supple.envs import StepResult
 from supple.interventions import OtherMinibatch
 from supple.networks import evaluating
 from tests.agents.dqn import test_agent_stack as dqn
-from tests.agents.lives import ENVS, SEEDS, attached, part, tensors_of
+from tests.agents.lives import ENVS, SEEDS, part
 from tests.agents.ppo import test_agent_stack as ppo
 from tests.agents.sac import test_agent_stack as sac
 
@@ -80,49 +75,6 @@ def test_hooks_do_to_a_member_what_they_do_alone(
     lives = AGENTS[name].lives_of(kind, **({"replay_ratio": 0.5, "priming_updates": 2} if name == "sac" else {}))
     lives.live({"ppo": 20, "dqn": 12, "sac": 14}[name], *hooks)
     lives.compare(1e-8)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("name", "kind"),
-    [("ppo", "random"), ("dqn", "random"), ("dqn", "images"), ("dqn", "minatar"), ("sac", "simba"), ("sac", "random")],
-)
-def test_a_stack_continues_from_its_state_bit_for_bit(name: str, kind: str, tmp_path: Path) -> None:
-    hooks = ["cbp(replacement_rate=0.05,maturity=2)", "soft_snp(epsilon=0.01)", *(["injection@0.2"] * (name != "ppo"))]
-    whole, resumed = (AGENTS[name].agent(kind, *SEEDS) for _ in range(2))
-    drivers, world = [attached(hooks, one) for one in (whole, resumed)], AGENTS[name].lives_of(kind).world
-    whole.begin_task("a")
-    whole.begin_episodes(next(world).obs)
-    live(whole, (next(world) for _ in range(9)), drivers[0], 0)
-    whole.numbers() if name != "ppo" else None
-    live(whole, [next(world)], drivers[0], 9)
-    assert name == "ppo" or any(learner.changes for learner in whole.learners.values())
-    folder = checkpoint.save(tmp_path, 1, {"agent": whole.state_dict(), "hooks": drivers[0].state_dict()}, "run")
-    state = checkpoint.load(folder, "run")
-    resumed.load_state_dict(state["agent"])
-    drivers[1].load_state_dict(state["hooks"])
-    first, *later = (next(world) for _ in range(6))
-    for one, driver in zip((whole, resumed), drivers, strict=True):
-        one.begin_task("a")
-        one.begin_episodes(first.obs)
-        live(one, later, driver, 10)
-    for learner, other in zip(*(one.learners.values() for one in (whole, resumed)), strict=True):
-        for what, ours, theirs in tensors_of(learner, other):
-            assert torch.equal(ours, theirs), what
-    for what, draws in whole._generators().items():
-        for ours, theirs in zip(draws, resumed._generators()[what], strict=True):
-            assert torch.equal(ours.get_state(), theirs.get_state()), what
-    assert whole.numbers() == resumed.numbers()
-    with whole.greedy("a") as policy, resumed.greedy("a") as other_policy:
-        assert np.array_equal(policy(first.obs), other_policy(first.obs))
-
-
-def live(one: Any, results: Iterable[StepResult], hooks: HookDriver, decisions: int) -> None:
-    for number, result in enumerate(results, decisions):
-        one.act()
-        one.remember(result)
-        if one.update(hooks, last=False):
-            hooks.after_steps(number * ENVS, (number + 1) * ENVS)
 
 
 @pytest.mark.slow

@@ -8,7 +8,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-from supple.agents.evaluate import evaluate
+from supple.agents.evaluate import play
 from supple.agents.trained import Trained
 from supple.engine.runs import prepare
 from supple.engine.spec import RunSpec
@@ -82,7 +82,8 @@ def test_a_member_of_a_stack_acts_as_it_does_in_the_stack(name: str, tmp_path: P
         envs = work.envs(work.settings, agent.env, work.worlds(work.task, 2)[2 * member : 2 * member + 2])
         envs.progress(work.task.end - work.task.start)
         if name != "dqn":  # whose policy for evaluations draws, once for each call
-            assert np.mean(evaluate(agent._agent, agent.env, envs, *episodes)) == last[seed]
+            with agent._agent.greedy(agent.env) as policy:
+                assert np.mean(play(policy, agent.env, envs, *episodes)) == last[seed]
         observations = np.stack([gym.make(agent.env).reset(seed=i)[0] for i in range(3)])
         seen, _ = agent._prepare(observations, agent.env)
         with work.agent.greedy(agent.env) as policy:

@@ -1,7 +1,6 @@
 """A new agent for every task, the reference for plasticity."""
 
 import gc
-import shlex
 import weakref
 from dataclasses import dataclass
 from itertools import pairwise
@@ -16,19 +15,15 @@ from supple.agents.work import AgentWork
 from supple.engine.spec import read_spec
 from supple.engine.storage import checkpoint
 from supple.engine.storage.run_directory import CHECKPOINTS
+from supple.experiments.api import compare
 from supple.experiments.comparisons.folder import read_comparison
 from supple.interventions import snapshot
-from supple.scripts import compare, train
+from supple.scripts import compare as compare_script
 from tests.agents import small
 from tests.agents.small import KINDS, lines
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("without_figures")]
 
-PPO = shlex.split(
-    "ppo --env CartPole-v1 --steps-per-task 160 --checkpoint-every 60 --cycles 3 --num-envs 2 --eval-episodes 1 "
-    "--measure-every 100 --rollout-steps 20 --minibatch-size 20 --epochs 2 --adapter 6 --hidden 8 "
-    "--activation rand_smooth_leaky"
-)
 TASK: dict[str, Any] = {"steps_per_task": 160, "shift": None, "max_episode_steps": 20}
 
 
@@ -122,13 +117,11 @@ def test_the_return_of_an_untrained_agent_is_logged_once_per_task(made: Made) ->
 
 
 def test_the_reference_is_one_more_arm(here: Any, same: Any, tmp_path: Path) -> None:
-    arguments = [*PPO, "--arm", "none", "--arm", "fire@task", "--reference", "fresh"]
+    chosen = small.settings("ppo", cycles=3, activation="rand_smooth_leaky", **TASK)
     with here():
-        compare.main([*arguments, "--fork-at", "0", "--out", str(tmp_path / "whole")])
-    arms = tmp_path / "whole/seed-0"
-    assert sorted(path.name for path in arms.iterdir()) == ["fire_task-efebf3", "fresh", "none"]
-    alone = tmp_path / "alone"
-    train.main([*PPO, "--fresh", "True", "--out", str(alone)])
+        compare("ppo", chosen, ["none", "fire@task"], out=tmp_path / "out", seeds=[0], fork_at=0, reference="fresh")
+    arms = tmp_path / "out/seed-0"
+    alone = small.train("ppo", tmp_path / "alone", cycles=3, activation="rand_smooth_leaky", fresh=True, **TASK)
     same.assert_runs(arms / "fresh", alone)
     plans = {arm.name: read_spec(arm) for arm in arms.iterdir()}
     assert {name: (plan.settings.fresh, plan.labels.arm) for name, plan in plans.items()} == {
@@ -141,21 +134,23 @@ def test_a_preset_brings_its_reference_unless_none_is_asked_for(
     arguments: list[str], arms: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("supple.scripts.cli.training.finish_queue", lambda *_: None)
-    compare.main(["ppo", "--preset", "gym-control", *arguments, "--compile", "off", "--out", str(tmp_path / "out")])
+    compare_script.main(
+        ["ppo", "--preset", "gym-control", *arguments, "--compile", "off", "--out", str(tmp_path / "out")]
+    )
     plan = read_comparison(tmp_path / "out")
     assert len(plan.arms) == arms
     assert (plan.arms[-1] == "fresh") == (arguments[:1] != ["--reference"])
     assert plan.fork_step == 0
 
 
-@pytest.mark.parametrize(("place", "untrained"), [("0.5", [2]), ("0.3333333333", [1, 2])])
+@pytest.mark.parametrize(("place", "untrained"), [(0.5, [2]), (1 / 3, [1, 2])])
 def test_a_forked_reference_begins_with_a_new_agent_in_the_next_task(
-    here: Any, tmp_path: Path, place: str, untrained: list[int]
+    here: Any, tmp_path: Path, place: float, untrained: list[int]
 ) -> None:
     """Within a task it goes on with the trunk's agent, which is not untrained; where a task begins it is new."""
-    arguments = [*PPO, "--num-envs", "1", "--rollout-steps", "40", "--arm", "none", "--reference", "fresh"]
+    chosen = small.settings("ppo", cycles=3, **TASK)
     with here():
-        compare.main([*arguments, "--fork-at", place, "--out", str(tmp_path / "out")])
+        compare("ppo", chosen, ["none"], out=tmp_path / "out", seeds=[0], fork_at=place, reference="fresh")
     events = lines(tmp_path / "out/seed-0/fresh", "events")
     assert [row["task"] for row in events if row["event"] == "untrained"] == untrained
     ends = [

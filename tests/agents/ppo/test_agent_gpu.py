@@ -4,12 +4,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from supple.agents.ppo import PPOSettings
 from supple.agents.ppo.agent import PPO
 from supple.interventions import make
 from supple.metrics import measure
 
-from .test_agent import SPACES, agent_with, live
+from .test_agent import agent_with, live
 
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA GPU")
 
@@ -20,13 +19,6 @@ def parameters(agent: PPO) -> dict[str, Tensor]:
 
 def assert_close(a: PPO, b: PPO) -> None:
     torch.testing.assert_close(parameters(a), parameters(b), rtol=1e-3, atol=1e-4)
-
-
-def test_ppo_learns_on_the_cpu_by_default() -> None:
-    settings = PPOSettings(env="Pendulum-v1", steps=1_000, compile="off")
-    settings.resolve()
-    assert settings.device == "cpu"
-    assert agent_with(SPACES).device == torch.device("cpu")
 
 
 @needs_gpu

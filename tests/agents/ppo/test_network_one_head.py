@@ -6,27 +6,22 @@ import numpy as np
 import pytest
 import torch
 
-from supple.agents.ppo import PPOSettings
-from supple.agents.ppo.agent import PPO
 from supple.agents.ppo.network import PolicySpace
 from supple.agents.ppo.policies import Categorical, Gaussian
 from tests.agents.lives import live, vectors
 
+from .test_agent import agent_with
+
 EQUAL = {"a": PolicySpace(4, Categorical(3)), "b": PolicySpace(4, Categorical(3))}
 
 
-def agent_with(spaces: dict[str, PolicySpace], **changes: Any) -> PPO:
-    values: dict[str, Any] = {
-        "env": "unused", "steps": 1, "num_envs": 2, "rollout_steps": 16, "epochs": 1, "minibatch_size": 16,
-        "hidden": (8,), "adapter": 6, "compile": "off", "heads": "one", **changes,
-    }  # fmt: skip
-    return PPO(PPOSettings(**values), spaces)
+ONE: dict[str, Any] = {"heads": "one", "epochs": 1, "minibatch_size": 16}
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("share_value", [True, False])
 def test_with_one_head_environments_share_what_is_learned(share_value: bool) -> None:
-    agent = agent_with(EQUAL, share_value=share_value)
+    agent = agent_with(EQUAL, share_value=share_value, **ONE)
     before = {name: p.detach().clone() for name, p in agent.network.named_parameters()}
     steps = vectors(4, rows=2)
     live(agent, steps, 16, begin=True)
@@ -48,5 +43,5 @@ def test_with_one_head_environments_share_what_is_learned(share_value: bool) -> 
 def test_environments_with_other_spaces_are_refused_by_name(other: PolicySpace) -> None:
     shown = f"needs equal spaces, but a has 4 observations and 3 Categorical outputs and b has {other}"
     with pytest.raises(ValueError, match=shown):
-        agent_with({"a": EQUAL["a"], "b": other})
-    agent_with({"a": EQUAL["a"], "b": other}, heads="environment")
+        agent_with({"a": EQUAL["a"], "b": other}, **ONE)
+    agent_with({"a": EQUAL["a"], "b": other})
