@@ -116,6 +116,7 @@ class ReplayMemory:
     Attributes:
         rings: Number of environments of all members.
         start: The row of each ring from which on transitions are kept, (rings,); those before are forgotten.
+        marks: The numbers that `keep` writes, the same count for each member after one another.
     """
 
     def __init__(
@@ -139,7 +140,7 @@ class ReplayMemory:
             "terminated": self.terminated, "acted": self.acted,
         }  # fmt: skip
         self.end = np.zeros(self.rings, np.int64)  # rows so far; row i of ring e lies at [e, i % self.rows]
-        self.start = np.zeros(self.rings, np.int64)
+        self.start = self.marks = np.zeros(self.rings, np.int64)
         self.running = False  # whether the newest rows wait for an action
         self._ready = False  # whether it is known that every member has a transition
 
@@ -151,11 +152,6 @@ class ReplayMemory:
             self._ready = (found := bool(self.sizes().all())) and self.window >= 3
             return found
         return True
-
-    @property
-    def marks(self) -> Integers:
-        """The numbers that `keep` writes, the same count for each member after one another."""
-        return self.start
 
     def sizes(self) -> Integers:
         """Return the number of transitions of each member that can be sampled, (members,), or (1,) outside a stack."""

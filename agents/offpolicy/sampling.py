@@ -126,12 +126,8 @@ class ReservoirMemory(ReplayMemory):
         super().__init__(capacity * self.each, 1, layout, folder, members)
         self.capacity, self.draws = capacity, draws
         self.num_envs, self.rings = num_envs, max(members, 1) * num_envs
-        self.seen = np.zeros(max(members, 1), np.int64)
+        self.seen = self.marks = np.zeros(max(members, 1), np.int64)
         self.current = np.zeros((self.rings, self.stack, *layout.frame), self.frames.dtype)
-
-    @property
-    def marks(self) -> Integers:
-        return self.seen
 
     def sizes(self) -> Integers:
         return np.minimum(self.seen, self.capacity)

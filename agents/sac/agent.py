@@ -236,8 +236,7 @@ class SAC(ReplayAgent):
     def act(self) -> NDArray[np.float32]:
         """Return an action for each current observation, (rows, a), within the environment's bounds."""
         s = self.settings
-        if s.heads == "environment":
-            self.soft_update.resting = self._resting()
+        self.soft_update.resting = self._resting()
         if s.normalize_observations:
             self.inputs.observe(self.current)
         shape = (s.num_envs, self.size)
