@@ -112,7 +112,7 @@ def test_one_pass_of_ppo_is_over_the_last_rollout_and_a_memory_has_none():
     live(agent, driver(agent), steps=8)
     learner = agent.learners["agent"]
     assert [len(losses) for losses in learner.batches(None)] == [6, 6]  # of 16 rows
-    agent.recent.minibatch_size = 16
+    agent.settings.minibatch_size = 16
     (losses,) = learner.batches(None)
     torch.testing.assert_close(losses.mean(), learner.loss())  # the probe is the whole of so small a batch
     for build, name in ((dqn, "q"), (sac, "critic")):

@@ -84,18 +84,14 @@ def test_a_sweep_is_trained_and_read_by_the_same_calls(tmp_path: Path) -> None:
     rates = Study("rates", "linear", settings=LINEAR, arms=("none",), space=Space({"learning_rate": [0.01, 0.02]}))
     arms = Study("arms", "linear", settings=LINEAR, arms=("none", "snp@task"), seeds=(0, 1))
     Sweep([rates, arms]).begin(tmp_path / "out")
-    empty = load(tmp_path / "out")
-    assert empty.metrics.columns.tolist() == ["study", "arm", "seed"]
     results = resume(tmp_path / "out")
     assert results.tasks.columns[:3].tolist() == ["study", "arm", "seed"]
     assert set(results.tasks.groupby(["study", "arm", "seed"]).groups) == {
         ("rates", "learning_rate=0.01 · none", 0), ("rates", "learning_rate=0.02 · none", 0),
         *(("arms", arm, seed) for arm in ("none", "snp@task") for seed in (0, 1)),
     }  # fmt: skip
-    alone = load(tmp_path / "out/arms")
     own = results.metrics[results.metrics["study"] == "arms"].drop(columns="study").reset_index(drop=True)
-    assert own.equals(alone.metrics)
-    assert results.scores["arms"] == alone.scores
+    assert own.equals(load(tmp_path / "out/arms").metrics)
 
 
 @pytest.mark.slow
@@ -116,8 +112,6 @@ def test_a_run_that_fails_is_named_when_the_others_are_at_their_end(tmp_path: Pa
             {"settings": {"hidden": 3}},
             "settings of ppo: hidden should be none or a list, each item an",
         ),
-        ({"preset": "gym-contrl"}, "did you mean 'gym-control'?"),
-        ({"kind": "vision"}, "vision needs a benchmark as its preset: permuted-mnist, "),
         ({"kind": "sac", "settings": PPOSettings()}, "settings of sac must be SACSettings"),
         ({"settings": PPOSettings(checkpoint_every="7")}, 'but is "7"'),  # type: ignore[arg-type]
         ({"preset": "gym-control", "settings": PPOSettings()}, "with a preset, settings must be a dictionary"),
@@ -156,9 +150,6 @@ def test_numbers_may_be_whole_floats_or_of_numpy_and_one_hook_a_text(tmp_path: P
     ("arguments", "message"),
     [
         ({"arms": ["none", "fresh"]}, "reference fresh"),
-        ({"vary": {"learning_rate": [0.1, 0.1]}}, "a value is given twice"),
-        ({"leads": "final forgeting"}, "no report of linear compares arms by it: did you mean 'final forgetting'"),
-        ({"fork_at": 1.5}, "--fork-at must lie in"),
         ({"arms": ["none", None]}, "should be a text, but is none"),
         ({"seeds": (0, 0.5)}, "seeds should be"),
         ({"vary": {"learning_rate": 0.1}}, "vary: learning_rate should be a list"),

@@ -55,7 +55,7 @@ def test_a_value_out_of_range_is_refused_by_its_name(text: str) -> None:
 
 
 def test_only_values_inside_an_interval_pass() -> None:
-    check_within("mine", "[0, 1)", first=0.0, second=0.99, third=None)
+    check_within("mine", first=(0.0, "[0, 1)"), second=(0.99, "[0, 1)"), third=(None, "[0, 1)"))
     for interval, value in (("[0, 1)", 1.0), ("(0, ∞)", 0.0), ("(0, ∞)", math.inf), ("[0, 1]", math.nan)):
         with refused(re.escape(f"mine: x must lie in {interval}, got {value}")):
-            check_within("mine", interval, x=value)
+            check_within("mine", x=(value, interval))

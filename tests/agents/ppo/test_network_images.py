@@ -13,7 +13,7 @@ from supple.agents.ppo import PPOSettings
 from supple.agents.ppo.network import MultiHead, PolicySpace
 from supple.agents.ppo.normalizers import Normalizers
 from supple.agents.ppo.policies import Categorical, Gaussian
-from supple.agents.ppo.update import LossSettings, ppo_loss
+from supple.agents.ppo.update import ppo_loss
 from supple.envs import Picture
 from supple.interventions import Wiring
 
@@ -58,7 +58,7 @@ def test_channels_first_and_last_have_the_same_loss_and_gradients(encoder: str) 
         draws = torch.Generator().manual_seed(0)
         net = MultiHead({"a": space(picture)}, (8,), 0, "relu", True, draws, encoder=encoder)
         batch = (seen, torch.arange(6) % 3, *others)
-        loss, _ = ppo_loss(net, "a", batch, LossSettings(0.2, False, 0.5, 0.01, True))
+        loss, _ = ppo_loss(net, "a", batch, PPOSettings(entropy_coefficient=0.01))
         losses.append([loss, *torch.autograd.grad(loss, list(net.parameters()))])
     for ours, theirs in zip(*losses, strict=True):
         assert torch.equal(ours, theirs)

@@ -111,9 +111,8 @@ def test_any_sequence_of_saves_and_loads_returns_the_same_rows(
         assert_holds(path, first, end)
         if first < end:
             start = data.draw(st.integers(first, end - 1))
-            stop = data.draw(st.integers(start + 1, end))
-            found = leaf_of(path).read(start, stop)["reward"]
-            assert torch.equal(found, rows(first, end).read(start, stop)["reward"])
+            found = leaf_of(path).read(start, end)["reward"]
+            assert torch.equal(found, rows(first, end).read(start, end)["reward"])
 
 
 def test_writing_to_loaded_rows_does_not_change_the_checkpoint(tmp_path: Path) -> None:
@@ -175,13 +174,15 @@ def test_parts_are_copied_where_the_file_system_has_no_links(tmp_path: Path, mon
 
 
 @pytest.mark.slow
-@settings(max_examples=15)
+@settings(max_examples=40)
 @given(data=st.data())
-def test_a_damaged_part_is_named(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
+def test_any_flipped_bit_any_truncation_and_any_missing_file_is_named(
+    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
     folder = save(tmp_path_factory.mktemp("flip"), 1, rows(0, 33))
-    file = folder / data.draw(st.sampled_from(sorted(parts(folder))))
+    file = data.draw(st.sampled_from(sorted(folder.iterdir())))
     content = bytearray(file.read_bytes())
-    place = data.draw(st.integers(0, len(content) - 1))
+    place = data.draw(st.integers(0, len(content) - 2))
     match data.draw(st.sampled_from(("flip", "cut", "unlink"))):
         case "flip":
             content[place] ^= 1 << data.draw(st.integers(0, 7))

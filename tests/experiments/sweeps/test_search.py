@@ -192,7 +192,6 @@ def test_failed_points_are_not_chosen(tmp_path: Path, worked: Worked) -> None:
             {"search": Search({"learning_rate": Choice((1, 2))}, 5, "grid"), "arms": ("none",)},
             "search.points: leave it out, since method grid",
         ),
-        ({"arms": ("none", "snp(lam={lma})@task")}, "no point has a value for {lma}"),
     ],
 )
 def test_what_cannot_be_searched_is_one_line(tmp_path: Path, changes: dict[str, Any], says: str) -> None:

@@ -26,11 +26,12 @@ def new_clip(name: str, seed: int = 0) -> Clip:
     """
     text = name.removeprefix(NEW)
     sizes = re.fullmatch(r"(\d+)x(\d+)", SMALL if text == "small" else text)
-    if sizes is None or min(map(int, sizes.groups())) < 1:
-        raise UsageError(f"model {name!r}: new models are {NEW}small or {NEW}WIDTHxLAYERS, such as {NEW}{SMALL}")
-    width, layers = map(int, sizes.groups())
-    if width > HEAD_WIDTH and width % HEAD_WIDTH:
-        raise UsageError(f"model {name!r}: a width above {HEAD_WIDTH} must be a multiple of it, the width of a head")
+    width, layers = map(int, sizes.groups()) if sizes else (0, 0)
+    if not (width and layers) or (width > HEAD_WIDTH and width % HEAD_WIDTH):
+        raise UsageError(
+            f"model {name!r}: new models are {NEW}small or {NEW}WIDTHxLAYERS, such as {NEW}{SMALL}; a width above "
+            f"{HEAD_WIDTH} must be a multiple of it, the width of a head"
+        )
     from transformers import CLIPConfig, CLIPModel
 
     tokenizer = byte_tokenizer()

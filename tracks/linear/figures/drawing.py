@@ -97,8 +97,8 @@ def split_figure(figure: Figure | SubFigure, rows: int, columns: int, **ratios: 
     return list(figure.subfigures(rows, columns, False, **ratios).ravel())
 
 
-def draw_panels(parts: Sequence[SubFigure], numbers: Mapping[str, Any], panels: Sequence[tuple[str, Panel]]) -> None:
-    """Draw a panel in each part of a figure, with its letter and title."""
+def draw_panels(parts: Sequence[SubFigure], numbers: Mapping[str, Any], *panels: tuple[str, Panel]) -> None:
+    """Draw a panel in each part of a figure, with its letter and title. panels: title, and what draws it."""
     for part, name, (title, draw) in zip(parts, "ABC", panels, strict=True):
         write_letter(part, name, title)
         draw(part, numbers)
@@ -157,14 +157,12 @@ def draw_network(axes: Axes, sizes: Sequence[int], title: str, colour: str, widt
         colour: That of the lines and the title.
         widths: The lines' widths in W₁ and W₂, in points.
     """
-    columns = [[(i, 0.5 * (n - 1) - j) for j in range(n)] for i, n in enumerate(sizes)]
-    for before, after, width in zip(columns, columns[1:], widths, strict=False):
-        for start in before:
-            for end in after:
-                axes.plot(*zip(start, end, strict=True), color=colour, linewidth=width, alpha=0.55, zorder=1)
-    for column in columns:
-        across, up = zip(*column, strict=True)
-        axes.scatter(across, up, s=95, facecolor="white", edgecolor=INK, linewidth=1.2, zorder=2)
+    columns = [0.5 * (n - 1) - np.arange(n) for n in sizes]
+    for i, width in enumerate(widths):
+        ends = [up.ravel() for up in np.meshgrid(columns[i], columns[i + 1])]
+        axes.plot([i, i + 1], ends, color=colour, linewidth=width, alpha=0.55, zorder=1)
+    for i, up in enumerate(columns):
+        axes.scatter(np.full(len(up), i), up, s=95, facecolor="white", edgecolor=INK, linewidth=1.2, zorder=2)
     tall = 0.5 * (max(sizes) - 1)
     for x, name in ((0.5, "$W_1$"), (1.5, "$W_2$")):
         axes.text(x, -tall - 0.55, name, ha="center", va="top", fontsize=10, color=INK)

@@ -77,12 +77,13 @@ def draw(numbers: Mapping[str, Any]) -> Figure:
     figure = new_figure(5.6)
     learning, initial = split_figure(figure, 1, 2, width_ratios=(2.55, 1))
     above, below = split_figure(learning, 2, 1, height_ratios=(1, 1.5))
-    panels = (
+    draw_panels(
+        (above, below, initial),
+        numbers,
         ("relative scale of the layers:  $W_2^T W_2 - W_1 W_1^T = λI$", _draw_schematics),
         ("outputs while learning", _draw_outputs),
         ("LeCun initialisation", _draw_lecun),
     )
-    draw_panels((above, below, initial), numbers, panels)
     return figure
 
 

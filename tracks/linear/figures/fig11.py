@@ -21,10 +21,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from supple.reports.figures.style import PALETTE, SHADE, new_figure, tidy
-from supple.tracks.linear.continual import follow, forgetting
-from supple.tracks.linear.flow import gradient_flow
-from supple.tracks.linear.tasks import random_regression
-from supple.tracks.linear.weights import balanced_init
+from supple.tracks.linear import balanced_init, follow, forgetting, gradient_flow, random_regression
 
 from .drawing import (
     SIMULATION,
@@ -94,8 +91,8 @@ def draw(numbers: Mapping[str, Any]) -> Figure:
     figure = new_figure(5.6)
     write_letter(figure, "A", "four random regressions in turn, from small weights")
     function, losses = figure.subplots(2, 1, sharex=True, height_ratios=(1, 1.15))
-    for axes in (function, losses):
-        tidy(axes)
+    tidy(function)
+    tidy(losses)
     times = np.asarray(numbers["times"])
     # above what the best linear map leaves: 0 is learned
     least = np.asarray(numbers["least_losses"])
@@ -108,8 +105,8 @@ def draw(numbers: Mapping[str, Any]) -> Figure:
             style = SIMULATION if tested == task else THIN
             losses.plot(start + times, simulated[task, :, tested], color=colour, zorder=2, **style)
         losses.plot(start + times, theory[task], zorder=3, **THEORY)
-        for axes in (function, losses):
-            if task % 2:
+        if task % 2:
+            for axes in (function, losses):
                 axes.axvspan(start, start + times[-1], color=SHADE, zorder=0, linewidth=0)
         function.annotate(
             f"learns task {task + 1}", (start + times[-1] / 2, 1.0), (0, 3), xycoords=("data", "axes fraction"),

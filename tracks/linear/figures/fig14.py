@@ -31,17 +31,17 @@ from numpy.typing import ArrayLike
 
 from supple.interventions import rebalance_
 from supple.reports.figures.style import FAINT, INK, new_figure, tidy
-from supple.tracks.linear.exact import Exact
-from supple.tracks.linear.tasks import (
-    FEATURES,
-    ITEMS,
+from supple.tracks.linear import (
+    Exact,
     LinearTask,
     add_feature,
+    balanced_factors,
     reversal,
     scale_targets,
     semantic_hierarchy,
 )
-from supple.tracks.linear.weights import Array, balanced_factors
+from supple.tracks.linear.tasks import FEATURES, ITEMS
+from supple.tracks.linear.weights import Array
 
 from .drawing import (
     THEORY,
@@ -187,12 +187,13 @@ def draw(numbers: Mapping[str, Any]) -> Figure:
     There is a column for the hierarchy and one for each new task."""
     figure = new_figure(8.8)
     draw_legend(figure, legend_entries())
-    panels = (
+    draw_panels(
+        split_figure(figure, 3, 1, height_ratios=(1.15, 1, 1.1)),
+        numbers,
         (r"input–output correlation $\tilde{\Sigma}^{yx}$ of the tasks", _draw_tasks),
         (f"loss that is left after {numbers['budget']:g} τ, over $λ_{{FT}}$", _draw_remaining),
         (f"loss while training;  fine-tuning after $λ_{{PT}} = {numbers['from']:g}$", _draw_loss_curves),
     )
-    draw_panels(split_figure(figure, 3, 1, height_ratios=(1.15, 1, 1.1)), numbers, panels)
     return figure
 
 

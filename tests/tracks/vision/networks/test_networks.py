@@ -6,14 +6,13 @@ import pytest
 import torch
 from torch import Tensor, fx, nn
 from torch.nn import functional as F
+from torch.testing import assert_close
 
 from supple.interventions import FireScope, Learner, activation, learner_for, make, redraw
 from supple.metrics import dfi_unscaled, measure
 from supple.networks.activations import Units, initial_gain
-from supple.tracks.vision.networks import ConvNet
-from supple.tracks.vision.networks.resnet import BasicBlock, ResNet18
-from supple.tracks.vision.networks.vgg import VGG16
-from supple.tracks.vision.networks.vit import ViT
+from supple.tracks.vision.networks import VGG16, ConvNet, ResNet18, ViT
+from supple.tracks.vision.networks.resnet import BasicBlock
 from tests.tracks.logs import refusal
 
 Build = Callable[..., ResNet18 | VGG16 | ViT]
@@ -100,7 +99,7 @@ def test_one_logit_for_each_class_of_each_image_which_does_not_see_others_in_eva
     for channels, height, width in ((3, 64, 64), (1, 32, 64)):
         assert build((channels, height, width))(torch.randn(2, channels, height, width)).shape == (2, 5)
     module, x = build().eval(), images()
-    torch.testing.assert_close(module(x), torch.cat([module(image[None]) for image in x]), rtol=1e-4, atol=1e-5)
+    assert_close(module(x), torch.cat([module(image[None]) for image in x]), rtol=1e-4, atol=1e-5)
     assert torch.equal(fx.symbolic_trace(module)(x), module(x))
 
 
@@ -203,7 +202,7 @@ def test_a_block_adds_its_input_before_the_last_activation(d_in: int, stride: in
     same = d_in == 8 and stride == 1
     assert isinstance(block.shortcut, nn.Identity) is same
     shortcut = x if same else normalized(F.conv2d(x, block.shortcut[0].weight, stride=stride))
-    torch.testing.assert_close(block(x), (inner + shortcut).relu(), rtol=1e-4, atol=1e-5)
+    assert_close(block(x), (inner + shortcut).relu(), rtol=1e-4, atol=1e-5)
 
 
 def test_vgg_has_thirteen_normalised_convolutions_and_the_classifier_of_hare_and_tortoise() -> None:
