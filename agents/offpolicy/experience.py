@@ -101,11 +101,11 @@ class Experience(Generic[Prepared]):
         if folder and not folder.is_dir():
             raise ValueError(f"--replay-folder {folder} is not a folder: create it or choose another")
         members, size = len(s.members) if s.stacked else 0, (s.replay_size, s.num_envs, layout)
-        self.memory: ReplayMemory
-        if isinstance(self.sampling, Reservoir):
-            self.memory = ReservoirMemory(*size, generators(s, "reservoir"), folder, members)
-        else:
-            self.memory = ReplayMemory(*size, folder, members, self.sampling)
+        self.memory = (
+            ReservoirMemory(*size, generators(s, "reservoir"), folder, members)
+            if isinstance(self.sampling, Reservoir)
+            else ReplayMemory(*size, folder, members, self.sampling)
+        )
         self.feed = ReplayFeed(self.memory, device)
         self.draws = generators(s, "replay")
         self.decisions = 0  # so far, of all environments
@@ -150,9 +150,8 @@ class Experience(Generic[Prepared]):
     @property
     def oldest(self) -> int:
         """The number of decisions of which the memory has no transitions any more."""
-        if isinstance(self.sampling, Reservoir):
-            return self.forgotten
-        return max(self.forgotten, self.decisions - self.memory.window * self.settings.num_envs)
+        kept = self.decisions if isinstance(self.sampling, Reservoir) else self.memory.window * self.settings.num_envs
+        return max(self.forgotten, self.decisions - kept)
 
     @property
     def window(self) -> ReplayWindow:

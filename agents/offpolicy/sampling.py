@@ -140,7 +140,6 @@ class ReservoirMemory(ReplayMemory):
     def begin(self, observations: np.ndarray) -> None:
         self._newest(observations)
         self.current[:] = observations.reshape(self.current.shape)
-        self.running = True
 
     def add(self, actions: np.ndarray, rewards: NDArray[np.floating], result: StepResult) -> None:
         last, _ = self._require_fit(actions, result)
@@ -192,4 +191,4 @@ class ReservoirMemory(ReplayMemory):
         for name, column in self.columns.items():
             column[:, :filled] = rows[name].numpy()
         set_states(self.draws, state["draws"])
-        self.running = self._ready = False
+        self._ready = False

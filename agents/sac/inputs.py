@@ -134,8 +134,6 @@ class Inputs:
     def stored_result(self, result: StepResult) -> StepResult:
         """Return the result of a step with observations as the replay memory stores them."""
         result = self.centre.centre_result(result)
-        if not self.several:
-            return result
         return result._replace(obs=self._numbered(result.obs), final_obs=self._numbered(result.final_obs))
 
     def _numbered(self, rows: NDArray[Any]) -> NDArray[Any]:
