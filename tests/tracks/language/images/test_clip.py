@@ -110,4 +110,4 @@ def test_an_unknown_clip_name_is_refused_in_one_line(name: str) -> None:
 def test_a_folder_without_a_clip_is_refused(tmp_path: Path) -> None:
     assert "no config.json" in refusal(load_clip, str(tmp_path))
     (tmp_path / "config.json").write_text('{"model_type": "clip"}')
-    assert "not a CLIP that can be read" in refusal(load_clip, str(tmp_path))
+    assert "not an image–text model that can be read" in refusal(load_clip, str(tmp_path))
