@@ -29,9 +29,9 @@ def tiny(bench: Any, **changes: Any) -> PretrainSettings:
     return PretrainSettings(first=(str(bench.texts["first"]),), **(small | {"tokenizer": "bytes"} | changes))
 
 
-def losses_of(bench: Any, run: Path) -> dict[int, float]:
-    """The validation loss by step, the later one of two."""
-    return {line["step"]: line["val_loss"] for line in bench.log(run, "metrics") if "val_loss" in line}
+def losses_of(bench: Any, run: Path, name: str = "val_loss") -> dict[int, float]:
+    """A number by step, the later one of two."""
+    return {line["step"]: line[name] for line in bench.log(run, "metrics") if name in line}
 
 
 def test_both_phases_are_learned_and_logged_and_fire_comes_between_them(bench: Any, tmp_path: Path) -> None:
@@ -92,14 +92,12 @@ def test_two_processes_learn_as_one_does(bench: Any, process: Any, tmp_path: Pat
     with socket() as free:
         free.bind(("127.0.0.1", 0))
         shared = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free.getsockname()[1])}
-    ranks = [{**shared, "RANK": str(rank), "LOCAL_RANK": str(rank)} for rank in range(2)]
-    errors = [tmp_path / f"errors {rank}" for rank in range(2)]
-    both = [process(two, *of) for of in zip(errors, (partial(os.environ.update, rank) for rank in ranks), strict=True)]
-    assert [ended(child) for child in both] == [0, 0], [file.read_text() for file in errors]
-    for key in ("val_loss", "train_loss"):
-        ours, theirs = ([(line["step"], line[key]) for line in bench.log(tmp_path / run, "metrics") if key in line]
-                        for run in ("two", "one"))  # fmt: skip
-        assert ours == [(step, pytest.approx(value, rel=1e-4)) for step, value in theirs], key
+    errors = {rank: tmp_path / f"errors {rank}" for rank in "01"}
+    both = [process(two, file, partial(os.environ.update, shared, RANK=rank)) for rank, file in errors.items()]
+    assert [ended(child) for child in both] == [0, 0], [file.read_text() for file in errors.values()]
+    for name in ("val_loss", "train_loss"):
+        found, expected = (losses_of(bench, tmp_path / run, name) for run in ("two", "one"))
+        assert found == pytest.approx(expected, rel=1e-4), name
     assert len(bench.log(tmp_path / "two", "tasks")) == 2, "only the first process writes"
 
 
