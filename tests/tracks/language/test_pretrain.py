@@ -11,15 +11,17 @@ import torch
 
 from supple.engine.kinds import find_kind
 from supple.engine.runs import build, prepare
-from supple.engine.spec import RunSpec
+from supple.engine.spec import RunSpec, read_spec
 from supple.experiments.comparisons.comparison import Comparison
 from supple.experiments.comparisons.folder import create, open_comparison
+from supple.experiments.comparisons.grid import Point
 from supple.scripts import compare
 from supple.scripts.cli.options import parse_request
 from supple.scripts.main import dispatch
 from supple.tracks.language.pretrain.settings import PretrainSettings
 from supple.tracks.language.schedule import cosine_rate, linear_rate
 from tests.processes import ended
+from tests.tracks.logs import state
 
 pytestmark = pytest.mark.slow
 
@@ -147,6 +149,28 @@ def test_batches_of_a_task_are_different_ones(bench: Any) -> None:
 def test_the_vocabulary_is_filled_up_to_a_multiple_of_64(bench: Any) -> None:
     sizes = [build(PRETRAIN, tiny(bench, tokenizer=f"bpe:{size}")).model.config.vocab_size for size in (300, 320)]
     assert sizes == [320, 320]
+
+
+def test_all_arms_of_all_starts_begin_from_states_of_one_trunk(bench: Any, tmp_path: Path, here: Any) -> None:
+    """And an arm equals a single run that starts at the same update."""
+    arms, folder = ("none", "fire(steps=5)"), tmp_path / "compared/seed-0"
+    words = ("--arm", arms[0], "--arm", arms[1], "--vary", "start=best,6,12")
+    with here():
+        dispatch(bench.command(folder.parent, *words, command="compare"))
+    assert sorted(path.name for path in folder.iterdir()) == ["start=12", "start=6", "start=best", "trunk"]
+    losses = losses_of(bench, folder / "trunk")
+    for start, step in (("best", min(losses, key=losses.get)), ("6", 6), ("12", 12)):
+        for arm in arms:
+            run = folder / Point(arm, {"start": start}).folder
+            spec = read_spec(run)
+            assert (spec.start.step, spec.resolved.tasks[1]["start"], spec.total_steps) == (step, step, step + 8)
+            assert spec.labels.variant == {"start": start}
+            assert [task["task"] for task in bench.log(run, "tasks")] == [1]
+    arm, alone = folder / Point(arms[1], {"start": "6"}).folder, tmp_path / "alone"
+    dispatch(bench.command(alone, "--start", "6", "--hook", "fire(steps=5)@task"))
+    assert state(arm, 14) == state(alone, 14)
+    ours, theirs = (losses_of(bench, run) for run in (arm, alone))
+    assert ours.items() <= theirs.items()
 
 
 def plan(*words: str) -> Comparison:
