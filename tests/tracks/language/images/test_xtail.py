@@ -117,11 +117,9 @@ def test_a_clip_learns_domains_in_sequence_and_is_scored_on_all_after_each(data:
 def test_settings_name_prompts_and_shots(data: Path) -> None:
     prompts = ("a {} in {braces}", "{}")
     settings = ContinualSettings(model="clip:16x1", tasks=("mnist:low",), data=str(data), shots=4, device="cpu")
-    for named, used in (((), ("a photo of the {}.",)), (prompts, prompts)):
-        stream = image_stream(replace(settings, prompts=named))
-        assert stream.prompts == used
-        assert stream.score(0, 5) >= 0.0
-        assert stream.losses(0, 0).isfinite().all()
+    stream = image_stream(replace(settings, prompts=prompts))
+    assert stream.prompts == prompts
+    assert stream.score(0, 5) >= 0.0
+    assert stream.losses(0, 0).isfinite().all()
     assert "for the name of the class" in refusal(image_stream, replace(settings, prompts=("a photo",)))
-    refused = refusal(image_stream, replace(settings, shots=21))
-    assert "domain 'mnist:low': class 'zero' has 20 training images, for 21 shots" in refused
+    assert "class 'zero' has 20 training images, for 21 shots" in refusal(image_stream, replace(settings, shots=21))
