@@ -69,7 +69,7 @@ def balance(
     for i, batch in enumerate(batches):
         if "labels" not in batch or not bool((batch["labels"][:, 1:] != -100).any()):
             raise ValueError(f"retain batch {i + 1} has no labels that count: there is no loss to balance by")
-    check_within("sib", "[1, ∞)", ratio=ratio)
+    check_within("sib", ratio=(ratio, "[1, ∞)"))
     scale_pairs(model)  # refuses before minutes are spent on curvature
     trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
 

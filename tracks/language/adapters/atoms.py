@@ -71,7 +71,7 @@ def prune(model: nn.Module, mass: Mapping[str, Tensor], keep: float = 0.99) -> d
     Raises ValueError for a layer without mass, and for LoRA and its mixtures, whose atoms have
     no weights of their own. The model is then unchanged.
     """
-    check_within("prune", "(0, 1]", keep=keep)
+    check_within("prune", keep=(keep, "(0, 1]"))
     mixtures = _find_mixtures(model)
     for name in mixtures:
         if not mass[name].sum() > 0:

@@ -55,7 +55,7 @@ class Adapter(nn.Module, ABC):
             raise ValueError(f"{kind} adapts an nn.Linear, not {type(linear).__name__}")
         if not linear.weight.is_floating_point():
             raise ValueError(f"{kind}: the weight is quantised ({linear.weight.dtype}); load the model unquantised")
-        check_within(kind, "[1, ∞)", r=r)
+        check_within(kind, r=(r, "[1, ∞)"))
         self.linear, self.r = linear.requires_grad_(False), r
         self.in_features, self.out_features = linear.in_features, linear.out_features
         self.sizes: tuple[int, ...] = ()

@@ -28,7 +28,7 @@ class ExternalRouter(Adapter):
     unmergeable = "the router weighs its experts by the token"
 
     def __init__(self, linear: nn.Linear, r: int = 16, k: int | None = None) -> None:
-        check_within(type(self).__name__, "[1, ∞)", k=k)
+        check_within(type(self).__name__, k=(k, "[1, ∞)"))
         super().__init__(linear, r)
         self.k = k
 

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from supple.tracks.language.adapters import activation_maps, activation_mass, add_task, parameter_table, prune
-from supple.tracks.language.report.atom_maps import mean_map, token_map
+from supple.tracks.language.report.atom_maps import atom_map
 from tests.tracks.language.adapters.models import adapted, inputs
 from tests.tracks.logs import refusal
 
@@ -72,14 +72,10 @@ def test_parameters_are_counted_as_in_table_11(kind, params, trainable, stored, 
     assert total["trainable"] == sum(p.numel() for p in made.parameters() if p.requires_grad)
 
 
-def test_figures_show_each_token_and_each_set():
+def test_a_figure_shows_the_weights_of_each_row_and_where_tasks_part():
     weights = np.random.default_rng(0).random((6, 12), dtype=np.float32)
-    figure = token_map(weights, (4, 4, 4), list("tokens"), "layer 0")
+    figure = atom_map(weights, (4, 4, 4), list("tokens"), "layer 0")
     assert [t.get_text() for t in figure.axes[0].get_yticklabels()] == list("tokens")
     assert len(figure.axes[0].lines) == 2
-    figure = mean_map({"task 1": weights[:, :4], "task 3": weights}, (4, 4, 4))
-    shown = figure.axes[0].images[0].get_array()
-    np.testing.assert_allclose(shown[1], weights.mean(0))
-    assert shown.mask[0, 4:].all()
-    assert "the tasks added 8 atoms, but the map has 12" in refusal(token_map, weights, (4, 4))
-    assert "'none' has weights" in refusal(mean_map, {"none": weights[:0]}, (4, 4, 4))
+    np.testing.assert_allclose(figure.axes[0].images[0].get_array(), weights)
+    assert "do not fit 8 atoms" in refusal(atom_map, weights, (4, 4))
