@@ -31,8 +31,8 @@ class ImageFeed:
         The images of the task come first, then those of the memory."""
         images, labels = self._task_batch(self.update)
         if self._memory is not None:
-            seeds, index = self.stream.settings.members, self.task.index
-            draws = [generator(seed, "replay", index, self.update) for seed in seeds]
+            seeds = self.stream.settings.members
+            draws = [generator(seed, "replay", self.task.index, self.update) for seed in seeds]
             picks = torch.stack([torch.randint(self._memory.size, (self.size,), generator=draw) for draw in draws])
             old_images, old_labels = self._memory.batch(picks.to(self._memory.rows.device))
             images, labels = torch.cat([images, old_images], 1), torch.cat([labels, old_labels], 1)
