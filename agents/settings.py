@@ -124,7 +124,7 @@ class AgentSettings(RunSettings):
             return "agents of this kind are trained one seed at a time"
         if self.keep_best:
             return "--keep-best keeps the state of one seed"
-        from supple.envs.independent import copies_interfere  # imports Gymnasium, which help lines do without
+        from supple.envs.make import copies_interfere  # imports Gymnasium, which help lines do without
 
         if shared := self.ask(lambda env, _: env if copies_interfere(env, self.env_kwargs or "{}") else ""):
             return f"copies of {shared} have state in common, or their seeds do not determine their episodes"

@@ -23,7 +23,7 @@ from supple.envs import (
 )
 from supple.envs.atari import SIDE, STACK
 from supple.envs.fault import EnvironmentFault, text_of
-from supple.envs.minigrid import WithoutMission
+from supple.envs.packaged import WithoutMission
 from supple.envs.shifts.base import wrappers_of
 
 AgentSpace = TypeVar("AgentSpace")

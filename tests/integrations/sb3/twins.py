@@ -3,7 +3,6 @@
 from pathlib import Path
 from typing import Any
 
-import gymnasium as gym
 import numpy as np
 import torch
 from gymnasium import spaces
@@ -11,6 +10,7 @@ from stable_baselines3 import A2C, DDPG, DQN, PPO, SAC, TD3
 
 from supple.integrations.sb3 import SuppleCallback, learners_of
 from supple.metrics import diagnose, trainability
+from tests.envs.worlds import Toy
 
 ALGORITHMS: dict[str, Any] = {kind.__name__: kind for kind in (PPO, A2C, DQN, SAC, TD3, DDPG)}
 POLICIES = ("MlpPolicy", "CnnPolicy", "MultiInputPolicy")
@@ -20,28 +20,10 @@ SEEN: dict[str, spaces.Space] = {
 }  # fmt: skip
 
 
-class Noise(gym.Env):
-    """An environment of random rewards and observations for a policy, with episodes of 6 steps."""
-
-    def __init__(self, policy: str, action_space: spaces.Space) -> None:
-        self.observation_space, self.action_space = SEEN[policy], action_space
-
-    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict]:
-        super().reset(seed=seed)
-        if seed is not None:
-            self.observation_space.seed(seed)
-        self.steps = 0
-        return self.observation_space.sample(), {}
-
-    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict]:
-        self.steps += 1
-        return self.observation_space.sample(), float(self.np_random.random()), False, self.steps == 6, {}
-
-
-def env_for(algorithm: str, policy: str, action_space: spaces.Space | None = None) -> Noise:
+def env_for(algorithm: str, policy: str, action_space: spaces.Space | None = None) -> Toy:
     if action_space is None:
         action_space = spaces.Discrete(3) if algorithm in ("PPO", "A2C", "DQN") else spaces.Box(-1, 1, (2,), np.float32)
-    return Noise(policy, action_space)
+    return Toy(SEEN[policy], action_space)
 
 
 def model_of(algorithm: str, policy: str, action_space: spaces.Space | None = None, **more: Any) -> Any:
