@@ -5,6 +5,8 @@ the first map is one more column of W1, without which the difference is not cons
 float64. NaN or infinity in the weights gives NaN or infinity.
 """
 
+from contextlib import ExitStack
+
 import torch
 from torch import Tensor, nn
 
@@ -49,19 +51,15 @@ def lambda_residual(first: Map, second: Map, lam: float | None = None, bias: Ten
     return float(torch.linalg.matrix_norm(w2.T @ w2 - w1 @ w1.T - torch.outer(b, b) - lam * eye))
 
 
-def _weight_of(layer: nn.Module) -> Tensor:
-    with evaluating(layer):  # else a parametrization may change its buffers
-        weight = getattr(layer, "weight", None)
-    if not isinstance(weight, Tensor):
-        raise ValueError(f"lambda_balance: a {type(layer).__name__} has no weight matrix: pass two Linear layers")
-    return weight.detach()
-
-
 def _matrices(first: Map, second: Map, bias: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
     """Return W1, W2 and b (zero if there is none) in float64."""
     if isinstance(first, nn.Module):
         bias = getattr(first, "bias", None) if bias is None else bias
-    w1, w2 = (_weight_of(m) if isinstance(m, nn.Module) else m for m in (first, second))
+    with ExitStack() as stack:  # else a parametrization may change its buffers when its weight is read
+        for layer in (first, second):
+            if isinstance(layer, nn.Module):
+                stack.enter_context(evaluating(layer))
+        w1, w2 = (layer.weight.detach() if isinstance(layer, nn.Module) else layer for layer in (first, second))  # type: ignore[operator]
     if w1.ndim != 2 or w2.ndim != 2 or w2.shape[1] != w1.shape[0]:
         shapes = f"{tuple(w1.shape)} and {tuple(w2.shape)}"
         raise ValueError(f"lambda_balance: first (h, i) and second (o, h) must be matrices that fit, got {shapes}")

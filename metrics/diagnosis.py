@@ -6,8 +6,7 @@ but do not decide it: networks with many dormant units may learn well (Lyle et a
 without any may not.
 """
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import isfinite
 from typing import Literal
@@ -185,10 +184,20 @@ def diagnose(
         raise ValueError(f"'{learner.name}' at step 0 cannot be fitted: its outputs are not finite, or too large")
     if not isfinite(loss):
         raise ValueError(f"'{learner.name}' cannot be fitted: its outputs contain NaN or infinity")
+    parameters, marked = dict(learner.module.named_parameters()), learner.marked
     with measuring(learner.module):
         now = _describe(view)
-        with _swap_initial(learner):
-            new = _describe(View(learner, seeds=seeds))
+        # others in their places, since a pass whose gradients are still to be computed may hold the present ones
+        start = {
+            name: nn.Parameter(value.clone(), parameters[name].requires_grad) if name in parameters else value
+            for name, value in learner.initial.items()
+        }
+        try:
+            learner.marked = None
+            with exchange(learner.module, start):
+                new = _describe(View(learner, seeds=seeds))
+        finally:
+            learner.marked = marked
     return Diagnosis(learner.name, now, new, loss, new_loss)
 
 
@@ -207,23 +216,6 @@ def _check_finite(view: View) -> None:
         for output in outputs:
             if output.isnan().any() or (output.numel() and not output.isfinite().any()):
                 raise ValueError(f"'{learner.name}' cannot be fitted: its outputs{when} contain NaN or infinity")
-
-
-@contextmanager
-def _swap_initial(learner: Learner) -> Iterator[None]:
-    """Give a learner its step-0 parameters temporarily."""
-    now, marked = dict(learner.module.named_parameters()), learner.marked
-    # others in their places, since a pass whose gradients are still to be computed may hold the present ones
-    values = {
-        name: nn.Parameter(value.clone(), now[name].requires_grad) if name in now else value
-        for name, value in learner.initial.items()
-    }
-    try:
-        learner.marked = None
-        with exchange(learner.module, values):
-            yield
-    finally:
-        learner.marked = marked
 
 
 def _describe(view: View) -> Condition:

@@ -149,9 +149,10 @@ def _share_saturated(view: View) -> Tensor:
 
 
 def _find_lambda_max(view: View) -> Tensor:
+    wanted = view.learner.trained().values()
     try:
         with unchanged(view.learner.module):
-            values = hessian_eigenvalues(lambda: scalar_loss(view.learner), view.parameters(), members=view.members)
+            values = hessian_eigenvalues(lambda: scalar_loss(view.learner), wanted, members=view.members)
     except NotFinite:
         return torch.full((view.networks,), torch.nan)
     if view.members is None:
@@ -166,7 +167,7 @@ def _rank_gradients(view: View) -> Tensor:
     losses = losses[..., :SAMPLES]
     if view.members is None:  # one network, though some of it may be stacked
         losses = losses.reshape(-1, losses.shape[-1]).sum(0)
-    gradients = per_sample_gradients(losses, view.parameters())
+    gradients = per_sample_gradients(losses, view.learner.trained().values())
     gradients = gradients[None] if view.members is None else view.select(gradients)
     infinite = zero_or_nan(gradients)
     return gradient_effective_rank(gradients.nan_to_num_(0.0, 0.0, 0.0)) + infinite
@@ -345,22 +346,17 @@ def measure_members(learner: Learner | View, per_layer: bool = False, costly: bo
 def _compute(view: View, per_layer: bool, costly: bool) -> dict[str, tuple[Tensor, str]]:
     """Return the values of every network, (networks,), and how to pool them, by name."""
     wanted = METRICS if costly else cheap_metrics()
-    computed = {
-        name: (_compute_one(name, metric, view), metric.pool)
-        for name, metric in wanted.items()
-        if NEEDS[metric.needs](view)
-    }
+    computed = {}
+    for name, metric in wanted.items():
+        if NEEDS[metric.needs](view):
+            with naming(f"metric {name}", metric.value):
+                values = metric.value(view).detach()
+                if values.shape != (view.networks,) and (view.networks > 1 or values.numel() > 1):
+                    one = f"one number for each network, ({view.networks},)"
+                    raise ValueError(f"it must return {one}, not {summary(values)}")
+            computed[name] = values, metric.pool
     if per_layer and view.has_units:
         names = view.learner.origins  # a curve goes on under one name, whatever an intervention moved
         for name, output in view.outputs.items():
             computed[f"dormant_fraction/{names.get(name, name)}"] = (_share_dormant(view, output), "mean")
     return computed
-
-
-def _compute_one(name: str, metric: Metric, view: View) -> Tensor:
-    """Return the value of a metric, (networks,)."""
-    with naming(f"metric {name}", metric.value):
-        values = metric.value(view).detach()
-        if values.shape != (view.networks,) and (view.networks > 1 or values.numel() > 1):
-            raise ValueError(f"it must return one number for each network, ({view.networks},), not {summary(values)}")
-    return values

@@ -11,8 +11,7 @@ needs to reduce them. Errors are squared for policies, too. For the mean of a Ga
 up to σ². For logits, the divergence would hardly depend on actions that a policy has abandoned.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -76,15 +75,12 @@ def trainability(
             or in which the parameters of the learner have no part.
     """
     view = learner if isinstance(learner, View) else View(learner)
-    with measuring(view.learner.module):
-        return None if view.probe is None else _fit_both(view, updates, learning_rate, after_each)
-
-
-def _fit_both(view: View, updates: int, learning_rate: float, after_each: Callable[[], object] | None) -> Trainability:
-    learner = view.learner
-    now = {name: p.detach() for name, p in learner.module.named_parameters()}
-    start = now | learner.initial
-    with unchanged(learner.module):  # once for all passes
+    module = view.learner.module
+    with measuring(module), unchanged(module):  # once for all passes
+        if view.probe is None:
+            return None
+        now = {name: p.detach() for name, p in module.named_parameters()}
+        start = now | view.learner.initial
         with torch.no_grad():
             targets = [_standardize(t) for t in _outputs(view, start | _draw_network(view))]
         losses = [_fit(view, p, targets, updates, learning_rate, after_each) for p in (now, start)]
@@ -199,17 +195,10 @@ def _draw_network(view: View) -> dict[str, Tensor]:
     They are drawn from seeds derived from the initial seeds of the learner's generators.
     """
     learner = view.learner
-    with _seed_temporarily(*learner.draws):
+    with keep_states(learner.draws), torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(0)
+        for source in learner.draws:
+            source.manual_seed(source.initial_seed() ^ 1)
         drawn = learner.redraw()
     named = dict(learner.module.named_parameters())
     return {name: value.to(named[name]) for name, value in drawn.items() if name in named}
-
-
-@contextmanager
-def _seed_temporarily(*sources: torch.Generator) -> Iterator[None]:
-    """Seed these generators and torch's own CPU generator temporarily, and restore their states afterwards."""
-    with keep_states(sources), torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(0)
-        for source in sources:
-            source.manual_seed(source.initial_seed() ^ 1)
-        yield

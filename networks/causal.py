@@ -76,13 +76,8 @@ def _owners(model: nn.Module) -> dict[str, str]:
 
 def causal_units(model: nn.Module) -> tuple[str, ...]:
     """Return the names of the activations that are modules, which are those of the MLPs. There may be none."""
-    return tuple(
-        name
-        for name, part in model.named_modules()
-        if name.rpartition(".")[2] in UNITS
-        or is_activation(part)
-        or type(part).__module__ == "transformers.activations"
-    )
+    named = model.named_modules()
+    return tuple(name for name, part in named if name.rpartition(".")[2] in UNITS or is_activation(part))
 
 
 def causal_features(model: Any) -> str | None:

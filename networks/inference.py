@@ -37,10 +37,6 @@ def _functions(module: nn.Module) -> Iterator[Callable[[Tensor], Tensor]]:
         bias = None if module.bias is None else module.bias.detach()
         yield partial(F.linear, weight=module.weight.detach(), bias=bias)
     elif type(module) is StackedLinear:
-        yield partial(_apply_stack, module.weight.detach().mT, module.bias.detach()[:, None])
+        yield partial(torch.baddbmm, module.bias.detach()[:, None], batch2=module.weight.detach().mT)
     else:
         yield module.forward
-
-
-def _apply_stack(weight: Tensor, bias: Tensor, inputs: Tensor) -> Tensor:
-    return torch.baddbmm(bias, inputs, weight)

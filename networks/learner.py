@@ -15,7 +15,7 @@ from .activation_calls import parse_call_name
 from .forward import Forward, runner
 from .layers import Layer, Scope, find_stack
 from .linear_pairs import Joint, LinearPair, find_declared_pairs, find_joints, pair_at
-from .modules import CONV, LINEAR, STACKED
+from .modules import STACKED
 from .optimizers import trainer_of
 from .parameters import check_values, pair_tensors, snapshot
 from .recording import find_misread_units
@@ -29,10 +29,6 @@ Capability = TypeVar("Capability")
 def no_batches(count: int | None) -> Iterator[Tensor]:
     """Raise ValueError. This is the default of `Learner.batches`."""
     raise ValueError("this learner offers no batches: give it some (Learner.batches)")
-
-
-def _is_part(word: str) -> Callable[[Layer], bool]:
-    return lambda layer: layer.part == word
 
 
 @dataclass
@@ -200,9 +196,7 @@ class Learner:
                     f"networks={self.networks}), but '{name}' is {tuple(p.shape)}"
                 )
         if self.layers:
-            plain = next((layer.name for layer in self.layers if not layer.stacked), None)
-            what = f"a stack of {found}" if plain is None else f"'{plain}' is no stack"
-            raise ValueError(f"'{self.name}' says that it is a stack of {count} networks, but {what}")
+            raise ValueError(f"'{self.name}' says that it is a stack of {count} networks, but its layers are not")
 
     @property
     def members(self) -> int:
@@ -283,10 +277,8 @@ class Learner:
         if self._undrawn is None:
             with keep_states(self.draws):
                 drawn = self.redraw()
-            initial = self.initial
-            self._undrawn = [
-                n for n in self.trained() if n not in drawn and not (n in initial and is_constant(initial[n]))
-            ]
+            fixed = {name for name, value in self.initial.items() if is_constant(value)}
+            self._undrawn = [name for name in self.trained() if name not in drawn and name not in fixed]
         return self._undrawn
 
     def check_trained(self, who: str) -> None:
@@ -365,19 +357,12 @@ class Learner:
             ValueError: A word is unknown, or no layer is in the scope.
         """
         words = [scope] if isinstance(scope, str) else list(scope)
-        fits: dict[str, Callable[[Layer], bool]] = {
-            "all": lambda layer: True,
-            "encoder": lambda layer: layer.role == "encoder",
-            "hidden": lambda layer: layer.role == "hidden",
-            "head": lambda layer: layer.role == "head",
-            "linear": lambda layer: isinstance(layer.module, LINEAR) or layer.transposed,
-            "conv": lambda layer: isinstance(layer.module, CONV),
-        }
-        fits |= {layer.part: _is_part(layer.part) for layer in self.layers if layer.part}
+        known = ["all", "encoder", "hidden", "head", "linear", "conv"]
+        known += [part for part in dict.fromkeys(layer.part for layer in self.layers) if part and part not in known]
         for word in words:
-            if word not in fits:
-                raise ValueError(f"unknown scope {word!r}{did_you_mean(word, fits)} (known: {', '.join(fits)})")
-        chosen = [layer for layer in self.layers if any(fits[word](layer) for word in words)]
+            if word not in known:
+                raise ValueError(f"unknown scope {word!r}{did_you_mean(word, known)} (known: {', '.join(known)})")
+        chosen = [layer for layer in self.layers if not layer.words().isdisjoint(words)]
         if not chosen:
             raise ValueError(f"scope '{'+'.join(words)}' names no layer of '{self.name}'")
         return chosen

@@ -177,17 +177,12 @@ def _redraw_as_at_start(
     """Return a function that draws new values as they were drawn at step 0, as far as this is known."""
     if make is None:
         return lambda: select_alike(redraw(module, generator), initial)
-    shapes = {name: p.shape for name, p in module.named_parameters()}
+    shapes = {name: (*p.shape,) for name, p in module.named_parameters()}
     first, second = (redraw_by(make, torch.Generator().manual_seed(seed)) for seed in (0, 1))
-    made = {name: value.shape for name, value in first.items()}
+    made = {name: (*value.shape,) for name, value in first.items()}
     if made != shapes:
         name = next(name for name in (*shapes, *made) if shapes.get(name) != made.get(name))
-        raise ValueError(
-            f"fresh= makes another network: '{name}' is {_shape(made, name)} there, not {_shape(shapes, name)}"
-        )
+        there, here = (sizes.get(name, "missing") for sizes in (made, shapes))
+        raise ValueError(f"fresh= makes another network: '{name}' is {there} there, not {here}")
     fixed = find_equal(first, second)
     return lambda: {name: value for name, value in redraw_by(make, generator).items() if name not in fixed}
-
-
-def _shape(shapes: Mapping[str, torch.Size], name: str) -> str:
-    return str(tuple(shapes[name])) if name in shapes else "missing"

@@ -22,7 +22,7 @@ from .activations import Activation
 from .forward import Forward
 from .modules import LINEAR, qualified_name
 from .tracing import Untraceable, operation, trace
-from .wiring import Paths, Shared, Wiring, readers
+from .wiring import Paths, Shared, Wiring
 
 Between = Literal["linear", "homogeneous"]
 
@@ -171,34 +171,31 @@ def _trace_joints(module: nn.Module, forward: Forward) -> Iterator[Joint | str]:
     paths = Paths(module, graph)
     for node in graph.nodes:
         if node.op == "call_module" and isinstance(paths.modules[str(node.target)], LINEAR):
-            second: list[str] = []
-            through: list[str] = []
             try:
-                direct = _follow(node, paths, second, through)
-                if not second:
-                    raise Shared("is read by nothing")
-                paths.check_private(str(node.target), *second)
-                yield Joint(str(node.target), tuple(second), tuple(through), "linear" if direct else "homogeneous")
+                yield _joint_from(node, paths)
             except Shared as shared:
                 yield f"'{node.target}' {shared}"
 
 
-def _follow(node: fx.Node, paths: Paths, second: list[str], through: list[str]) -> bool:
-    """Collect the layers that read this node, and the modules on the way; whether nothing but them is on the way."""
-    nothing = True
-    for reader in readers(node):
-        part = paths.modules[str(reader.target)] if reader.op == "call_module" else None
+def _joint_from(node: fx.Node, paths: Paths) -> Joint:
+    """Return the joint that begins at a Linear layer. Raises Shared if there is none."""
+    second, through, direct = [], [], True
+    for reader in paths.ways_on(node):
+        name, part = str(reader.target), paths.modules[str(reader.target)] if reader.op == "call_module" else None
         if isinstance(part, LINEAR):
-            second.append(str(reader.target))
+            second.append(name)
             continue
+        direct &= isinstance(part, nn.Identity)
         if part is not None and (type(part) in (nn.Identity, *_DROPOUT) or is_homogeneous(part)):
-            through.append(str(reader.target))
+            through.append(name)
         elif reader.op == "output":
             raise Shared("is read by the network's output")
         elif operation(reader) not in _FUNCTIONS:
             raise Shared(f"is followed by {paths.describe(reader)}, which is neither linear nor positive-homogeneous")
-        nothing &= _follow(reader, paths, second, through) and isinstance(part, nn.Identity)
-    return nothing
+    if not second:
+        raise Shared("is read by nothing")
+    paths.check_private(str(node.target), *second)
+    return Joint(str(node.target), tuple(second), tuple(through), "linear" if direct else "homogeneous")
 
 
 def _wiring_joints(module: nn.Module, wiring: Mapping[str, Wiring]) -> Iterator[Joint | str]:

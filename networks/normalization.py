@@ -14,7 +14,7 @@ zero changes no output. Layer normalisation's gain g and shift s are ordinary pa
 a reinitialised unit gets new ones (`Wiring.norms`), and FIRE leaves them unchanged.
 """
 
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 import torch.nn.functional as F
@@ -73,7 +73,26 @@ def _check(normalization: str) -> None:
         raise ValueError(f"unknown normalization {normalization!r}{hint} (known: {', '.join(NAMES)})")
 
 
-class SpectralLinear(nn.Linear):
+class _Spectral(nn.Module):
+    """What divides the weights of a layer by their largest singular values, with the estimates as a buffer."""
+
+    weight: Any
+    u: Tensor
+
+    def __init__(self, *sizes: Any, **more: Any) -> None:
+        super().__init__(*sizes, **more)
+        self.register_buffer("u", _start(self.weight))
+
+    def forward(self, x: Tensor) -> Tensor:
+        sigma = largest_singular_value(self, self.weight, self.u)
+        return super().forward(x / (sigma if sigma.ndim > 2 else sigma.squeeze()))
+
+    def reset_running_stats(self) -> None:
+        """Reset the estimates. `reset` calls this for everything that is not a parameter."""
+        self.u.copy_(_start(self.weight))
+
+
+class SpectralLinear(_Spectral, nn.Linear):
     """A Linear layer that computes W·x/σ(W) + b. `weight` is W, which is trained and which interventions rewrite.
 
     Each forward pass estimates σ by one step of power iteration from `u`, the current estimate of the left singular
@@ -87,37 +106,9 @@ class SpectralLinear(nn.Linear):
     about 1.4 for a fresh draw, for which u is still arbitrary, and nearer to 1 after each update.
     """
 
-    u: Tensor
 
-    def __init__(self, in_features: int, out_features: int, bias: bool = True) -> None:
-        super().__init__(in_features, out_features, bias)
-        self.register_buffer("u", _start(self.weight))
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Return (…, d_out) of inputs (…, d_in)."""
-        return super().forward(x / largest_singular_value(self, self.weight, self.u).squeeze())
-
-    def reset_running_stats(self) -> None:
-        """Reset the estimate. `reset` calls this for everything that is not a parameter."""
-        self.u.copy_(_start(self.weight))
-
-
-class StackedSpectralLinear(StackedLinear):
+class StackedSpectralLinear(_Spectral, StackedLinear):
     """`SpectralLinear` for several networks: W (members, d_out, d_in), each with its own σ, and u (members, d_out)."""
-
-    u: Tensor
-
-    def __init__(self, members: int, d_in: int, d_out: int) -> None:
-        super().__init__(members, d_in, d_out)
-        self.register_buffer("u", _start(self.weight))
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Return inputs of each member (members, n, d_in), or one input for all (n, d_in) → (members, n, d_out)."""
-        return super().forward(x / largest_singular_value(self, self.weight, self.u))
-
-    def reset_running_stats(self) -> None:
-        """Reset the estimates."""
-        self.u.copy_(_start(self.weight))
 
 
 def largest_singular_value(layer: nn.Module, weight: Tensor, u: Tensor) -> Tensor:

@@ -30,10 +30,6 @@ def both_parts(value: float | Tensor, parameter: Tensor) -> complex | Tensor:
     return complex(value, value) if parameter.is_complex() else value
 
 
-def _rate(parameter: Tensor, group: Mapping[str, Any]) -> complex | Tensor:
-    return both_parts(group["lr"], parameter)
-
-
 def _zeros(*slots: str) -> dict[str, Start]:
     return dict.fromkeys(slots, 0.0)
 
@@ -52,7 +48,8 @@ _KNOWN: dict[type[torch.optim.Optimizer], Starts] = {
     torch.optim.NAdam: _ADAM | {"mu_product": 1.0},
     torch.optim.RAdam: _ADAM,
     torch.optim.RMSprop: _RMSPROP,
-    torch.optim.Rprop: _zeros("step", "prev") | {"step_size": _rate},
+    torch.optim.Rprop: _zeros("step", "prev")
+    | {"step_size": lambda parameter, group: both_parts(group["lr"], parameter)},
     torch.optim.SGD: _zeros("momentum_buffer"),
     torch.optim.SparseAdam: _ADAM,
 }

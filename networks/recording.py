@@ -91,7 +91,7 @@ def _watch(
         if functions:
             places: list[tuple[str, nn.Module]] = [("", module)]
             for name, part in module.named_modules():
-                before = part.register_forward_pre_hook(partial(_enter, places, name))
+                before = part.register_forward_pre_hook(lambda part, _, name=name: places.append((name, part)))
                 after = part.register_forward_hook(partial(_leave, places), always_call=True)
                 stack.callback(before.remove)
                 stack.callback(after.remove)
@@ -121,10 +121,6 @@ def _hang_hooks(part: nn.Module, name: str, see: Callable[[ActivationCall, Calle
 def _first_tensor(args: Any, copied: bool = False) -> Tensor | None:
     tensor = args[0] if args and isinstance(args[0], Tensor) else None
     return tensor.clone() if copied and tensor is not None else tensor
-
-
-def _enter(places: list[tuple[str, nn.Module]], name: str, part: nn.Module, _: Any) -> None:
-    places.append((name, part))
 
 
 def _leave(places: list[tuple[str, nn.Module]], *_: Any) -> None:

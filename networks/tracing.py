@@ -2,7 +2,7 @@
 
 import copy
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -44,13 +44,8 @@ def find_traced_units(module: nn.Module, forward: Forward = "forward") -> tuple[
         layer = node.op == "call_module" and isinstance(modules[str(node.target)], (*LINEAR, *CONV))
         if layer or node in read:
             read.update(node.all_input_nodes)
-    return tuple(name for name, node in outputs.items() if node in read and _is_activation_call(modules, name))
-
-
-def _is_activation_call(modules: Mapping[str, nn.Module], name: str) -> bool:
-    """Return whether a name is that of a call of an activation, for the modules of a network by name."""
-    call = parse_call_name(name)
-    return bool(call.function) or (call.path in modules and is_activation(modules[call.path]))
+    calls = {name: parse_call_name(name) for name, node in outputs.items() if node in read}
+    return tuple(name for name, call in calls.items() if call.function or is_activation(modules[call.path]))
 
 
 def _find_defined_units(module: nn.Module) -> tuple[str, ...]:

@@ -2,7 +2,7 @@
 
 import random
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, MutableMapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from types import ModuleType
@@ -143,16 +143,9 @@ def _keep(part: nn.Module, seen: set[int]) -> list[Callable[[], object]]:
     """Return functions that give one module, without its submodules, its present state back.
 
     seen: ids of the objects that are kept already."""
-    attributes = part.__dict__
-    groups: list[MutableMapping[str, Any]] = [attributes, part._parameters, part._buffers, part._modules]
-    undos: list[Callable[[], object]] = [partial(_refill, group, dict(group)) for group in groups]
+    undos = [undo for group in (part._buffers, part.__dict__) for undo in _keep_contents(group, -1, seen)]
     renormed = part._parameters.values() if getattr(part, "max_norm", None) is not None else ()
-    tensors = [value for value in (*part._buffers.values(), *renormed) if value is not None]
-    undos += [undo for tensor in tensors for undo in _keep_tensor(tensor)]
-    for name, value in attributes.items():
-        if name not in _STANDARD:
-            undos += _keep_contents(value, 0, seen)
-    return undos
+    return [*undos, *(undo for tensor in renormed if tensor is not None for undo in _keep_tensor(tensor))]
 
 
 def _keep_tensor(tensor: Tensor) -> list[Callable[[], object]]:
@@ -174,7 +167,7 @@ def _keep_contents(value: Any, depth: int, seen: set[int]) -> list[Callable[[], 
     if isinstance(value, nn.Parameter | nn.Module) or id(value) in seen or value is None:
         return []
     if isinstance(value, Tensor):
-        return _keep_tensor(value) if not depth or value.numel() <= LARGE else []
+        return _keep_tensor(value) if depth <= 0 or value.numel() <= LARGE else []
     if isinstance(value, np.ndarray):
         return [partial(np.copyto, value, value.copy())] if value.size <= LARGE and value.flags.writeable else []
     if isinstance(value, torch.Generator):
@@ -217,8 +210,7 @@ def copy_inputs(module: nn.Module, inputs: Iterable[Any]) -> tuple[Any, ...]:
     """Return inputs that a module may write into: copies of tensors, unless it certainly writes into none."""
     if all(_is_steady(part) and not part.__dict__.get("inplace", False) for part in module.modules()):
         return tuple(inputs)
-    copies: list[Any] = tree_map(lambda x: x.clone() if isinstance(x, Tensor) else x, list(inputs))
-    return tuple(copies)
+    return tuple(tree_map(lambda x: x.clone() if isinstance(x, Tensor) else x, list(inputs)))
 
 
 def outputs_with(

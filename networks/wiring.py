@@ -116,7 +116,17 @@ class Paths:
         if called is not None and self.calls[str(node.target)] > 1 and any(True for _ in called.parameters()):
             raise Shared(f"shares the parameters of '{node.target}': it is used repeatedly")
         incoming, norms = self._back(node)
-        outgoing = list(dict.fromkeys(self._on(node, norms, incoming)))
+        outgoing: dict[str, None] = {}
+        for reader in self.ways_on(node):
+            name = str(reader.target)
+            if self._is(reader, (*LINEAR, *CONV)):
+                outgoing[name] = None
+            elif self._is(reader, NORMS):
+                if self._width(name) == self._width(incoming):
+                    norms.append(name)
+            elif not self._keeps_apart(reader):
+                where = "are the network's output" if reader.op == "output" else f"reach {self.describe(reader)}"
+                raise Shared(f"has no private outgoing weights: its outputs {where}")
         if not outgoing:
             raise Shared("has no layer after it")
         self.check_private(incoming, *norms, *outgoing)
@@ -157,19 +167,12 @@ class Paths:
                 raise Shared(f"has no private incoming weights: {self.describe(node)} is read by {others}")
         return str(node.target), norms
 
-    def _on(self, node: fx.Node, norms: list[str], incoming: str) -> Iterator[str]:
-        """Yield the layers where the ways on from this node end; norms of the units on the way join `norms`."""
+    def ways_on(self, node: fx.Node) -> Iterator[fx.Node]:
+        """Yield the nodes on the ways on from this one, up to the Linear and Conv layers or outputs where they end."""
         for reader in readers(node):
-            if self._is(reader, (*LINEAR, *CONV)):
-                yield str(reader.target)
-                continue
-            if self._is(reader, NORMS):
-                if self._width(name := str(reader.target)) == self._width(incoming):
-                    norms.append(name)
-            elif not self._keeps_apart(reader):
-                where = "are the network's output" if reader.op == "output" else f"reach {self.describe(reader)}"
-                raise Shared(f"has no private outgoing weights: its outputs {where}")
-            yield from self._on(reader, norms, incoming)
+            yield reader
+            if not self._is(reader, (*LINEAR, *CONV)):
+                yield from self.ways_on(reader)
 
     def _is(self, node: fx.Node, kinds: tuple[type[nn.Module], ...]) -> bool:
         return node.op == "call_module" and isinstance(self.modules[str(node.target)], kinds)

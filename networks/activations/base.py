@@ -116,6 +116,21 @@ class RandomActivation(Activation):
             torch.rand(drawn.shape, generator=generator, out=drawn)
 
 
+class RandomSlope(RandomActivation):
+    """An activation with a slope ~ U(lower, upper) for each element in training, and its mean in evaluation mode."""
+
+    def __init__(self, where: str, lower: float, upper: float) -> None:
+        super().__init__()
+        self.lower, self.upper = ordered(where, lower, upper)
+
+    def slope(self, x: Tensor, shape: Sequence[int] | None = None) -> Tensor | float:
+        """Return the slopes for a forward pass on x: in training of this shape, by default that of x in one network."""
+        if not self.training:
+            return (self.lower + self.upper) / 2
+        each = x.shape[1:] if self.members else x.shape
+        return self.lower + (self.upper - self.lower) * self.draw(x, each if shape is None else shape)
+
+
 def finite(where: str, lowest: float = -math.inf, **param: float) -> float:
     [(name, value)] = param.items()
     if not lowest < value < math.inf:
@@ -128,8 +143,6 @@ def positive(where: str, **param: float) -> float:
 
 
 def ordered(where: str, lower: float, upper: float) -> tuple[float, float]:
-    finite(where, lower=lower)
-    finite(where, upper=upper)
-    if lower > upper:
+    if finite(where, lower=lower) > finite(where, upper=upper):
         raise ValueError(f"{where}: lower must not exceed upper, but {lower} > {upper}")
     return lower, upper

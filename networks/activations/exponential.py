@@ -4,7 +4,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from .base import Activation, RandomActivation, activations, ordered, positive
+from .base import Activation, RandomSlope, activations, positive
 
 # The pair that makes mean 0 and variance 1 a fixed point under N(0, 1) (Klambauer et al. 2017, eq. 14).
 ALPHA, SCALE = 1.6732632423543772848170429916717, 1.0507009873554804934193349852946
@@ -38,7 +38,7 @@ class SELU(Activation):
 
 
 @activations.register("rselu")
-class RSELU(RandomActivation):
+class RSELU(RandomSlope):
     """f(x) = λx for x ≥ 0, λr(eˣ − 1) below, r ~ U(lower, upper) (Lillo & Cheney, eq. 9), its mean in evaluation mode.
 
     One r is drawn for each element, as in rrelu, whose regularisation it combines with SELU's stability; eq. 9 does not
@@ -48,12 +48,10 @@ class RSELU(RandomActivation):
     """
 
     def __init__(self, lower: float = 0.9232, upper: float = 2.4232) -> None:
-        super().__init__()
-        self.lower, self.upper = ordered("rselu", positive("rselu", lower=lower), upper)
+        super().__init__("rselu", positive("rselu", lower=lower), upper)
 
     def forward(self, x: Tensor) -> Tensor:
-        if not self.training:
-            return SCALE * F.elu(x, (self.lower + self.upper) / 2)
-        draws = self.draw(x, x.shape[1:] if self.members else x.shape)
-        slope = self.lower + (self.upper - self.lower) * draws
+        slope = self.slope(x)
+        if not isinstance(slope, Tensor):
+            return SCALE * F.elu(x, slope)
         return SCALE * torch.where(x < 0, slope * torch.expm1(x.clamp(max=0)), x)

@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from .base import Activation, RandomActivation, Shared, activations, finite, ordered
+from .base import Activation, RandomSlope, Shared, activations, finite, ordered
 
 Granularity = Literal["global", "layer", "neuron"]
 
@@ -100,7 +100,7 @@ class BoPReLU(LearnedSlope):
 
 
 @activations.register("rrelu")
-class RReLU(RandomActivation):
+class RReLU(RandomSlope):
     """leaky_relu with a slope ~ U(lower, upper) for each element (Xu et al. 2015), its mean in evaluation mode.
 
     Defaults as in torch and in Lillo & Cheney, Table B2. Floor min(1, lower) for lower ≥ 0.
@@ -109,11 +109,8 @@ class RReLU(RandomActivation):
     homogeneous = True
 
     def __init__(self, lower: float = 0.125, upper: float = 1 / 3) -> None:
-        super().__init__()
-        self.lower, self.upper = ordered("rrelu", lower, upper)
+        super().__init__("rrelu", lower, upper)
 
     def forward(self, x: Tensor) -> Tensor:
-        if not self.training:
-            return F.leaky_relu(x, (self.lower + self.upper) / 2)
-        draws = self.draw(x, x.shape[1:] if self.members else x.shape)
-        return torch.where(x < 0, x * (self.lower + (self.upper - self.lower) * draws), x)
+        slope = self.slope(x)
+        return torch.where(x < 0, x * slope, x) if isinstance(slope, Tensor) else F.leaky_relu(x, slope)

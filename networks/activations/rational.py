@@ -67,15 +67,11 @@ class Rational(RandomActivation):
             noise = 1 + NOISE * (2 * self.draw(x, (p.shape[-1] + q.shape[-1],)) - 1)
             p, q = p * noise[..., : p.shape[-1]], q * noise[..., p.shape[-1] :]
         above, below = ([self.along(c[..., None], x) for c in both.unbind(-1)] for both in (p, q))
-        return _quotient(x, above, below, self.version)
-
-
-def _quotient(x: Tensor, p: list[Tensor], q: list[Tensor], version: str) -> Tensor:
-    if version == "A":
-        return _polynomial(x, p) / (1 + x.abs() * _polynomial(x.abs(), [b.abs() for b in q]))
-    if version == "C":
-        return _polynomial(x, p) / (SAFE + _polynomial(x, q).abs())
-    return _polynomial(x, p) / (1 + (x * _polynomial(x, q)).abs())
+        if self.version == "A":
+            return _polynomial(x, above) / (1 + x.abs() * _polynomial(x.abs(), [b.abs() for b in below]))
+        if self.version == "C":
+            return _polynomial(x, above) / (SAFE + _polynomial(x, below).abs())
+        return _polynomial(x, above) / (1 + (x * _polynomial(x, below)).abs())
 
 
 def _polynomial(x: Tensor, coefficients: list[Tensor]) -> Tensor:

@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from .base import Activation, RandomActivation, activations, finite, ordered, positive
+from .base import Activation, RandomSlope, activations, finite, positive
 
 Draws = Literal["pass", "element"]
 
@@ -73,7 +73,7 @@ class SmoothLeaky(Activation):
 
 
 @activations.register("rand_smooth_leaky")
-class RandSmoothLeaky(RandomActivation):
+class RandSmoothLeaky(RandomSlope):
     """f(x) = rx + (1 − r)·x·σ(cx/p), r ~ U(lower, upper) (Lillo & Cheney, eq. 2).
 
     In training, r is drawn from torch's global generator of the input's device, or from `generators`. In evaluation
@@ -92,18 +92,15 @@ class RandSmoothLeaky(RandomActivation):
     def __init__(
         self, lower: float = 0.3, upper: float = 0.6, c: float = 0.8, p: float = 1.0, draws: Draws = "pass"
     ) -> None:
-        super().__init__()
-        self.lower, self.upper = ordered("rand_smooth_leaky", lower, upper)
+        super().__init__("rand_smooth_leaky", lower, upper)
         self.c = positive("rand_smooth_leaky", c=c)
         self.p = positive("rand_smooth_leaky", p=p)
         self.draws = draws
 
     def forward(self, x: Tensor) -> Tensor:
-        slope: Tensor | float = (self.lower + self.upper) / 2
-        if self.training and self.draws == "pass":
-            slope = self.along(self.lower + (self.upper - self.lower) * self.draw(x, (1,)), x)
-        elif self.training:
-            slope = self.lower + (self.upper - self.lower) * self.draw(x, x.shape[1:] if self.members else x.shape)
+        slope = self.slope(x, (1,) if self.draws == "pass" else None)
+        if isinstance(slope, Tensor) and self.draws == "pass":
+            slope = self.along(slope, x)
         return _smooth_leaky(x, slope, self.c / self.p)
 
 

@@ -18,6 +18,7 @@ from supple.interventions import (
     snapshot,
 )
 from supple.metrics import measure
+from supple.networks import unit_names
 from tests.interventions.common import changed, exact, refused, slots, update
 
 FRAMES = torch.randint(256, (8, 2, 36, 36), dtype=torch.uint8, generator=torch.Generator().manual_seed(3))
@@ -32,7 +33,7 @@ def learner(trained: bool = True) -> Learner:
     draws = torch.Generator().manual_seed(0)
     module = network()
     target = Learner(
-        "q", module, torch.optim.Adam(module.parameters(), lr=1e-3), module.layers(), module.units(),
+        "q", module, torch.optim.Adam(module.parameters(), lr=1e-3), module.layers(), unit_names(module),
         probe=lambda: (FRAMES,), loss=lambda: (module(FRAMES) - 1).square().mean(),
         generator=torch.Generator().manual_seed(1), redraw=lambda: snapshot(network()),
         followers=(copy.deepcopy(module).requires_grad_(False),), capabilities=(ReleasedCode("dqn"), Injectable("mlp")),

@@ -27,10 +27,9 @@ def test_iqm_is_the_mean_of_the_middle_half(values: list[float]) -> None:
     assert iqm(values) == pytest.approx(sum(middle) / len(middle), rel=1e-9, abs=1e-6)
 
 
-@pytest.mark.parametrize("values", [[], [1.0, math.nan]])
-def test_iqm_refuses_nothing_and_nan(values: list[float]) -> None:
+def test_iqm_refuses_nan() -> None:
     with pytest.raises(ValueError, match="iqm"):
-        iqm(values)
+        iqm([1.0, math.nan])
 
 
 # --- plasticity score --------------------------------------------------------------------------------------
@@ -41,10 +40,8 @@ def test_scores_are_normalized_by_percentiles_over_all_methods() -> None:
     low, high = np.percentile(np.concatenate(list(returns.values())), (5, 95), axis=0)
     result = plasticity_score(returns, reps=50)
     for name, values in returns.items():
-        for run, row in enumerate(values):
-            for env, value in enumerate(row):
-                expected = min(max((value - low[env]) / (high[env] - low[env]), 0), 1)
-                assert result[name].normalized[run, env] == pytest.approx(expected, abs=1e-12)
+        expected = np.clip((values - low) / (high - low), 0, 1)
+        np.testing.assert_allclose(result[name].normalized, expected, atol=1e-12)
         assert result[name].iqm == pytest.approx(iqm(result[name].normalized), rel=1e-12)
         assert 0 <= result[name].low <= result[name].iqm <= result[name].high <= 1
     assert result["b"].iqm > result["a"].iqm
@@ -58,24 +55,15 @@ def test_scores_do_not_depend_on_an_environments_units() -> None:
         np.testing.assert_allclose(plain[name].normalized, changed[name].normalized, atol=1e-12)
 
 
-@pytest.mark.parametrize("value", [-501.0, -1e6, math.inf, -math.inf])
-def test_failures_score_zero_and_leave_the_bounds_alone(value: float) -> None:
-    healthy = draw(6, 2)
+@pytest.mark.parametrize(("value", "exploded"), [(-501.0, False), (math.inf, False), (1e20, True)])
+def test_failures_score_zero_and_leave_the_bounds_alone(value: float, exploded: bool) -> None:
+    healthy, flag = draw(6, 2), np.zeros((7, 2), bool)
     failing = np.vstack([healthy, [[value, 100.0]]])
+    flag[-1, 0] = exploded
     kept = plasticity_score({"a": healthy}, reps=10)["a"].normalized
-    result = plasticity_score({"a": failing}, reps=10)["a"].normalized
+    result = plasticity_score({"a": failing}, exploded={"a": flag}, reps=10)["a"].normalized
     assert result[-1, 0] == 0
     np.testing.assert_array_equal(result[:-1, 0], kept[:, 0])
-
-
-def test_exploded_runs_score_zero_however_high_their_return() -> None:
-    returns = {"a": draw(6, 2), "b": draw(6, 2, 1)}
-    returns["a"][3, 1] = 1e20
-    flag = np.zeros((6, 2), bool)
-    flag[3, 1] = True
-    result = plasticity_score(returns, exploded={"a": flag}, reps=10)
-    assert result["a"].normalized[3, 1] == 0
-    assert result["b"].normalized[:, 1].max() > 0.5  # 1e20 would have pressed the others to 0
 
 
 def test_the_floor_can_be_moved() -> None:
@@ -151,13 +139,6 @@ def test_same_seed_same_interval_and_the_global_generator_is_untouched() -> None
     assert np.array_equal(np.random.get_state()[1], before)  # noqa: NPY002
 
 
-def test_more_confidence_widens_the_interval() -> None:
-    returns = {"a": draw(5, 3)}
-    narrow = plasticity_score(returns, reps=500, confidence=0.5)["a"]
-    wide = plasticity_score(returns, reps=500, confidence=0.99)["a"]
-    assert wide.low < narrow.low < narrow.high < wide.high
-
-
 # --- final window ------------------------------------------------------------------------------------------
 
 
@@ -175,16 +156,6 @@ def test_final_window_reaches_back_to_an_episode_of_its_task() -> None:
 
 
 # --- area under a learning curve, and its share of a fresh agent's ------------------------------------------
-
-
-def test_area_is_the_mean_over_steps_and_not_over_episodes() -> None:
-    """Ten short episodes in the first half of the steps weigh as much as one in the second."""
-    steps = [*range(5, 51, 5), 100]
-    assert learning_curve_area(steps, [1.0] * 10 + [3.0], 0, 100, bins=2) == 2.0
-
-
-def test_an_empty_bin_has_the_value_of_the_bin_before_it() -> None:
-    assert learning_curve_area([30, 90], [2.0, 8.0], 0, 100, bins=4) == (2 + 2 + 2 + 8) / 4
 
 
 def test_an_episode_at_a_switch_belongs_to_the_task_before() -> None:

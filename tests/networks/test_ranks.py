@@ -69,6 +69,7 @@ def test_all_processes_end_with_the_weights_of_one_that_had_all_data(tmp_path: P
 
 if __name__ == "__main__":
     folder, rank = Path(sys.argv[1]), int(sys.argv[2])
+    torch.set_num_threads(1)  # there are two processes
     torch.distributed.init_process_group("gloo", init_method=f"file://{folder}/joined", rank=rank, world_size=2)
     found: dict[str, Tensor | str] = {hook: train(hook, rank, 2) for hook in STATISTICS + OTHERS}
     try:

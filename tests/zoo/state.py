@@ -4,7 +4,6 @@ Values are taken under paths such as `module.body.0.weight`; `differences` names
 """
 
 import random
-import weakref
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import fields
 from typing import Any
@@ -25,8 +24,6 @@ State = dict[Path, tuple[Any, Any]]
 
 def bits(tensor: Tensor) -> Any:
     """Return the bits of a tensor, in a form that can be compared."""
-    if tensor.layout is not torch.strided:
-        tensor = tensor.to_dense()
     flat = tensor.detach().contiguous().flatten()
     raw = flat.view(torch.uint8) if flat.numel() else flat
     return tuple(tensor.shape), tuple(tensor.stride()), tensor.dtype, raw.cpu().numpy().tobytes()
@@ -36,15 +33,11 @@ def _process() -> Found:
     """Yield the generators of PyTorch, NumPy and Python, and PyTorch's settings for the whole process."""
     name, key, *rest = np.random.get_state()  # noqa: NPY002
     everywhere = nn.modules.module
-    settings = {
-        "generator of torch": torch.get_rng_state().numpy().tobytes(),
-        "generator of numpy": (name, np.asarray(key).tobytes(), *rest),
-        "generator of python": random.getstate(),
-        "modes": (torch.is_grad_enabled(), torch.is_inference_mode_enabled(), torch.is_autocast_enabled("cpu")),
-        "function modes": torch._C._len_torch_function_stack(),
-        "hooks on all modules": (len(everywhere._global_forward_hooks), len(everywhere._global_forward_pre_hooks)),
-    }
-    yield from ((path, value, None) for path, value in settings.items())
+    hooks = len(everywhere._global_forward_hooks), len(everywhere._global_forward_pre_hooks)
+    yield "generator of torch", torch.get_rng_state().numpy().tobytes(), None
+    yield "generator of numpy", (name, np.asarray(key).tobytes(), *rest), None
+    yield "generator of python", random.getstate(), None
+    yield "modes", (torch.is_grad_enabled(), torch._C._len_torch_function_stack(), hooks), None
 
 
 def _value(path: Path, value: Any, depth: int = 0) -> Found:
@@ -63,8 +56,6 @@ def _value(path: Path, value: Any, depth: int = 0) -> Found:
         yield path, (id(value), repr(value.bit_generator.state)), value
     elif value is None or isinstance(value, (bool, int, float, complex, str, bytes, torch.dtype, torch.device)):
         yield path, (type(value), repr(value)), None
-    elif isinstance(value, weakref.ref):
-        yield path, id(value()), value()
     elif isinstance(value, Mapping) and depth < DEPTH:
         yield path, (id(value), type(value), tuple(map(repr, value))), value
         for key, part in value.items():
@@ -81,12 +72,10 @@ def _value(path: Path, value: Any, depth: int = 0) -> Found:
 def _module(root: nn.Module, path: Path) -> Found:
     for name, part in root.named_modules(remove_duplicate=False):
         here = f"{path}.{name}" if name else path
-        yield f"{here} (module)", (id(part), type(part)), part
+        parts = tuple(part._parameters), tuple(part._buffers), [(key, id(own)) for key, own in part._modules.items()]
+        yield f"{here} (module)", (id(part), type(part), parts), part
         yield f"{here} (training)", part.training, None
-        yield f"{here} (names)", (tuple(part._parameters), tuple(part._buffers)), None
-        yield f"{here} (modules)", tuple((key, id(child)) for key, child in part._modules.items()), None
-        for hooks in HOOKS:
-            yield f"{here} ({hooks[1:]})", tuple(getattr(part, hooks) or ()), None
+        yield f"{here} (hooks)", [tuple(getattr(part, hooks) or ()) for hooks in HOOKS], None
         attributes = {key: value for key, value in vars(part).items() if key not in APART}
         for key, value in {**part._parameters, **part._buffers, **attributes}.items():
             yield from _value(f"{here}.{key}", value)

@@ -66,30 +66,24 @@ def kind_of(why: str) -> str:
 
 
 def refusals(found: Sequence[Outcome], notes: dict[str, str]) -> str:
-    """Return what is refused on a network, with the numbers of the reasons, which are added to `notes`."""
-    by_name = {outcome.operation: outcome for outcome in found}
-    columns = {name: [by_name[text] for text in texts if text in by_name] for name, texts in COLUMNS.items()}
-    cells = {name: cell(of, name, notes) for name, of in columns.items()}
-    numbers = {text.removeprefix(f"{name} ") for name, text in cells.items()}
-    if len(numbers) == 1 and re.fullmatch(r"\(\d+\)", everything := numbers.pop()):
-        return f"everything {everything}"
-    return ", ".join(filter(None, cells.values()))
+    """Return what is refused on a network, with the numbers of the reasons, which are added to `notes`.
 
-
-def cell(of: Sequence[Outcome], name: str, notes: dict[str, str]) -> str:
-    """Return what is refused of the operations of a column: their names, or the column's if all of them are."""
-    refused = [outcome for outcome in of if outcome.kind == "refused"]
-    if any(outcome.kind == "broken" for outcome in of) or not of:
-        return f"✗ {name}"
-    numbers: dict[int, list[str]] = {}
-    for outcome in refused:
-        why = reason(outcome.why)
-        notes.setdefault(kind_of(why), why)
-        number = list(notes).index(kind_of(why)) + 1
-        numbers.setdefault(number, []).append(f"`{outcome.operation.partition('(')[0]}`")
-    if refused and len(refused) == len(of):
-        return f"{name} {' '.join(f'({number})' for number in numbers)}"
-    return ", ".join(f"{', '.join(names)} ({number})" for number, names in numbers.items())
+    Of a column these are the names of the operations, or the column's if all of them are refused.
+    """
+    cells = []
+    for column, texts in COLUMNS.items():
+        numbers: dict[int, list[str]] = {}
+        for outcome in found:
+            if outcome.operation in texts and outcome.kind == "refused":
+                why = reason(outcome.why)
+                notes.setdefault(kind_of(why), why)
+                number = list(notes).index(kind_of(why)) + 1
+                numbers.setdefault(number, []).append(f"`{outcome.operation.partition('(')[0]}`")
+        if sum(map(len, numbers.values())) == len(texts):
+            cells.append(f"{column} {' '.join(f'({number})' for number in numbers)}")
+        else:
+            cells += [f"{', '.join(names)} ({number})" for number, names in numbers.items()]
+    return ", ".join(cells)
 
 
 def texts(names: Sequence[str]) -> tuple[str, str]:

@@ -18,27 +18,15 @@ def draws():
     return torch.Generator().manual_seed(0)
 
 
-def body(kind, text, members):
-    if kind is SimBa:
-        return SimBa(3, 8, 1, text, draws(), members), 8
-    mlp = MLPBody(3, (8, 4), text, draws(), members)
-    return mlp, mlp.width
-
-
-def ppo(text, share):
-    return MultiHead({"a": PolicySpace(3, Gaussian(2))}, (8, 4), 6, text, share, draws())
-
-
 BUILT = {  # name → makes the network; a function that passes inputs through; the shapes of the outputs
-    "PPO": (lambda text: ppo(text, True), lambda net: [*net(X, "a"), *net.log_std.values()], [(5, 2), (5,), (2,)]),
-    "PPO, apart": (lambda text: ppo(text, False), lambda net: [*net(X, "a"), *net.log_std.values()],
-                   [(5, 2), (5,), (2,)]),
+    "PPO": (lambda text: MultiHead({"a": PolicySpace(3, Gaussian(2))}, (8, 4), 6, text, True, draws()),
+            lambda net: [*net(X, "a"), *net.log_std.values()], [(5, 2), (5,), (2,)]),
     "DQN": (lambda text: ValueNetwork(2 * 36 * 36, 3, (8,), text, draws(), picture=Picture(2, 36, 36)),
             lambda net: [net(FRAMES)], [(2, 3)]),
-    **{f"actor, {kind.__name__}": (lambda text, kind=kind: Actor(*body(kind, text, 0), 2, uniform(draws())),
-                                   lambda net: net(X), [(5, 2), (5, 2)]) for kind in (SimBa, MLPBody)},
-    **{f"critics, {kind.__name__}": (lambda text, kind=kind: QNetworks(*body(kind, text, 2), 2, uniform(draws())),
-                                     lambda net: [net(X)], [(2, 5)]) for kind in (SimBa, MLPBody)},
+    "actor": (lambda text: Actor(SimBa(3, 8, 1, text, draws()), 8, 2, uniform(draws())),
+              lambda net: net(X), [(5, 2), (5, 2)]),
+    "critics": (lambda text: QNetworks(body := MLPBody(3, (8, 4), text, draws(), 2), body.width, 2, uniform(draws())),
+                lambda net: [net(X)], [(2, 5)]),
 }  # fmt: skip
 
 
