@@ -25,7 +25,7 @@ def sources_of(draws: Draws) -> tuple[torch.Generator, ...]:
     return (draws,) if isinstance(draws, torch.Generator) else tuple(draws)
 
 
-def draw(function: Callable[..., Tensor], shape: Sequence[int], draws: Draws) -> Tensor:
+def draw(function: Callable[..., Tensor], shape: int | Sequence[int], draws: Draws) -> Tensor:
     """Return what `function(shape, generator=…)` draws, such as `torch.randn`: (*shape,), or (members, *shape)."""
     if isinstance(draws, torch.Generator):
         return function(shape, generator=draws)

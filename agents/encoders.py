@@ -78,38 +78,19 @@ def parse_encoder(text: str, picture: Picture) -> Design:
     return design
 
 
-class Kernels(NamedTuple):
-    """A convolution of an encoder: its inputs, outputs and the side of its kernels, and the pixels that it makes."""
-
-    inputs: int
-    outputs: int
-    side: int
-    pixels: int
-
-    @property
-    def weights(self) -> int:
-        return self.inputs * self.outputs * self.side**2
-
-
-def kernels_of(design: Design, picture: Picture) -> tuple[list[Kernels], int]:
-    """Return the convolutions of an encoder for these images, in forward order, and the number of its features."""
-    found, channels, sides = [], picture.channels, [picture.height, picture.width]
-    for out, (kernel, stride) in zip(design.channels, design.kernels, strict=False):
-        sides = [(side - kernel) // stride + 1 for side in sides]
-        found.append(Kernels(channels, out, kernel, prod(sides)))
-        channels = out
-    if not design.kernels:
-        for out in design.channels:
-            found.append(Kernels(channels, out, 3, prod(sides)))
-            sides = [-(-side // 2) for side in sides]
-            found += [Kernels(out, out, 3, prod(sides))] * 4
-            channels = out
-    return found, channels * prod(sides)
-
-
 def multiplications(design: Design, picture: Picture) -> int:
     """Return the number of multiplications in the convolutions for one image."""
-    return sum(kernels.weights * kernels.pixels for kernels in kernels_of(design, picture)[0])
+    count, channels, sides = 0, picture.channels, [picture.height, picture.width]
+    for out, (kernel, stride) in zip(design.channels, design.kernels, strict=False):
+        sides = [(side - kernel) // stride + 1 for side in sides]
+        count += channels * out * kernel**2 * prod(sides)
+        channels = out
+    for out in () if design.kernels else design.channels:  # of stages: before pooling, and four after it
+        count += channels * out * 9 * prod(sides)
+        sides = [-(-side // 2) for side in sides]
+        count += 4 * out * out * 9 * prod(sides)
+        channels = out
+    return count
 
 
 def _too_small(design: Design, picture: Picture) -> int:

@@ -1,6 +1,7 @@
 """The settings that all agents share, extended by each agent. The string under a field is its help line."""
 
 import json
+import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -123,7 +124,7 @@ class AgentSettings(RunSettings):
             return "agents of this kind are trained one seed at a time"
         if self.keep_best:
             return "--keep-best keeps the state of one seed"
-        from supple.envs.independent import copies_interfere  # imports Gymnasium, which help lines do without
+        from supple.envs.make import copies_interfere  # imports Gymnasium, which help lines do without
 
         if shared := self.ask(lambda env, _: env if copies_interfere(env, self.env_kwargs or "{}") else ""):
             return f"copies of {shared} have state in common, or their seeds do not determine their episodes"
@@ -309,16 +310,13 @@ class AgentSettings(RunSettings):
         Without shifts, all tasks in an environment are the same."""
         tasks = self.plan_tasks()
         limits = {env: self.episode_limit(env) for env in {task.env for task in tasks}}
-        known: set[object] = set()
-        steps = of_known = 0  # of one episode in each of them
+        known: dict[object, Any] = {}  # the limits of tasks that differ
+        steps = 0  # of one episode in each past task
         for task in tasks:
-            if (limit := limits[task.env]) is None:
-                return False
-            if (same := task.env if self.shift is None else task.index) not in known:
-                known.add(same)
-                of_known += limit
-            steps += of_known - limit
-        return len(known) > 1 and 0 < self.eval_episodes * (steps + of_known) <= MOST_ADDED * tasks[-1].end
+            known[task.env if self.shift is None else task.index] = limit = limits[task.env] or math.inf
+            steps += sum(known.values()) - limit
+        added = self.eval_episodes * (steps + sum(known.values()))
+        return len(known) > 1 and 0 < added <= MOST_ADDED * tasks[-1].end
 
     def lengthen(self, steps: int) -> "AgentSettings":
         if self.steps is None:

@@ -23,7 +23,7 @@ from supple.envs import (
 )
 from supple.envs.atari import SIDE, STACK
 from supple.envs.fault import EnvironmentFault, text_of
-from supple.envs.minigrid import WithoutMission
+from supple.envs.packaged import WithoutMission
 from supple.envs.shifts.base import wrappers_of
 
 AgentSpace = TypeVar("AgentSpace")
@@ -138,12 +138,8 @@ def unite_environments(
     several = [name for name in dict.fromkeys(names) if not name.startswith("ALE/")]
     if len(several) < 2:
         return None
-    with ExitStack() as stack:
-        envs = {}
-        for name in several:
-            with blaming_arguments(kwargs):
-                envs[name] = make_env(name, kwargs=kwargs)
-            stack.callback(envs[name].close)
+    with ExitStack() as stack, blaming_arguments(kwargs):
+        envs = {name: stack.enter_context(closing(make_env(name, kwargs=kwargs))) for name in several}
         return unite(envs, observations)
 
 

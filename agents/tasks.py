@@ -1,6 +1,7 @@
 """The tasks of an agent: the environment in which it acts at each step."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -64,14 +65,12 @@ def shift_tasks(
             )
     values: dict[int, dict[str, Any]] = {}
     for name in dict.fromkeys(task.env for task in tasks):
-        env = make_env(name, kwargs=kwargs)
-        try:
-            shifts.check(env, tasks[0].steps)
-            for index in (task.index for task in tasks if task.env == name):
-                own = {str(seed): shifts.values(env, seed, index) for seed in seeds}
-                values[index] = own if len(own) > 1 else own[str(seeds[0])]
-        except ValueError as error:
-            raise UsageError(f"--shift: {error}") from error
-        finally:
-            env.close()
+        with closing(make_env(name, kwargs=kwargs)) as env:
+            try:
+                shifts.check(env, tasks[0].steps)
+                for index in (task.index for task in tasks if task.env == name):
+                    own = {str(seed): shifts.values(env, seed, index) for seed in seeds}
+                    values[index] = own if len(own) > 1 else own[str(seeds[0])]
+            except ValueError as error:
+                raise UsageError(f"--shift: {error}") from error
     return tuple(replace(task, shift=values[task.index]) for task in tasks)

@@ -19,13 +19,6 @@ def in_words(divergences: Mapping[str, Divergence]) -> dict[str, str]:
     return {seed: f"diverged by step {how['step']:,}: {how['reason']}" for seed, how in divergences.items()}
 
 
-def first_not_finite(learners: Mapping[str, Learner]) -> str:
-    """Return a text that names the first tensor with NaN or infinity: weights and buffers, then optimizer slots."""
-    if found := find_not_finite(learners):
-        return f"the first tensor that is not finite is {found}"
-    return f"weights and optimizers are finite ({', '.join(learners)})"
-
-
 def find_not_finite(learners: Mapping[str, Learner], buffers: bool = True) -> str:
     """Return the name of the first tensor with NaN or infinity, or "" if all are finite.
 
@@ -43,7 +36,8 @@ def members_not_finite(learners: Mapping[str, Learner]) -> list[int]:
     Each tensor is looked at once, and the results of all are read at once, since that waits for a GPU."""
     wrong: list[Tensor] = []
     for learner in learners.values():
-        finite = [tensor.isfinite().reshape(len(tensor), -1).all(1) for tensor in _by_network(learner)]
+        tensors = [t for _, t in _tensors(learner, buffers=False) if t.shape[:1] == (learner.members,)]
+        finite = [tensor.isfinite().reshape(len(tensor), -1).all(1) for tensor in tensors]
         wrong.append((~learner.by_seed(torch.stack(finite).all(0)).all(1)).cpu())
     return torch.nonzero(torch.stack(wrong).any(0)).flatten().tolist() if wrong else []
 
@@ -78,16 +72,6 @@ def return_to_start(learner: Learner, seeds: Collection[int]) -> None:
         mask[entries] = True
         masks = [fit(mask, p).to(p.device) for p in parameters]
         zero_slots_(learner.optimizer, parameters, masks, counters=False)
-
-
-def _by_network(learner: Learner) -> Iterator[Tensor]:
-    """Yield the parameters and optimizer slots of a stack that have the axis of its networks, (members, …)."""
-    for parameter in learner.module.parameters():
-        yield parameter.detach()
-        slots = {} if learner.optimizer is None else learner.optimizer.state.get(parameter, {})
-        yield from (
-            slot for slot in slots.values() if isinstance(slot, Tensor) and slot.shape[:1] == parameter.shape[:1]
-        )
 
 
 def _tensors(learner: Learner, buffers: bool) -> Iterator[tuple[str, Tensor]]:

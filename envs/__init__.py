@@ -3,19 +3,17 @@
 from . import h1, lake, minatar, nine_rooms  # noqa: F401 - registers them
 from .atari import AtariVector, make_pixels
 from .batched import BatchedVector
-from .concatenate import ConcatenatedVector
 from .fault import EnvironmentFault, Episode, ExplosionInfo
 from .flat import Flat, flatten
 from .guard import REWARD_FLOOR, ClipActions, Guard
-from .hints import package_hint
 from .make import environment_names, games, has_friction, make_env, resolve_env
-from .packaged import PACKAGED, packaged_names
+from .packaged import PACKAGED, package_hint, packaged_names
 from .padding import Padded, United, unite
 from .pictures import Observations, Picture, find_image, picture_of
 from .repeat import Repeat
 from .sequence import SEQUENCES, parse_sequence
 from .shifts import Shift, Shifted, Shifts, parse_shifts, shifts
-from .vector import Envs, StepResult, Vector
+from .vector import ConcatenatedVector, Envs, StepResult, Vector
 from .vectorize import is_batched, vectorize
 from .workers import EnvWorkers, WorkerVector
 

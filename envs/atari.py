@@ -14,9 +14,8 @@ from gymnasium.wrappers import AtariPreprocessing, FrameStackObservation
 
 from .fault import Episode
 from .make import games, import_ale, resolve_env
-from .running import Running
 from .shifts import Shifted, Shifts
-from .vector import Envs, StepResult, Vector
+from .vector import Envs, Running, StepResult, Vector
 
 STACK, SIDE = 4, 84  # frames of an observation, pixels of a side
 

@@ -10,25 +10,28 @@ Walker2d, an unhealthy height ends Ant and Humanoid, and HalfCheetah always runs
 """
 
 import copy
+import json
 import logging
 import math
 import sys
 import warnings
 from collections.abc import Mapping
+from contextlib import closing
+from functools import cache
 from types import ModuleType
 from typing import Any
 
 import gymnasium as gym
+import numpy as np
 from gymnasium.envs.registration import load_env_creator
 
 from supple.registry import near_names
 
 from .fault import fault_of
+from .flat import flatten
 from .guard import ClipActions, Guard
 from .h1 import H1_TASKS
-from .hints import package_hint, successor
-from .minigrid import WithoutMission, shows_mission
-from .packaged import find_packaged, squash
+from .packaged import WithoutMission, find_packaged, package_hint, shows_mission, squash, successor
 from .padding import Padded, United
 from .shifts import Shifted, Shifts
 from .shifts.physics import model_of
@@ -56,6 +59,9 @@ SHORT_NAMES = {
 
 CREATOR = "was raised from the environment creator"
 OTHERS = "(games: `supple list games`; your own: --plugin FILE)"
+
+TRIED = 5  # that a copy makes alone, and again beside another one
+TRUSTED = ("gymnasium.", "supple.", "ale_py.")  # modules whose environments keep their state to themselves
 
 _log = logging.getLogger("supple.envs.mujoco")
 
@@ -264,3 +270,38 @@ def quiet_mujoco(extra: str = "mujoco") -> None:
         raise ImportError(f"MuJoCo is not installed: pip install 'supple[{extra}]'") from error
     if mujoco.get_mju_user_warning() is None:
         mujoco.set_mju_user_warning(_log.info)
+
+
+@cache
+def copies_interfere(name: str, kwargs: str = "{}") -> bool:
+    """Return whether what one copy of an environment does changes what happens in another one, tried once.
+
+    A copy plays a few steps alone, and again while another one plays. Both must be the same. They are not if copies
+    have state in common, such as a variable of their module or NumPy's global generator, or if the seed of a reset does
+    not determine the episode. Environments of Gymnasium, ALE and this package are not tried.
+
+    Args:
+        name: The Gymnasium id of the environment.
+        kwargs: Its keyword arguments, as JSON.
+    """
+    if str(gym.spec(name).entry_point).startswith(TRUSTED):
+        return False
+    first, second = (flatten(make_env(name, kwargs=json.loads(kwargs))) for _ in range(2))
+    with closing(first), closing(second):
+        return not all(map(np.array_equal, _play(first), _play(first, second)))
+
+
+def _play(env: gym.Env, beside: gym.Env | None = None) -> list[Any]:
+    """Return what happens in the first steps of an episode, if the other environment plays too."""
+    env.action_space.seed(0)
+    seen: list[Any] = [env.reset(seed=0)[0]]
+    for step in range(TRIED):
+        action = env.action_space.sample()
+        if beside is not None:
+            beside.reset(seed=step + 1)
+            beside.step(action)
+        observation, reward, terminated, truncated, _ = env.step(action)
+        seen += [observation, reward, terminated, truncated]
+        if terminated or truncated:
+            break
+    return seen

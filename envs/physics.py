@@ -8,9 +8,11 @@ MuJoCo's own `rollout` is not used. It returns states without the constraint sol
 needs for equal bits, and without quantities that some rewards read.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import pairwise
+from queue import SimpleQueue
+from threading import Thread
 from time import perf_counter
 from typing import Any
 
@@ -23,7 +25,6 @@ from .guard import REWARD_FLOOR
 from .physics_tasks import TASKS, Array, PhysicsTask
 from .shifts.direction import FORWARD
 from .shifts.physics import PhysicsFactor
-from .worker_thread import WorkerThread
 
 PROOF = 3  # steps that must equal Gymnasium's before copies are stepped in one batch
 TRIALS, TRIAL = 3, 10  # turns of each number of threads in a trial, and the steps of one
@@ -169,3 +170,40 @@ class PhysicsVector(BatchedVector):
     def _read(self) -> Array:
         """Return the numbers that the task reads from the simulations, (n, width)."""
         return np.concatenate(self._views).reshape(self.num_envs, -1)
+
+
+class WorkerThread:
+    """A thread that steps a share of the copies, again and again. An executor would take twice as long to hand over.
+
+    The thread starts at the first call, so it inherits the treatment of denormal numbers from the calling thread.
+    """
+
+    def __init__(self, take: Callable[[np.ndarray], None]) -> None:
+        self._take = take
+        self._thread: Thread | None = None
+        self._todo: SimpleQueue[np.ndarray | None] = SimpleQueue()
+        self._done: SimpleQueue[Exception | None] = SimpleQueue()
+
+    def begin(self, actions: np.ndarray) -> None:
+        if self._thread is None:
+            self._thread = Thread(target=self._work, daemon=True)
+            self._thread.start()
+        self._todo.put(actions)
+
+    def end(self) -> Exception | None:
+        """Wait until the share is stepped, and return the error that prevented it, if any."""
+        return self._done.get()
+
+    def close(self) -> None:
+        self._todo.put(None)
+        if self._thread is not None:
+            self._thread.join()
+
+    def _work(self) -> None:
+        while (actions := self._todo.get()) is not None:
+            try:
+                self._take(actions)
+            except Exception as error:
+                self._done.put(error)
+            else:
+                self._done.put(None)

@@ -1,7 +1,7 @@
 """Observations, rewards and terminations of Gymnasium's MuJoCo tasks (v5), for many copies at once.
 
 Constants and the order of operations are those of Gymnasium's environments with their default arguments, so that the
-results are equal to the last bit. Vectorised sums over an axis, sines and norms are; powers are not (see `_squares`).
+results are equal to the last bit. Vectorised sums over an axis, sines and norms are; powers are not (see `squares`).
 """
 
 from abc import ABC, abstractmethod
@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from .array_tasks import squares
 
 Array = NDArray[np.float64]
 
@@ -103,8 +105,8 @@ class InvertedDoublePendulum(PhysicsTask):
     def judge(self, before: Array, now: Array, actions: np.ndarray) -> tuple[Array, NDArray[np.bool_]]:
         x, y = now[:, 7], now[:, 9]
         fallen: NDArray[np.bool_] = y <= 1
-        distance = 0.01 * _squares(x) + _squares(y - 2)
-        velocity = 1e-3 * _squares(now[:, 4]) + 5e-3 * _squares(now[:, 5])
+        distance = 0.01 * squares(x) + squares(y - 2)
+        velocity = 1e-3 * squares(now[:, 4]) + 5e-3 * squares(now[:, 5])
         return 10.0 * ~fallen - distance - velocity, fallen
 
 
@@ -167,11 +169,6 @@ def _lengths(vectors: Array) -> Array:
     """Return the lengths of vectors (n, 3), with BLAS's dot product, as np.linalg.norm does for a single vector."""
     lengths: Array = np.sqrt(np.vecdot(vectors, vectors))
     return lengths
-
-
-def _squares(numbers: Array) -> Array:
-    """Return x², (n,), with the C library's `pow`, as Python's operator does for NumPy scalars, and not as x · x."""
-    return np.array([number**2 for number in numbers])
 
 
 def _never(now: Array) -> NDArray[np.bool_]:

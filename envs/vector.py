@@ -8,6 +8,7 @@ built and parsed, and a subclass that returned something else would break the wr
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from itertools import accumulate, pairwise
 from typing import Any, NamedTuple, Protocol
 
 import gymnasium as gym
@@ -15,7 +16,6 @@ import numpy as np
 
 from .fault import Episode, ExplosionInfo
 from .repeat import Repeat
-from .running import Running
 from .shifts import find_shifted
 from .shifts.base import wrappers_of
 
@@ -69,6 +69,55 @@ def join_episodes(starts: Sequence[int], of_parts: Sequence[Sequence[Episode]]) 
         for start, episodes in zip(starts, of_parts, strict=True)
         for episode in episodes
     ]
+
+
+class Running:
+    """The returns and lengths of the running episodes of a vector, and the rows whose environments are not stepped.
+
+    These are frozen, for members of a stack that have ended.
+
+    Args:
+        num_envs: The number of environments.
+
+    Attributes:
+        returns, lengths: Of the running episodes, (num_envs,).
+        shown: The last observations of all rows, (num_envs, *shape).
+        frozen: The indices of the frozen rows.
+    """
+
+    def __init__(self, num_envs: int) -> None:
+        self.returns, self.lengths = np.zeros(num_envs), np.zeros(num_envs, np.int64)
+        self.frozen: list[int] = []
+        self.shown: Any = None
+        self._still: Any = None  # what frozen rows show
+
+    def begin(self, obs: np.ndarray) -> np.ndarray:
+        """Begin episodes with these observations, which are returned. No row is frozen any more."""
+        self.frozen, self.shown = [], obs
+        self.returns[:], self.lengths[:] = 0.0, 0
+        return obs
+
+    def freeze(self, rows: Sequence[int]) -> None:
+        """Let these rows show what they show now, until the next `begin`."""
+        self.frozen = sorted({*self.frozen, *map(int, rows)})
+        self._still = self.shown[self.frozen]
+
+    def count(
+        self, obs: np.ndarray, reward: np.ndarray, terminated: np.ndarray, truncated: np.ndarray, steps: Any = 1
+    ) -> None:
+        """Count a step, or these numbers of steps, after what frozen rows show is written into its arrays."""
+        if self.frozen:
+            obs[self.frozen] = self._still
+            reward[self.frozen], terminated[self.frozen], truncated[self.frozen] = 0.0, False, False
+        self.returns += reward
+        self.lengths += steps
+        self.shown = obs
+
+    def end(self, row: int, explosion: float | str | None = None, broken_off: bool = False) -> Episode:
+        """Return the episode of a row, which ends, and begin another one."""
+        episode = Episode(row, float(self.returns[row]), int(self.lengths[row]), explosion, broken_off)
+        self.returns[row], self.lengths[row] = 0.0, 0
+        return episode
 
 
 class Vector:
@@ -162,3 +211,48 @@ class Vector:
         with ExitStack() as stack:
             for env in self.envs:
                 stack.callback(env.close)
+
+
+class ConcatenatedVector:
+    """Vectors one after the other as one vector, with the contract and the results of `Vector`.
+
+    For copies that cannot be made as one vector, such as `AtariVector`s, whose sticky actions are drawn for all of
+    their games.
+
+    Args:
+        parts: The vectors, at least one, which this vector closes. Their spaces are the same.
+    """
+
+    def __init__(self, parts: Sequence[Envs]) -> None:
+        self.parts = parts
+        self.single_observation_space: Any = parts[0].single_observation_space
+        self.single_action_space: Any = parts[0].single_action_space
+        ends = accumulate((part.num_envs for part in parts), initial=0)
+        self._rows = [slice(*pair) for pair in pairwise(ends)]
+        self.num_envs = self._rows[-1].stop
+
+    def reset(self, seeds: Sequence[int]) -> np.ndarray:
+        return np.concatenate([part.reset(seeds[rows]) for part, rows in self._both()])
+
+    def step(self, actions: np.ndarray) -> StepResult:
+        results = [part.step(actions[rows]) for part, rows in self._both()]
+        obs, reward, terminated, truncated = (np.concatenate([result[i] for result in results]) for i in range(4))
+        episodes = join_episodes([rows.start for rows in self._rows], [result.episodes for result in results])
+        final_obs = np.concatenate([result.final_obs for result in results]) if episodes else obs
+        return StepResult(obs, reward, terminated, truncated, final_obs, episodes)
+
+    def progress(self, steps: int) -> None:
+        for part in self.parts:
+            part.progress(steps)
+
+    def freeze(self, rows: Sequence[int]) -> None:
+        for part, own in self._both():
+            part.freeze([row - own.start for row in rows if own.start <= row < own.stop])
+
+    def close(self) -> None:
+        with ExitStack() as stack:
+            for part in self.parts:
+                stack.callback(part.close)
+
+    def _both(self) -> list[tuple[Envs, slice]]:
+        return list(zip(self.parts, self._rows, strict=True))

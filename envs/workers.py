@@ -144,12 +144,10 @@ class WorkerVector:
         return self._workers.ask(self._env, [(order, *values) for values in per_worker])
 
     def reset(self, seeds: Sequence[int]) -> np.ndarray:
-        """Reset all environments with one seed each, and return their observations, (n, *shape)."""
         self._ask("reset", *((seeds[rows.start : rows.stop],) for rows in self._rows))
         return self._shared["obs"].copy()
 
     def step(self, actions: np.ndarray) -> StepResult:
-        """Step all environments with `actions`, (n, *action shape)."""
         episodes = self._episodes(self._ask("step", *((actions[rows.start : rows.stop],) for rows in self._rows)))
         shared = self._shared
         final_obs = obs = shared["obs"].copy()
@@ -161,7 +159,6 @@ class WorkerVector:
         return StepResult(obs, reward, terminated, truncated, final_obs, episodes)
 
     def restart(self) -> tuple[np.ndarray, list[Episode]]:
-        """Interrupt all episodes and begin new ones, as `Vector` does."""
         episodes = self._episodes(self._ask("restart"))
         return self._shared["obs"].copy(), episodes
 
@@ -169,11 +166,9 @@ class WorkerVector:
         return join_episodes([rows.start for rows in self._rows], of_workers)
 
     def progress(self, steps: int) -> None:
-        """Set the number of steps of the task so far, over all environments. Gradual shifts depend on it."""
         self._ask("progress", *((steps,) for _ in self._rows))
 
     def freeze(self, rows: Sequence[int]) -> None:
-        """Do not step these environments any more until the next `reset`, as `Vector` does."""
         self._ask("freeze", *(([row - own.start for row in rows if row in own],) for own in self._rows))
 
     def close(self) -> None:

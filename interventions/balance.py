@@ -87,17 +87,18 @@ def rebalance_(
     for side in (first, second):
         if isinstance(side, nn.Module) and not isinstance(side, LINEAR):
             raise ValueError(f"rebalance: a layer must be Linear or StackedLinear, got {type(side).__name__}")
-        if isinstance(side, nn.Module) and side._parameters.get("weight") is None:
-            raise ValueError(
-                f"rebalance: the weight of a {type(side).__name__} is parametrized: it cannot be rewritten"
-            )
     if isinstance(first, nn.Module):
         bias = getattr(first, "bias", None)
     weights = [side.get_parameter("weight") if isinstance(side, nn.Module) else side for side in (first, second)]
     if weights[0] is weights[1]:
         raise ValueError("rebalance: first and second are the same matrix; tied weights cannot be balanced")
-    pair = LinearPair("the pair", (weights[0],), (weights[1],), () if bias is None else (bias,), between)
-    _check_shapes(pair)
+    if between not in ("linear", "homogeneous"):
+        raise ValueError(f"rebalance: between must be 'linear' or 'homogeneous', got {between!r}")
+    first, second = weights
+    if (*second.shape[:-2], second.shape[-1]) != tuple(first.shape[:-1]):
+        shapes = f"{tuple(first.shape)} and {tuple(second.shape)}"
+        raise ValueError(f"rebalance: first (…, h, i) and second (…, o, h) do not fit: {shapes}")
+    pair = LinearPair("the pair", (first,), (second,), () if bias is None else (bias,), between)
     return balance_pairs_([pair], lam)[0]
 
 
@@ -114,7 +115,7 @@ def balance_pairs_(pairs: Sequence[LinearPair], lam: float) -> list[Tensor]:
     Raises:
         ValueError: As in `rebalance_`, and if `SWEEPS` turns are not enough.
     """
-    check_within("rebalance", "(-∞, ∞)", lam=lam)
+    check_within("rebalance", lam=(lam, "(-∞, ∞)"))
     for pair in pairs:
         check_sizes(pair, lam)
     copies = {t: t.detach().to(torch.float64, copy=True) for pair in pairs for t in pair.tensors}
@@ -180,21 +181,6 @@ def check_sizes(pair: LinearPair, lam: float) -> None:
             f"rebalance: lam={lam} needs at least as many {what} as hidden units: {pair.name} has {pair.hidden} hidden"
             f" units and {size} {what}"
         )
-
-
-def _check_shapes(pair: LinearPair) -> None:
-    """Raise ValueError for tensors that are no pair."""
-    (first,), (second,) = pair.first, pair.second
-    if pair.between not in ("linear", "homogeneous"):
-        raise ValueError(f"rebalance: between must be 'linear' or 'homogeneous', got {pair.between!r}")
-    if first.ndim < 2 or second.ndim < 2 or (*second.shape[:-2], second.shape[-1]) != tuple(first.shape[:-1]):
-        shapes = f"{tuple(first.shape)} and {tuple(second.shape)}"
-        raise ValueError(f"rebalance: first (…, h, i) and second (…, o, h) do not fit: {shapes}")
-    for bias in pair.bias:
-        if bias.shape != first.shape[:-1]:
-            raise ValueError(
-                f"rebalance: the bias must have the shape {tuple(first.shape[:-1])}, not {tuple(bias.shape)}"
-            )
 
 
 def _squared_norms(pair: LinearPair) -> tuple[Tensor, Tensor]:

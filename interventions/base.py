@@ -1,5 +1,6 @@
 """The base class of interventions: a name, parameters, a reset contract and seven optional moments."""
 
+import copy
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
@@ -7,9 +8,7 @@ from typing import Any, Literal
 
 from torch import Tensor, nn
 
-from supple.networks.layers import Scope
-from supple.networks.learner import Learner
-from supple.networks.parameters import restore_
+from supple.networks import Learner, Scope, restore_
 from supple.registry import Call, Registry, bind, naming, parse_call
 
 from .contract import Preset, check_contract, contract_for, settle
@@ -97,8 +96,8 @@ class Intervention:
         return getattr(self, "saved", {})
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Load a state that `state_dict` returned."""
-        self.saved = copy_state(state)
+        """Load a state that `state_dict` returned, which is copied, since tensors are then written in place."""
+        self.saved = copy.deepcopy(state)
 
     def has(self, moment: str) -> bool:
         """Return whether this intervention overrides a method: a moment, `concerns` or `restructure`."""
@@ -114,8 +113,7 @@ class Reinitialization(Intervention, ABC):
     toward: str = "initial"  # "fresh": `rewrite` is given a new draw instead of the step-0 parameters
 
     def __init__(self, scope: Scope, contract: Preset) -> None:
-        self.scope = scope
-        self.preset: Preset = contract
+        self.scope, self.preset = scope, contract
 
     def scope_on(self, learner: Learner) -> Scope:
         """Return the intervention's scope on this learner, before an `as_released` contract overrides it."""
@@ -173,22 +171,13 @@ def scope_text(scope: Scope) -> str:
     return scope if isinstance(scope, str) else " + ".join(scope)
 
 
-def check_within(who: str, interval: str, **values: float | None) -> None:
-    """Raise ValueError unless all values lie in an interval, such as "[0, 1)" or "(0, ∞)". None is not checked."""
-    low, high = (float(end.replace("∞", "inf")) for end in interval[1:-1].split(","))
-    for name, value in values.items():
+def check_within(who: str, **values: tuple[float | None, str]) -> None:
+    """Raise ValueError unless each value lies in its interval, such as "[0, 1)" or "(0, ∞)". None is not checked."""
+    for name, (value, interval) in values.items():
+        low, high = (float(end.replace("∞", "inf")) for end in interval[1:-1].split(","))
         ends = (low,) * (interval[0] == "[") + (high,) * (interval[-1] == "]")
         if not (value is None or low < value < high or value in ends):
             raise ValueError(f"{who}: {name} must lie in {interval}, got {value}")
-
-
-def copy_state(state: Any) -> Any:
-    """Return nested dicts and lists with copies of their tensors, which the owner may then write in place."""
-    if isinstance(state, dict):
-        return {key: copy_state(value) for key, value in state.items()}
-    if isinstance(state, list):
-        return [copy_state(value) for value in state]
-    return state.clone() if isinstance(state, Tensor) else state
 
 
 interventions: Registry[type[Intervention]] = Registry("intervention", groups=("supple.interventions",))

@@ -31,8 +31,8 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
+from supple.networks import Learner
 from supple.networks.hidden_units import Hidden, outgoing_weights
-from supple.networks.learner import Learner
 
 from .base import check_within, interventions
 from .replacement import Replacement
@@ -57,8 +57,7 @@ class ContinualBackprop(Replacement):
 
     def __init__(self, replacement_rate: float = 1e-4, maturity: int = 1000, period: int = 1) -> None:
         super().__init__("cbp", period)
-        check_within("cbp", "[0, 1]", replacement_rate=replacement_rate)
-        check_within("cbp", "[0, ∞)", maturity=maturity)
+        check_within("cbp", replacement_rate=(replacement_rate, "[0, 1]"), maturity=(maturity, "[0, ∞)"))
         self.rate, self.maturity = replacement_rate, maturity
         self.reuse = maturity  # no unit is replaced twice within it
 

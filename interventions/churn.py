@@ -40,13 +40,13 @@ is in the denominator, L is the mean over all updates of a rollout, whose signs 
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypedDict
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch.distributions import Distribution, kl_divergence
 
-from supple.networks.learner import Learner
+from supple.networks import Learner
 
 from .base import Intervention, check_within, interventions
 
@@ -75,21 +75,6 @@ class LastLoss:
     value: Callable[[], Tensor]
 
 
-class Recent(TypedDict):
-    """The last updates of a learner.
-
-    Attributes:
-        losses, churns: |L| and churn of each, (window,) or (seeds, window) for a stack of seeds, written in turn.
-        updates: How many there were.
-        strength: The λ that follows from them, () or (seeds,).
-    """
-
-    losses: Tensor
-    churns: Tensor
-    updates: int
-    strength: Tensor
-
-
 @interventions.register("chain")
 class Chain(Intervention):
     """Penalise how far an update moved the policy or the values on another minibatch (Tang & Berseth 2024).
@@ -101,11 +86,11 @@ class Chain(Intervention):
     """
 
     def __init__(self, strength: float = 100.0, share: float | None = None, window: int = 1000) -> None:
-        check_within("chain", "[0, ∞)", strength=strength)
-        check_within("chain", "(0, ∞)", share=share)
-        check_within("chain", "[1, ∞)", window=window)
+        check_within("chain", strength=(strength, "[0, ∞)"), share=(share, "(0, ∞)"), window=(window, "[1, ∞)"))
         self.strength, self.share, self.window = strength, share, window
-        # parameters before the last update, by learner and identity; `Recent` by learner
+        # By learner: parameters before the last update by identity; of the last updates |L| ("losses") and "churns",
+        # (window,) or (seeds, window) for a stack of seeds, written in turn, the number of "updates", and the λ
+        # ("strength") that follows from them, () or (seeds,).
         self.saved = {"before": {}, "recent": {}}
         self._other_inputs: dict[str, Sequence[Any] | None] = {}  # inputs of the next penalty, by learner
         self._warmed_up: set[str] = set()  # learners whose penalty was computed outside compiled code
@@ -159,8 +144,7 @@ class Chain(Intervention):
             of_network = churn.flatten(1).mean(1)
             total = learner.by_seed(of_network).sum(1) if learner.seeds else of_network.sum()
         self._churn[learner.name] = total.detach()
-        recent: dict[str, Recent] = self.saved["recent"]
-        strength = recent[learner.name]["strength"] if learner.name in recent else self.strength
+        strength = self.saved["recent"].get(learner.name, {}).get("strength", self.strength)
         return (strength * total).sum()
 
     @torch.no_grad()
@@ -181,9 +165,9 @@ class Chain(Intervention):
         assert last_loss is not None
         if learner.name not in self.saved["recent"]:
             zeros, strength = churn.new_zeros(*churn.shape, self.window), torch.full_like(churn, self.strength)
-            start = Recent(losses=zeros, churns=zeros.clone(), updates=0, strength=strength)
+            start = {"losses": zeros, "churns": zeros.clone(), "updates": 0, "strength": strength}
             self.saved["recent"][learner.name] = start
-        recent: Recent = self.saved["recent"][learner.name]
+        recent = self.saved["recent"][learner.name]
         at = recent["updates"] % self.window
         recent["losses"][..., at], recent["churns"][..., at] = last_loss.value().abs(), churn
         recent["updates"] += 1

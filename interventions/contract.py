@@ -12,11 +12,10 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from supple.networks.learner import Learner
+from supple.networks import Learner, copy_module_, restore_
 from supple.networks.modules import CONV, LINEAR
 from supple.networks.optimizer_state import COUNTERS, FACTORED, check_slots, slot_starts, write_start_
 from supple.networks.optimizers import unwrap_optimizer
-from supple.networks.parameters import copy_module_, restore_
 
 Preset = Literal["uniform", "as_released"]
 KEPT_DATA = "replay, observation statistics, generators"  # the heading of what every reset keeps
@@ -108,7 +107,6 @@ def reached_by(learner: Learner) -> list[Learner]:
     return [learner, *([temperature.learner] if temperature else [])]
 
 
-_DQN = ResetContract(optimizer="kept", target="same")
 _SAC = ResetContract(optimizer="fresh", target="online", temperature="start")
 # Read from released code, by (algorithm, intervention): FIRE's (isaac7778/FIRE, rl/dqn/cleanrl/dqn_atari_resume.py and
 # rl/sac/scale_rl/agents/simba/simba_agent.py), and Dopamine's for redo. FIRE's DQN gives the target network the online
@@ -118,7 +116,7 @@ _SAC = ResetContract(optimizer="fresh", target="online", temperature="start")
 AS_RELEASED: dict[tuple[str, str], ResetContract] = {
     ("dqn", "fire"): ResetContract(optimizer="kept", target="written", weights="conv", restore="linear"),
     ("dqn", "snp"): ResetContract(optimizer="kept", target="same", weights="conv", restore="linear"),
-    ("dqn", "reset"): _DQN,
+    ("dqn", "reset"): ResetContract(optimizer="kept", target="same"),
     ("dqn", "injection"): ResetContract(optimizer="fresh", target="same"),
     ("dqn", "redo"): ResetContract(optimizer="slots", target="kept"),
     ("sac", "fire"): _SAC,
@@ -249,15 +247,13 @@ def settle(learner: Learner, written: Sequence[str], contract: ResetContract, ma
             zeroed = [name for name in written if isinstance(owner_of[name], kinds) and not name.endswith("bias")]
         parameters, where = [named[name] for name in zeroed], [masks.get(name) for name in zeroed]
         zero_slots_(learner.optimizer, parameters, where, counters=contract.optimizer != "slots")
-    if contract.target == "online":
-        for follower in learner.followers:
+    for follower in learner.followers:
+        if contract.target == "online":
             copy_module_(follower, learner.module)
-    if contract.target == "written":
-        for follower in learner.followers:
+        elif contract.target == "written":
             restore_(follower, {name: named[name] for name in written})
     if contract.temperature == "start" and (temperature := learner.offers(EntropyTemperature)):
         alpha = temperature.learner
-        for name, parameter in alpha.module.named_parameters():
-            parameter.copy_(alpha.initial[name])
+        restore_(alpha.module, {name: alpha.initial[name] for name, _ in alpha.module.named_parameters()})
         if alpha.optimizer is not None:
             zero_slots_(alpha.optimizer, list(alpha.module.parameters()))

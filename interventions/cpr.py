@@ -23,10 +23,9 @@ distribution, which for PyTorch's default is 2.4 times narrower.
 """
 
 import torch
-from torch import Tensor
 
-from supple.networks.hidden_units import Hidden, hidden_units, incoming_gradients
-from supple.networks.learner import Learner
+from supple.networks import Learner
+from supple.networks.hidden_units import hidden_units, incoming_gradients
 
 from .base import Intervention, check_within, interventions
 from .recycle import broadcast_over_columns, broadcast_over_rows
@@ -45,8 +44,7 @@ class CalibratedPartialResets(Intervention):
     """
 
     def __init__(self, rate: float = 0.015, period: int = 1000) -> None:
-        check_within("cpr", "[0, 1]", rate=rate)
-        check_within("cpr", "[1, ∞)", period=period)
+        check_within("cpr", rate=(rate, "[0, 1]"), period=(period, "[1, ∞)"))
         self.rate, self.period = rate, period
         self.saved = {}  # updates, and utility by identity of units; by learner
 
@@ -73,17 +71,11 @@ class CalibratedPartialResets(Intervention):
         fresh = {**learner.initial, **learner.redraw()}
         for name, group in hidden_units(learner, self.name).items():
             if (utility := memory["utility"].get(learner.identity(name))) is not None:
-                share = self.rate * (2 * torch.sigmoid(-SHARPNESS * (utility - 1))).clamp(max=1)
-                _renew_(learner, group, share, fresh)
+                share = self.rate * (2 * torch.sigmoid(-SHARPNESS * (utility - 1))).clamp(max=1)  # of each unit
+                for place in group.wires.incoming:
+                    layer = learner.module.get_submodule(place)
+                    weight = layer.get_parameter("weight")
+                    weight.lerp_(fresh[f"{place}.weight"].to(weight), broadcast_over_rows(share, layer))
+                for layer in map(learner.module.get_submodule, group.wires.outgoing):
+                    layer.get_parameter("weight").mul_(1 - broadcast_over_columns(share, layer))
                 utility.fill_(1.0)
-
-
-def _renew_(learner: Learner, group: Hidden, share: Tensor, fresh: dict[str, Tensor]) -> None:
-    """Move units partly toward a new draw, in place; share: of each unit, (…, units)."""
-    for name in group.wires.incoming:
-        layer = learner.module.get_submodule(name)
-        weight = layer.get_parameter("weight")
-        weight.lerp_(fresh[f"{name}.weight"].to(weight), broadcast_over_rows(share, layer))
-    for name in group.wires.outgoing:
-        layer = learner.module.get_submodule(name)
-        layer.get_parameter("weight").mul_(1 - broadcast_over_columns(share, layer))

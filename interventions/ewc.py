@@ -30,9 +30,8 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from supple.networks.learner import Learner, no_batches
+from supple.networks import Learner, no_batches, unchanged
 from supple.networks.ranks import average
-from supple.networks.unchanged import unchanged
 
 from .base import Intervention, check_within, interventions
 
@@ -58,9 +57,7 @@ class EWC(Intervention):
         decay: float = 1.0,
         reference: Literal["last", "each"] = "last",
     ) -> None:
-        check_within("ewc", "[0, ∞)", strength=strength)
-        check_within("ewc", "[1, ∞)", samples=samples)
-        check_within("ewc", "[0, 1]", decay=decay)
+        check_within("ewc", strength=(strength, "[0, ∞)"), samples=(samples, "[1, ∞)"), decay=(decay, "[0, 1]"))
         self.strength, self.samples, self.decay, self.reference = strength, samples, decay, reference
         self.saved = {"fisher": {}, "centre": {}}  # F and θ* by learner and identity of parameter
 

@@ -17,7 +17,7 @@ Cost: a copy of the network, and one pass over it per update.
 import torch
 from torch import Tensor
 
-from supple.networks.learner import Learner
+from supple.networks import Learner
 
 from .base import Intervention, check_within, interventions
 from .contract import UNIFORM, check_optimizer, settle
@@ -32,7 +32,7 @@ class HareTortoise(Intervention):
     """
 
     def __init__(self, momentum: float = 0.999) -> None:
-        check_within("hare_tortoise", "[0, 1)", momentum=momentum)
+        check_within("hare_tortoise", momentum=(momentum, "[0, 1)"))
         self.momentum = momentum
         self.saved = {}  # by learner, then by identity of parameter or buffer
 

@@ -16,20 +16,16 @@ captured again (compare `len(learner.changes)`), and a checkpoint is loaded afte
 """
 
 import copy
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Literal
 
 from torch import Tensor, nn
 
-from supple.networks.activations import set_generators
+from supple.networks import Learner, Wiring, restore_, set_generators
 from supple.networks.hidden_units import check_followers
-from supple.networks.learner import Learner
 from supple.networks.modules import is_activation
-from supple.networks.parameters import restore_
 from supple.networks.ranks import require_one
-from supple.networks.wiring import Wiring
 from supple.registry import did_you_mean
 
 from .base import Intervention, interventions
@@ -105,7 +101,7 @@ class Injection(Intervention):
 
     def contract(self, learner: Learner) -> dict[str, str]:
         start = {"initial": "the step-0 values", "fresh": "a fresh draw"}[self.toward]
-        weights = f"{_find_path(learner)} frozen; a new one and its frozen twin added, both from {start}"
+        weights = f"{_find_head(learner)[0]} frozen; a new one and its frozen twin added, both from {start}"
         columns = {
             "uniform": {"optimizer state": "kept; that of the new head starts fresh"},
             "as_released": {"target network": "wrapped around its own old head"},
@@ -132,11 +128,10 @@ class Injection(Intervention):
             return copies(name)[1] if _is_within(name, live) else name
 
         def rewire(unit: str, wires: Wiring) -> Wiring:
-            if _is_within(unit, live):
-                return Wiring(*(tuple(map(now, names)) for names in (wires.incoming, wires.outgoing, wires.norms)))
             # the encoder's units are read by the frozen heads as well
-            names = (wires.incoming, wires.outgoing, wires.norms)
-            return Wiring(*(tuple(c for n in group for c in copies(n)) for group in names))
+            heads: Callable[[str], tuple[str, ...]] = (lambda n: (now(n),)) if _is_within(unit, live) else copies
+            groups = (wires.incoming, wires.outgoing, wires.norms)
+            return Wiring(*(tuple(name for old in group for name in heads(old)) for group in groups))
 
         leaving = list(learner.module.get_submodule(live).parameters())
         parent, _, last = path.rpartition(".")
@@ -156,11 +151,16 @@ class Injection(Intervention):
         learner.units = tuple(map(now, learner.units))
         learner.features = learner.features and now(learner.features)
         learner.initial = {name: value.clone() for name, value in spread(learner.initial).items()}
-        draw, network = learner.redraw, learner.module
+        draw, owner = learner.redraw, learner.module.get_submodule(parent)
 
         def redraw() -> dict[str, Tensor]:
-            with _restore_old_head(network, path):
+            """Return a new draw, which is one of the network that there was, with the old head in its place."""
+            injected = owner.get_submodule(last)
+            setattr(owner, last, injected.old)
+            try:
                 return spread(dict(draw()))
+            finally:
+                setattr(owner, last, injected)
 
         learner.redraw = redraw
         if learner.optimizer is not None:
@@ -199,20 +199,15 @@ class Injection(Intervention):
         return list(values)
 
 
-def _find_path(learner: Learner) -> str:
-    """Return the path of the part to duplicate. Raises ValueError if the learner offers none."""
-    offered = learner.offers(Injectable)
-    if offered is None:
-        raise ValueError(f"injection: '{learner.name}' has no part to duplicate; let it offer an Injectable")
-    return offered.part
-
-
 def _find_head(learner: Learner) -> tuple[str, nn.Module]:
     """Return the path of the part to duplicate, and the part.
 
     Raises ValueError if there is none, or if it shares parameters with other parts.
     """
-    path, modules = _find_path(learner), dict(learner.module.named_modules())
+    offered, modules = learner.offers(Injectable), dict(learner.module.named_modules())
+    if offered is None:
+        raise ValueError(f"injection: '{learner.name}' has no part to duplicate; let it offer an Injectable")
+    path = offered.part
     if path not in modules:
         raise ValueError(f"injection: '{learner.name}' has no module '{path}'{did_you_mean(path, modules)}")
     head = modules[path]
@@ -228,17 +223,3 @@ def _find_head(learner: Learner) -> tuple[str, nn.Module]:
 
 def _is_within(name: str, path: str) -> bool:
     return name == path or name.startswith(f"{path}.")
-
-
-@contextmanager
-def _restore_old_head(module: nn.Module, path: str) -> Iterator[None]:
-    """Put the old head back temporarily, because a new draw is one of the network that there was."""
-    parent, _, name = path.rpartition(".")
-    parts = module.get_submodule(parent)._modules
-    injected = parts[name]
-    assert isinstance(injected, Injected)
-    parts[name] = injected.old
-    try:
-        yield
-    finally:
-        parts[name] = injected

@@ -30,10 +30,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from supple.networks.learner import Learner
+from supple.networks import Learner, unchanged
 from supple.networks.ranks import average
 from supple.networks.recording import See, run_watched
-from supple.networks.unchanged import unchanged
 
 from .base import Intervention, check_within, interventions
 
@@ -50,8 +49,13 @@ class L2EffectiveRank(Intervention):
     """
 
     def __init__(self, strength: float = 1e-4, rate: float = 1e-3, period: int = 100, steps: int = 1) -> None:
-        check_within("l2_er", "[0, ∞)", strength=strength, rate=rate)
-        check_within("l2_er", "[1, ∞)", period=period, steps=steps)
+        check_within(
+            "l2_er",
+            strength=(strength, "[0, ∞)"),
+            rate=(rate, "[0, ∞)"),
+            period=(period, "[1, ∞)"),
+            steps=(steps, "[1, ∞)"),
+        )
         self.strength, self.rate, self.period, self.steps = strength, rate, period, steps
         self.saved = {}  # updates by learner
 

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import mse_loss
 
-from supple.networks.learner import Learner
+from supple.networks import Learner
 
 from .base import Intervention, check_within, interventions
 
@@ -28,7 +28,7 @@ class L2Init(Intervention):
     """Penalise ‖θ − θ₀‖² of every parameter (Kumar et al. 2023); strengths of 1e-5 … 1e-2 are usual."""
 
     def __init__(self, strength: float = 1e-3) -> None:
-        check_within("l2_init", "[0, ∞)", strength=strength)
+        check_within("l2_init", strength=(strength, "[0, ∞)"))
         self.strength = strength
 
     def attach(self, learner: Learner) -> None:

@@ -29,7 +29,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from supple.networks.learner import Learner
+from supple.networks import Learner
 from supple.networks.modules import CONV, LINEAR, STACKED
 from supple.networks.optimizer_state import slot_starts
 from supple.networks.optimizers import OwnOptimizer
@@ -85,27 +85,24 @@ class MuonWithAdam(OwnOptimizer):
         self.adam.state = self.state
         self.adam.step()
         for group in self.matrices():
-            self._step_matrices(group)
-
-    def _step_matrices(self, group: dict[str, Any]) -> None:
-        parameters = [p for p in group["params"] if p.grad is not None]
-        if not parameters:
-            return
-        for p in parameters:
-            if "momentum_buffer" not in self.state[p]:
-                self.state[p]["momentum_buffer"] = torch.zeros_like(p)
-        rate, momentum = group["lr"] * group["ratio"], group["momentum"]
-        gradients = [p.grad for p in parameters]
-        buffers = [self.state[p]["momentum_buffer"] for p in parameters]
-        torch._foreach_lerp_(buffers, gradients, 1 - momentum)
-        moves = torch._foreach_lerp(gradients, buffers, momentum)  # Nesterov's
-        torch._foreach_mul_(parameters, 1 - rate * group.get("weight_decay", 0.0))
-        directions = _make_directions(moves, group["stacked"], self.variant)
-        if isinstance(rate, Tensor):  # a number would have to be read from the GPU
-            torch._foreach_mul_(directions, -rate)
-            torch._foreach_add_(parameters, directions)
-        else:
-            torch._foreach_add_(parameters, directions, alpha=-rate)
+            parameters = [p for p in group["params"] if p.grad is not None]
+            if not parameters:
+                continue
+            for p in parameters:
+                if "momentum_buffer" not in self.state[p]:
+                    self.state[p]["momentum_buffer"] = torch.zeros_like(p)
+            rate, momentum = group["lr"] * group["ratio"], group["momentum"]
+            gradients = [p.grad for p in parameters]
+            buffers = [self.state[p]["momentum_buffer"] for p in parameters]
+            torch._foreach_lerp_(buffers, gradients, 1 - momentum)
+            moves = torch._foreach_lerp(gradients, buffers, momentum)  # Nesterov's
+            torch._foreach_mul_(parameters, 1 - rate * group.get("weight_decay", 0.0))
+            directions = _make_directions(moves, group["stacked"], self.variant)
+            if isinstance(rate, Tensor):  # a number would have to be read from the GPU
+                torch._foreach_mul_(directions, -rate)
+                torch._foreach_add_(parameters, directions)
+            else:
+                torch._foreach_add_(parameters, directions, alpha=-rate)
 
 
 def _make_directions(moves: Sequence[Tensor], stacked: bool, variant: Variant) -> list[Tensor]:
@@ -151,11 +148,8 @@ class Muon(Intervention):
         weight_decay: float | None = None,
         variant: Variant = "paper",
     ) -> None:
-        check_within("muon", "(0, ∞)", lr=lr)
-        check_within("muon", "[0, 1)", momentum=momentum)
-        check_within("muon", "[0, ∞)", weight_decay=weight_decay)
-        self.lr, self.momentum, self.weight_decay = lr, momentum, weight_decay
-        self.variant: Variant = variant
+        check_within("muon", lr=(lr, "(0, ∞)"), momentum=(momentum, "[0, 1)"), weight_decay=(weight_decay, "[0, ∞)"))
+        self.lr, self.momentum, self.weight_decay, self.variant = lr, momentum, weight_decay, variant
 
     def concerns(self, learner: Learner) -> bool:
         """Return whether the learner has matrices that Muon can train."""

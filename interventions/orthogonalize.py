@@ -100,7 +100,7 @@ def orthogonalize(W: Tensor, method: str = "newton_schulz", steps: int = 10, tol
         A tensor of W's shape, dtype and device. No gradient flows through it.
 
     Raises:
-        ValueError: W has fewer than two dimensions, is not floating point, or is empty; a matrix is zero or not finite;
+        ValueError: W has fewer than two dimensions or is not floating point; a matrix is zero or not finite;
             the method is unknown; steps < 1; or the tolerance is not met.
 
     Examples:
@@ -116,8 +116,6 @@ def orthogonalize(W: Tensor, method: str = "newton_schulz", steps: int = 10, tol
     check_method(method, steps, tolerance)
     if W.ndim < 2 or not W.is_floating_point():
         raise ValueError(f"W must be real floating point (..., m, n), got {W.dtype} {tuple(W.shape)}")
-    if W.numel() == 0:
-        raise ValueError(f"W is empty: {tuple(W.shape)}")
     peak = torch.linalg.vector_norm(W, ord=math.inf, dim=(-2, -1), keepdim=True)
     for wrong, reason in ((~peak.isfinite(), "is not finite"), (peak == 0, "is zero")):
         if wrong.any():

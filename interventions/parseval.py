@@ -28,8 +28,8 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from supple.networks import Learner
 from supple.networks.layers import Scope, but_factors, trained_kernels
-from supple.networks.learner import Learner
 
 from .base import Intervention, check_within, interventions
 
@@ -75,8 +75,7 @@ class Parseval(Intervention):
     """
 
     def __init__(self, strength: float = 1e-3, s: float = 1.0, scope: Scope = "all") -> None:
-        check_within("parseval", "[0, ∞)", strength=strength)
-        check_within("parseval", "(0, ∞)", s=s)
+        check_within("parseval", strength=(strength, "[0, ∞)"), s=(s, "(0, ∞)"))
         self.strength, self.s, self.scope = strength, s, scope
 
     def attach(self, learner: Learner) -> None:

@@ -29,8 +29,8 @@ from typing import Any
 
 from torch import Tensor
 
+from supple.networks import Learner
 from supple.networks.hidden_units import activity_scores, hidden_units, observe
-from supple.networks.learner import Learner
 from supple.networks.members import only, seeds_with
 
 from .base import Intervention, check_within, interventions
@@ -56,7 +56,7 @@ class Redo(Intervention):
     outgoing: Outgoing = "zero"
 
     def __init__(self, tau: float = 0.1, contract: Preset = "uniform") -> None:
-        check_within("redo", "[0, 1)", tau=tau)
+        check_within("redo", tau=(tau, "[0, 1)"))
         self.tau, self.preset = tau, contract
 
     def attach(self, learner: Learner) -> None:

@@ -34,9 +34,9 @@ from typing import Any
 
 from torch import Tensor
 
+from supple.networks import Learner
 from supple.networks.gradients import loss_gradients
 from supple.networks.hidden_units import hidden_units, incoming_gradients, small_gradients
-from supple.networks.learner import Learner
 from supple.networks.ranks import average
 
 from .base import check_within, interventions
@@ -58,7 +58,7 @@ class ReGraMa(Redo):
     """
 
     def __init__(self, tau: float = 0.01, outgoing: Outgoing = "kept") -> None:
-        check_within("regrama", "[0, 1)", tau=tau)
+        check_within("regrama", tau=(tau, "[0, 1)"))
         super().__init__(tau)
         self.outgoing = outgoing
         after = "kept" if outgoing == "kept" else "0"

@@ -7,8 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from supple.networks import Learner
 from supple.networks.hidden_units import Hidden, hidden_units, observe
-from supple.networks.learner import Learner
 from supple.networks.members import drawing_for, seeds_with
 
 from .base import Intervention, check_within
@@ -23,7 +23,7 @@ class Replacement(Intervention, ABC):
     reuse: int = 0  # updates for which one draw of fresh parameters may serve
 
     def __init__(self, who: str, period: int) -> None:
-        check_within(who, "[1, ∞)", period=period)
+        check_within(who, period=(period, "[1, ∞)"))
         self.period = period
         self.saved = {}  # by learner
 

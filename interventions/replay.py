@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from supple.networks.learner import Learner
+from supple.networks import Learner
 
 from .base import Intervention, check_within, interventions
 from .contract import KEPT_DATA, ResetContract
@@ -52,7 +52,7 @@ class KeepNewest(Intervention):
     """
 
     def __init__(self, keep: float = 0.0) -> None:
-        check_within("replay", "[0, 1]", keep=keep)
+        check_within("replay", keep=(keep, "[0, 1]"))
         self.keep = keep
         if not keep:
             self.together = "pauses the learning of all seeds of a stack"

@@ -20,9 +20,7 @@ from typing import Literal
 
 from torch import Tensor, nn
 
-from supple.networks.layers import Scope
-from supple.networks.learner import Learner
-from supple.networks.parameters import restore_
+from supple.networks import Learner, Scope, restore_
 
 from .base import Reinitialization, check_within, interventions
 from .contract import Preset, ResetContract, check_optimizer, settle
@@ -56,7 +54,7 @@ class Reset(Reinitialization):
         super().__init__("all" if what in ("full", "layer", "last", "optimizer") else what, contract)
         if (layer is not None) != (what == "layer"):
             raise ValueError("reset: what=layer and layer=NAME need each other, as in reset(what=layer,layer='body.0')")
-        check_within("reset", "[1, ∞)", count=count)
+        check_within("reset", count=(count, "[1, ∞)"))
         if count > 1 and what != "last":
             raise ValueError(f"reset: count={count} needs what=last, got what={what}")
         if what == "optimizer" and (toward != "initial" or contract != "uniform"):

@@ -19,10 +19,8 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from supple.networks.layers import Scope
-from supple.networks.learner import Learner
+from supple.networks import Learner, Scope, redraw
 from supple.networks.members import Source, normal_like
-from supple.networks.redraw import redraw
 from supple.networks.state_dicts import match_names
 
 from .base import Reinitialization, check_within, interventions
@@ -98,8 +96,7 @@ def shrink_perturb_(
 
 
 def _check_settings(lam: float, toward: str, noise: float) -> None:
-    check_within("snp", "[0, 1]", lam=lam)
-    check_within("snp", "[0, ∞)", noise=noise)
+    check_within("snp", lam=(lam, "[0, 1]"), noise=(noise, "[0, ∞)"))
     if toward not in ("initial", "fresh", "zero"):
         raise ValueError(f"snp: unknown toward='{toward}' (known: initial, fresh, zero)")
 

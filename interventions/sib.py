@@ -26,7 +26,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from supple.networks.learner import Learner
+from supple.networks import Learner
 from supple.networks.ranks import average
 from supple.networks.symmetry import ScalePair, may_have_pairs, scale_pairs
 
@@ -100,7 +100,7 @@ def sib_(model: nn.Module, loss_fn: Callable[[], Tensor], ratio: float = 100.0) 
         >>> changes.predicted < changes.gradient_norm, torch.allclose(model(x), before, atol=1e-5)
         (True, True)
     """
-    check_within("sib", "[1, ∞)", ratio=ratio)
+    check_within("sib", ratio=(ratio, "[1, ∞)"))
     pairs = scale_pairs(model)
     weights = [weight for pair in pairs for weight in pair.weights]
     gradients = dict(zip(weights, _gradients(weights, loss_fn), strict=True))
@@ -194,7 +194,7 @@ class Sib(Intervention):
     at_start = True
 
     def __init__(self, ratio: float = 100.0) -> None:
-        check_within("sib", "[1, ∞)", ratio=ratio)
+        check_within("sib", ratio=(ratio, "[1, ∞)"))
         self.ratio = ratio
 
     def concerns(self, learner: Learner) -> bool:

@@ -38,8 +38,8 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
+from supple.networks import Learner
 from supple.networks.hidden_units import Hidden
-from supple.networks.learner import Learner
 
 from .base import check_within, interventions
 from .replacement import Replacement
@@ -62,7 +62,7 @@ class SelfNormalizedResets(Replacement):
 
     def __init__(self, eta: float = 3e-3, window: int = 1000, period: int = 1) -> None:
         super().__init__("snr", period)
-        check_within("snr", "[1, 30000]", window=window)
+        check_within("snr", window=(window, "[1, 30000]"))
         if not 1 / (window + 1) <= eta < 1.0:
             raise ValueError(f"snr: eta must lie in [1/(window + 1), 1) = [{1 / (window + 1):.2g}, 1), got {eta}")
         self.eta, self.window = eta, window

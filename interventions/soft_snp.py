@@ -24,7 +24,7 @@ from typing import Literal
 
 import torch
 
-from supple.networks.learner import Learner
+from supple.networks import Learner
 
 from .base import Intervention, check_within, interventions
 
@@ -39,7 +39,7 @@ class SoftShrinkPerturb(Intervention):
     """
 
     def __init__(self, epsilon: float = 1e-6, toward: Literal["fresh", "initial"] = "fresh") -> None:
-        check_within("soft_snp", "[0, 1]", epsilon=epsilon)
+        check_within("soft_snp", epsilon=(epsilon, "[0, 1]"))
         self.epsilon, self.toward = epsilon, toward
 
     def attach(self, learner: Learner) -> None:

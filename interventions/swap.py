@@ -16,12 +16,11 @@ Cost: none.
 
 from torch import Tensor, nn
 
+from supple.networks import Learner, evaluating
 from supple.networks.activations import Activation, Units, set_generators
 from supple.networks.hidden_units import check_module
-from supple.networks.learner import Learner
 from supple.networks.modules import CONV, STACKED, is_activation
 from supple.networks.ranks import require_one
-from supple.networks.unchanged import evaluating
 
 from .base import Intervention, interventions
 from .contract import check_optimizer
@@ -43,9 +42,8 @@ class Swap(Intervention):
     """
 
     def __init__(self, activation: str) -> None:
-        units = Units(activation)
-        if units.preactivations(WIDTH) != units.features(WIDTH):
-            raise ValueError(f"swap: {_OTHER_WIDTHS.format(activation)}; choose it at the start with --activation")
+        if _changes_widths(Units(activation)):
+            raise ValueError(f"swap: {activation} changes the number of features; choose it with --activation")
         self.activation = activation
 
     def concerns(self, learner: Learner) -> bool:
@@ -59,12 +57,10 @@ class Swap(Intervention):
             check_module(learner, unit, "swap")
             old = learner.module.get_submodule(unit)
             kind = type(old).__name__
-            if isinstance(old, nn.GLU):
-                raise ValueError(f"swap: {_OTHER_WIDTHS.format(kind)}, so '{unit}' cannot become {self.activation}")
             if not is_activation(old):
                 raise ValueError(f"swap: '{unit}' is a {kind}, not an activation module, and cannot be replaced")
-            if isinstance(old, Activation) and old.preactivations(WIDTH) != old.features(WIDTH):
-                raise ValueError(f"swap: {_OTHER_WIDTHS.format(kind)}, so '{unit}' cannot become {self.activation}")
+            if isinstance(old, nn.GLU) or (isinstance(old, Activation) and _changes_widths(old)):
+                raise ValueError(f"swap: {kind} changes the number of features; '{unit}' cannot become another")
             if learner.layer_before(unit) is None:
                 raise ValueError(f"swap: '{unit}' has no known layer before it; name it in the wiring")
 
@@ -123,9 +119,11 @@ class Swap(Intervention):
             assert layer is not None
             with evaluating(layer):  # else a parametrization may change its buffers
                 weight: Tensor = layer.weight  # type: ignore[assignment]
-            members, width, axis = _find_shape(layer, weight)
+            stacked = isinstance(layer, STACKED)
+            places = weight.ndim - 2 - stacked if isinstance(layer, CONV) else 0
+            members = len(weight) if stacked else 0
             units = factories.setdefault(members, Units(self.activation, members))
-            new[old] = units(width, axis).to(weight).train(old.training)
+            new[old] = units(weight.shape[int(stacked)], -1 - places).to(weight).train(old.training)
             for hook in old._forward_pre_hooks.values():  # a normalisation (nap) stays before the units
                 new[old].register_forward_pre_hook(hook)
         for parent in list(module.modules()):
@@ -134,11 +132,5 @@ class Swap(Intervention):
                     parent._modules[name] = new[child]
 
 
-def _find_shape(layer: nn.Module, weight: Tensor) -> tuple[int, int, int]:
-    """Return members, width and axis of the units behind a layer."""
-    stacked = isinstance(layer, STACKED)
-    places = weight.ndim - 2 - stacked if isinstance(layer, CONV) else 0
-    return len(weight) if stacked else 0, weight.shape[int(stacked)], -1 - places
-
-
-_OTHER_WIDTHS = "{} changes the number of features"
+def _changes_widths(activation: Units | Activation) -> bool:
+    return activation.preactivations(WIDTH) != activation.features(WIDTH)

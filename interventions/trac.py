@@ -24,12 +24,13 @@ state, by up to 4 % along a short run, and by more where the run is sensitive to
 is exact here. With an exact erfi in the authors' code, S agrees to about 7e-8, the rounding of its 32 bits.
 """
 
+from collections.abc import Collection
 from functools import cache
 
 import torch
 from torch import Tensor
 
-from supple.networks.learner import Learner
+from supple.networks import Learner
 from supple.networks.stacked import fit
 
 from .base import Intervention, Variant, check_within, interventions
@@ -81,9 +82,8 @@ class TRAC(Intervention):
     """
 
     def __init__(self, epsilon: float = 1e-8, variant: Variant = "paper") -> None:
-        check_within("trac", "(0, 1)", epsilon=epsilon)
-        self.epsilon = epsilon
-        self.variant: Variant = variant
+        check_within("trac", epsilon=(epsilon, "(0, 1)"))
+        self.epsilon, self.variant = epsilon, variant
         # v, σ: (networks, 6), S: (networks,), by learner; θ_ref and δ by learner and identity of parameter
         self.saved = {"scales": {}, "reference": {}, "sum": {}}
         self._before: dict[str, tuple[dict[str, Tensor], Tensor]] = {}  # what moves, and by which S, until it has moved
@@ -103,9 +103,9 @@ class TRAC(Intervention):
                 reference[key], sums[key] = parameter.clone(), torch.zeros_like(parameter)
         scale = self._find_scales(learner)["scale"]
         if self.variant == "as_released":
-            shrunk = _Broadcast(learner, scale + self.epsilon)
-            for key, parameter in moving.items():
-                torch.div(parameter - reference[key], shrunk(parameter), out=sums[key])
+            shrunk = _spread(learner, scale + self.epsilon, moving.values())
+            for (key, parameter), divisor in zip(moving.items(), shrunk, strict=True):
+                torch.div(parameter - reference[key], divisor, out=sums[key])
         products, own = [], int(learner.members > 0)
         for key, parameter in moving.items():
             assert parameter.grad is not None
@@ -120,10 +120,9 @@ class TRAC(Intervention):
             raise RuntimeError("trac: the training loop must call before_update(learner) before every optimizer step")
         moving, scale = before
         reference, sums = self.saved["reference"][learner.name], self.saved["sum"][learner.name]
-        fitted = _Broadcast(learner, scale)
-        for key, parameter in moving.items():
-            total = sums[key].add_(parameter)
-            torch.addcmul(reference[key], total, fitted(parameter), out=parameter.data)
+        scales = _spread(learner, scale, moving.values())
+        for (key, parameter), factor in zip(moving.items(), scales, strict=True):
+            torch.addcmul(reference[key], sums[key].add_(parameter), factor, out=parameter.data)
 
     def _find_scales(self, learner: Learner) -> dict[str, Tensor]:
         """Return v and σ, (networks, 6), and S, (networks,): for one network, or for the members of a stack."""
@@ -154,15 +153,7 @@ class TRAC(Intervention):
         return {"trac_scale": scale if learner.members else scale[0]}
 
 
-class _Broadcast:
-    """One number for each network of a learner, (networks,), broadcastable to a parameter."""
-
-    def __init__(self, learner: Learner, numbers: Tensor) -> None:
-        self.numbers = numbers if learner.members else numbers[0]
-        self._cast: dict[torch.dtype, Tensor] = {}
-
-    def __call__(self, parameter: Tensor) -> Tensor:
-        if parameter.dtype not in self._cast:
-            self._cast[parameter.dtype] = self.numbers.to(parameter.dtype)
-        value = self._cast[parameter.dtype]
-        return fit(value, parameter) if value.ndim else value
+def _spread(learner: Learner, numbers: Tensor, parameters: Collection[Tensor]) -> list[Tensor]:
+    """Return one number for each network, (networks,), broadcastable to each of the parameters."""
+    cast = {dtype: numbers.to(dtype) for dtype in {parameter.dtype for parameter in parameters}}
+    return [fit(cast[p.dtype], p) if learner.members else cast[p.dtype][0] for p in parameters]

@@ -17,13 +17,13 @@ each tensor's entries, Juliani & Ash (awjuliani/deep-rl-plasticity, algos/ppo/tr
 parseval_reg leaves out the log σ of a Gaussian policy, which here stays near its initial value.
 """
 
-from dataclasses import dataclass
+from itertools import groupby
 
 import torch
 from torch import Tensor
 from torch.nn.functional import mse_loss
 
-from supple.networks.learner import Learner
+from supple.networks import Learner
 
 from .base import Intervention, check_within, interventions
 
@@ -31,20 +31,9 @@ LONG = 2**15  # entries from which on PyTorch sorts integers by their digits
 INTEGERS = {2: torch.int16, 4: torch.int32, 8: torch.int64}  # by bytes of an entry
 
 
-@dataclass
-class SortedStart:
-    """Step-0 values in one vector: a row for each network that a parameter belongs to, each sorted separately.
-
-    Attributes:
-        names: The parameters.
-        values: (entries,).
-        parts: Begin and end of what is sorted at once, a long row or several short ones; for short ones, the row that
-            each entry belongs to, (entries,).
-    """
-
-    names: list[str]
-    values: Tensor
-    parts: list[tuple[int, int, Tensor | None]]
+# Begin and end of what is sorted at once, a long row or several short ones; for short ones, the row that each entry
+# belongs to, (entries,).
+Part = tuple[int, int, Tensor | None]
 
 
 @interventions.register("wasserstein")
@@ -52,34 +41,41 @@ class Wasserstein(Intervention):
     """Penalise Σ(sort θ − sort θ₀)² of every trained tensor (Lewandowski et al. 2024); strengths as for `l2_init`."""
 
     def __init__(self, strength: float = 1e-3) -> None:
-        check_within("wasserstein", "[0, ∞)", strength=strength)
+        check_within("wasserstein", strength=(strength, "[0, ∞)"))
         self.strength = strength
-        self._starts: dict[str, tuple[dict[str, Tensor], SortedStart]] = {}  # by learner, and the θ₀ that it is of
+        # by learner: θ₀, the names of what is trained, and the sorted values of these with their parts
+        self._starts: dict[str, tuple[dict[str, Tensor], list[str], Tensor, list[Part]]] = {}
 
     def attach(self, learner: Learner) -> None:
         learner.check_trained("wasserstein")
 
     def penalty(self, learner: Learner) -> Tensor:
         trained = learner.trained()
-        start, parameters = self._sort_start(learner, list(trained)), list(trained.values())
-        placed = _match_ranks(start, _flatten([p.detach() for p in parameters]))
+        (start, parts), parameters = self._sort_start(learner, list(trained)), list(trained.values())
+        values = _flatten([p.detach() for p in parameters])
+        placed = torch.empty_like(values)
+        for begin, end, of_row in parts:  # each entry is compared with that of θ₀ of the same rank in its row
+            placed[begin:end].scatter_(0, _sort_order(values[begin:end], of_row), start[begin:end])
         targets = zip(parameters, placed.split([p.numel() for p in parameters]), strict=True)
         terms = [mse_loss(p, target.view(p.shape).to(p), reduction="sum") for p, target in targets]
         return self.strength * torch.stack(terms).sum()
 
-    def _sort_start(self, learner: Learner, names: list[str]) -> SortedStart:
-        """Return the sorted step-0 values, sorted again if a checkpoint, a new head or a freeze has changed them."""
-        initial, known = self._starts.get(learner.name, ({}, None))
-        if known is None or initial is not learner.initial or known.names != names:
-            values = [learner.initial[name] for name in names]
-            rows = max(1, learner.members)
+    def _sort_start(self, learner: Learner, names: list[str]) -> tuple[Tensor, list[Part]]:
+        """Return the step-0 values in one vector, (entries,), sorted in each part, and the parts.
+
+        A row is a parameter of one network. They are sorted again if a checkpoint, a new head or a freeze has changed
+        them.
+        """
+        known = self._starts.get(learner.name)
+        if known is None or known[0] is not learner.initial or known[1] != names:
+            values, rows = [learner.initial[name] for name in names], max(1, learner.members)
             lengths = [value.numel() // rows for value in values for _ in range(rows)]
-            known = SortedStart(names, _flatten(values), _split_rows(lengths, values[0].device))
-            for begin, end, of_row in known.parts:
-                part = known.values[begin:end]
+            known = learner.initial, names, _flatten(values), _split_rows(lengths, values[0].device)
+            for begin, end, of_row in known[3]:
+                part = known[2][begin:end]
                 part.copy_(part[_sort_order(part, of_row)])
-            self._starts[learner.name] = learner.initial, known
-        return known
+            self._starts[learner.name] = known
+        return known[2:]
 
 
 def _flatten(values: list[Tensor]) -> Tensor:
@@ -87,30 +83,18 @@ def _flatten(values: list[Tensor]) -> Tensor:
     return torch.cat([value.flatten() for value in values])
 
 
-def _split_rows(lengths: list[int], device: torch.device) -> list[tuple[int, int, Tensor | None]]:
+def _split_rows(lengths: list[int], device: torch.device) -> list[Part]:
     """Return the parts of rows of these lengths that are sorted at once: a long row alone, short rows together."""
-    parts: list[tuple[int, int, Tensor | None]] = []
+    parts: list[Part] = []
     begin = 0
-    together: list[int] = []
-    for length, after in zip(lengths, [*lengths[1:], LONG], strict=True):
-        together.append(length)
-        if max(length, after) < LONG:
-            continue
-        end, of_row = begin + sum(together), None
-        if len(together) > 1:
-            rows = [row for row, count in enumerate(together) for _ in range(count)]
-            of_row = torch.tensor(rows, dtype=torch.int32, device=device)
+    for _, together in groupby(enumerate(lengths), lambda item: item[0] if item[1] >= LONG else -1):
+        counts = torch.tensor([length for _, length in together])
+        rows = torch.arange(len(counts), dtype=torch.int32)
+        of_row = rows.repeat_interleave(counts).to(device) if len(rows) > 1 else None
+        end = begin + int(counts.sum())
         parts.append((begin, end, of_row))
-        begin, together = end, []
+        begin = end
     return parts
-
-
-def _match_ranks(start: SortedStart, values: Tensor) -> Tensor:
-    """Return the entry of θ₀ with which each entry of θ is compared: the one of the same rank in its row."""
-    placed = torch.empty_like(values)
-    for begin, end, of_row in start.parts:
-        placed[begin:end].scatter_(0, _sort_order(values[begin:end], of_row), start.values[begin:end])
-    return placed
 
 
 def _sort_order(values: Tensor, of_row: Tensor | None) -> Tensor:

@@ -20,8 +20,7 @@ policy, to ±κ/√n for n actions, so that σ stays away from 0.
 
 import torch
 
-from supple.networks.layers import Scope
-from supple.networks.learner import Learner
+from supple.networks import Learner, Scope
 
 from .base import Intervention, check_within, interventions
 
@@ -36,7 +35,7 @@ class WeightClip(Intervention):
     """
 
     def __init__(self, kappa: float = 2.0, scope: Scope = "all") -> None:
-        check_within("weight_clip", "(0, ∞)", kappa=kappa)
+        check_within("weight_clip", kappa=(kappa, "(0, ∞)"))
         self.kappa, self.scope = kappa, scope
 
     def attach(self, learner: Learner) -> None:

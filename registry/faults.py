@@ -6,13 +6,15 @@ with naming("hook halve@task: apply on 'agent'", intervention):
 
 import os
 import sys
-from types import TracebackType
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 OWN = __name__.partition(".")[0]  # the package whose code is supple's own
 
 
-class naming:
-    """A block whose exceptions get a note.
+@contextmanager
+def naming(what: str, entry: object = None) -> Iterator[None]:
+    """Add a note to exceptions in this block.
 
     Args:
         what: What is called, such as "hook halve@task: apply on 'agent'".
@@ -20,21 +22,13 @@ class naming:
             None, every exception gets one.
     """
 
-    __slots__ = ("entry", "what")
-
-    def __init__(self, what: str, entry: object = None) -> None:
-        self.what, self.entry = what, entry
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if isinstance(error, Exception):
-            owner = self.entry is not None and owner_of(self.entry)
-            if owner or self.entry is None:
-                error.add_note(f"plug-in {owner}: {self.what}" if owner else self.what)
+    try:
+        yield
+    except Exception as error:
+        owner = entry is not None and owner_of(entry)
+        if owner or entry is None:
+            error.add_note(f"plug-in {owner}: {what}" if owner else what)
+        raise
 
 
 def notes_of(error: BaseException) -> str:

@@ -1,9 +1,11 @@
 """Records of runs and comparisons, written by hand for the tests of what reads them."""
 
 import json
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from supple.engine.kinds import find_kind, settings_with
@@ -71,3 +73,11 @@ def results(path: Path) -> dict[str, Any]:
             rows = [json.loads(line) for line in file.read_text().splitlines()]
             found[name] = [{key: x for key, x in row.items() if key not in ("time", "seconds")} for row in rows]
     return found
+
+
+def program(file: Path) -> Any:
+    """Return the module that a file outside of packages defines."""
+    sys.modules[file.stem] = module = ModuleType(file.stem)  # where dataclasses look it up
+    module.__file__ = str(file)
+    exec(compile(file.read_text(), file, "exec"), vars(module))
+    return module

@@ -1,6 +1,5 @@
 """The examples of the pages on extending: named plug-ins, a package with entry points, in every command."""
 
-import json
 import os
 import re
 import shlex
@@ -15,6 +14,7 @@ import pytest
 import torch
 from torch import nn
 
+from supple.experiments.history.logs import read_log
 from supple.interventions import interventions, learner_for
 
 HOWTO = Path(__file__).parent.parent / "docs/howto"
@@ -50,10 +50,6 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def lines(file: Path) -> list[dict[str, object]]:
-    return [json.loads(line) for line in file.read_text().splitlines()]
-
-
 @pytest.mark.slow
 def test_every_command_of_the_page_works(package: Path) -> None:
     commands = [shlex.split(line, comments=True)[1:] for block in blocks("sh") for line in block.splitlines()]
@@ -79,10 +75,10 @@ def test_every_command_of_the_page_works(package: Path) -> None:
     assert done.returncode == 0, done.stderr[-3000:]
     assert re.search("^ *slope .*^ *reinforce .*^ *halve.*^ *third", done.stdout, re.DOTALL | re.MULTILINE)  # listed
 
-    events = lines(package / "runs/first/events.jsonl")
+    events = read_log(package / "runs/first", "events")
     assert [event["hook"] for event in events if event["event"] == "intervention"] == ["my_method(rate=0.2)@task"]
-    assert lines(package / "runs/slopes/tasks.jsonl")[2]["step"] == 300
-    assert any("policy/largest_weight" in line for line in lines(package / "runs/c/metrics.jsonl"))
+    assert read_log(package / "runs/slopes", "tasks")[2]["step"] == 300
+    assert any("policy/largest_weight" in line for line in read_log(package / "runs/c", "metrics"))
     assert (package / "runs/c/report/index.html").is_file()
 
 

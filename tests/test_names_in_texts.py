@@ -111,15 +111,13 @@ def test_names_that_follow_the_name_of_a_module_are_there() -> None:
     ending: dict[str, list[str]] = {}
     for module in modules():
         ending.setdefault(module.rpartition(".")[2], []).append(module)
+    ours = [file for file in files() if file.suffix == ".py" and file.relative_to(ROOT).parts[0] in ROOMS]
     wrong = []
-    for file in files():
-        for name in (
-            DOTTED.findall(texts(file)) if file.suffix == ".py" and file.relative_to(ROOT).parts[0] in ROOMS else ()
-        ):
-            first, _, others = name.partition(".")
-            homes = ending.get(first, []) if first not in OBJECTS and others not in SUFFIXES else []
-            if homes and not any(is_there(f"{module}.{others}") for module in homes):
-                wrong.append(f"{file}: {name}")
+    for place, name in ((file, name) for file in ours for name in DOTTED.findall(texts(file))):
+        first, _, others = name.partition(".")
+        homes = ending.get(first, []) if first not in OBJECTS and others not in SUFFIXES else []
+        if homes and not any(is_there(f"{module}.{others}") for module in homes):
+            wrong.append(f"{place}: {name}")
     assert not wrong, "\n".join(wrong)
 
 

@@ -2,12 +2,11 @@
 
 A decomposition leaves open the signs of its vectors, any rotation among those of equal singular values or eigenvalues,
 and all vectors of a null space; each library rounds in its own way, which alone turns the last two. `another_lapack`
-makes those choices at random.
+decomposes the matrix after a random rotation, which changes all of these.
 """
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -25,73 +24,35 @@ from supple.tracks.linear.weights import balanced_factors, random_rotation
 svd_of, qr_of, eigh_of = torch.linalg.svd, torch.linalg.qr, torch.linalg.eigh
 
 
-def rounding(values: Tensor, size: int) -> float:
-    """Two values that are no farther apart are equal."""
-    return 20 * size * torch.finfo(values.dtype).eps * float(values.abs().max()) if len(values) else 0.0
-
-
 class Chooser:
-    """Decompositions of torch.linalg and np.linalg with every free choice made by a generator."""
+    """Decompositions of torch.linalg and np.linalg of a rotated matrix, turned back: every free choice is another."""
 
     def __init__(self, seed: int) -> None:
-        self.seed, self.generator = seed, torch.Generator()
+        self.generator = torch.Generator().manual_seed(seed)
 
-    def normal(self, *shape: int) -> Tensor:
-        return torch.randn(*shape, generator=self.generator, dtype=torch.float64)
-
-    def rotation(self, size: int) -> Tensor:
-        return qr_of(self.normal(size, size)).Q * self.normal(size).sign()
-
-    def rounded(self, a: Tensor) -> Tensor:
-        """A backward error, relative to each column, as every library has one; the same for the same matrix."""
-        self.generator.manual_seed(self.seed)
-        return a + torch.finfo(a.dtype).eps / 4 * torch.linalg.vector_norm(a, dim=0) * self.normal(*a.shape).to(a)
-
-    def groups(self, values: Tensor, size: int) -> Iterator[slice]:
-        """Places of equal values."""
-        near = rounding(values, size)
-        cuts = [0, *(1 + i for i in range(len(values) - 1) if abs(values[i] - values[i + 1]) > near), len(values)]
-        yield from (slice(*pair) for pair in pairwise(cuts))
+    def rotation(self, size: int, like: Tensor) -> Tensor:
+        return qr_of(torch.randn(size, size, generator=self.generator, dtype=torch.float64)).Q.to(like)
 
     def svd(self, a: Tensor, full_matrices: bool = True) -> tuple[Tensor, Tensor, Tensor]:
-        if a.ndim > 2:
-            return self.each(a, lambda part: self.svd(part, full_matrices))
-        u, s, vt = svd_of(self.rounded(a), full_matrices=True)
-        m, n = a.shape
-        rank = int((s > rounding(s, max(m, n))).sum())
-        u, vt = u.clone(), vt.clone()
-        for group in self.groups(s[:rank], max(m, n)):
-            turn = self.rotation(group.stop - group.start).to(a)
-            u[:, group], vt[group] = u[:, group] @ turn, turn.T @ vt[group]
-        u[:, rank:] = u[:, rank:] @ self.rotation(m - rank).to(a)
-        vt[rank:] = self.rotation(n - rank).to(a) @ vt[rank:]
-        k = len(s)
-        return torch.return_types.linalg_svd((u, s, vt) if full_matrices else (u[:, :k], s, vt[:k]))
+        left, right = self.rotation(a.shape[-2], a), self.rotation(a.shape[-1], a)
+        u, s, vt = svd_of(left @ a @ right, full_matrices=full_matrices)
+        return torch.return_types.linalg_svd((left.mT @ u, s, vt @ right.mT))
 
     def eigh(self, a: Tensor) -> tuple[Tensor, Tensor]:
-        if a.ndim > 2:
-            return self.each(a, self.eigh)
-        values, vectors = eigh_of(self.rounded(a))
-        for group in self.groups(values, len(a)):
-            vectors[:, group] = vectors[:, group] @ self.rotation(group.stop - group.start).to(a)
-        return torch.return_types.linalg_eigh((values, vectors))
+        turn = self.rotation(a.shape[-1], a)
+        values, vectors = eigh_of(turn @ a @ turn.mT)
+        return torch.return_types.linalg_eigh((values, turn.mT @ vectors))
 
     def qr(self, a: Tensor, mode: str = "reduced") -> tuple[Tensor, Tensor]:
-        if a.ndim > 2:
-            return self.each(a, lambda part: self.qr(part, mode))
-        q, r = qr_of(self.rounded(a), mode=mode)
-        signs = self.normal(len(r)).sign().to(a)
-        return torch.return_types.linalg_qr((q * signs if mode != "r" else q, r * signs[:, None]))
-
-    def each(self, a: Tensor, decompose: Callable[[Tensor], tuple[Tensor, ...]]) -> tuple[Tensor, ...]:
-        found = [decompose(part) for part in a.flatten(0, -3)]
-        kind = type(found[0])
-        return kind([torch.stack(parts).unflatten(0, a.shape[:-2]) for parts in zip(*found, strict=True)])
+        turn = self.rotation(a.shape[-2], a)
+        q, r = qr_of(turn @ a, mode=mode)
+        return torch.return_types.linalg_qr((turn.mT @ q if mode != "r" else q, r))
 
     def of_arrays(self, decompose: Callable[..., tuple[Tensor, ...]]) -> Callable[..., tuple[np.ndarray, ...]]:
-        return lambda a, *rest, **named: tuple(
-            part.numpy() for part in decompose(torch.as_tensor(np.array(a, float)), *rest, **named)
-        )
+        def decomposed(a: np.ndarray, *rest: object, **named: object) -> tuple[np.ndarray, ...]:
+            return tuple(part.numpy() for part in decompose(torch.as_tensor(np.array(a, float)), *rest, **named))
+
+        return decomposed
 
 
 @contextmanager
@@ -104,12 +65,9 @@ def another_lapack(seed: int) -> Iterator[None]:
         return (u, s, vt) if compute_uv else s
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(torch.linalg, "svd", chooser.svd)
-        patch.setattr(torch.linalg, "qr", chooser.qr)
-        patch.setattr(torch.linalg, "eigh", chooser.eigh)
-        patch.setattr(np.linalg, "svd", np_svd)
-        patch.setattr(np.linalg, "qr", chooser.of_arrays(chooser.qr))
-        patch.setattr(np.linalg, "eigh", chooser.of_arrays(chooser.eigh))
+        for name in ("svd", "qr", "eigh"):
+            patch.setattr(torch.linalg, name, getattr(chooser, name))
+            patch.setattr(np.linalg, name, np_svd if name == "svd" else chooser.of_arrays(getattr(chooser, name)))
         yield
 
 

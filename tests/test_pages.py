@@ -119,14 +119,9 @@ def run_page(text: str, process: Process) -> None:
 @pytest.fixture(scope="module")
 def imported() -> None:
     """What most pages need is imported once, before their processes are forked."""
-    for name in ("torch._dynamo", "pandas", "supple.experiments.results", "supple.agents.ppo.work"):
-        import_module(name)
-    for name in (
-        "supple.agents.report",
-        "supple.tracks.linear.work",
-        "supple.tracks.linear.report",
-        "supple.scripts.report",
-    ):
+    of_supple = ("experiments.results", "agents.ppo.work", "agents.report", "scripts.report")
+    tracks = ("tracks.linear.work", "tracks.linear.report")
+    for name in ("torch._dynamo", "pandas", *(f"supple.{name}" for name in (*of_supple, *tracks))):
         import_module(name)
 
 

@@ -51,15 +51,12 @@ def test_the_python_of_the_page_makes_a_sweep(tmp_path: Path, monkeypatch: pytes
 
 
 def test_workers_on_kubernetes_and_by_skypilot_take_the_runs(tmp_path: Path) -> None:
-    """The files are what their readers take, as far as their form goes; the command in them works here."""
+    """The command in the files works here, and the sweep lies where both have their shared volume."""
     job, task = (
         yaml.safe_load((HOWTO / "examples" / f"{name}.yaml").read_text()) for name in ("kubernetes", "skypilot")
     )
-    assert (job["apiVersion"], job["kind"]) == ("batch/v1", "Job")
     (container,) = job["spec"]["template"]["spec"]["containers"]
-    mounted = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
-    assert mounted.keys() == {volume["name"] for volume in job["spec"]["template"]["spec"]["volumes"]}
-    assert list(task["volumes"]) == list(mounted.values())
+    assert list(task["volumes"]) == [mount["mountPath"] for mount in container["volumeMounts"]]
     (tmp_path / "s.toml").write_text(
         '[lin]\nkind = "linear"\nsettings = { tasks = "semantic,reversal", updates_per_task = 5 }\n'
     )

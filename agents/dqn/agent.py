@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -34,14 +35,12 @@ from supple.engine.storage.learner_state import learner_state, load_learner_stat
 from supple.engine.work import Numbers
 from supple.envs import StepResult
 from supple.interventions import EndlessData, Injectable, LastLoss, Learner, OtherMinibatch, ReleasedCode
-from supple.networks import Adam, CentredRMSprop, copy_module_, evaluating
+from supple.networks import Adam, CentredRMSprop, copy_module_, evaluating, unit_names
 from supple.networks.activations import is_random
 from supple.networks.unchanged import keep_states
 
-from .loss import TDLoss
-from .network import ValueNetwork
+from .network import Sizes, ValueNetwork
 from .settings import DQNSettings
-from .sizes import Pixels, RowSizes
 
 STATISTICS = ("loss/td", "q/mean")
 
@@ -49,7 +48,7 @@ STATISTICS = ("loss/td", "q/mean")
 class DQN(ReplayAgent):
     """The DQN agent, or a stack of them. The loop calls act → remember → update."""
 
-    def __init__(self, settings: DQNSettings, spaces: Mapping[str, Pixels | RowSizes]) -> None:
+    def __init__(self, settings: DQNSettings, spaces: Mapping[str, Sizes]) -> None:
         """Make the network, its target and an empty replay memory.
 
         Args:
@@ -65,15 +64,12 @@ class DQN(ReplayAgent):
         self.network = self._new_network().to(self.device)
         self.target = self._new_network().to(self.device).requires_grad_(False)
         copy_module_(self.target, self.network)
-        on_gpu = self.device.type == "cuda"
         self.exploration = generators(s, "exploration")
-        self.experience = Experience(
-            s, self.space.layout, self.device, STATISTICS, prepare=lambda sample, draws: sample
-        )
+        self.experience = Experience(s, self.space.layout, self.device, STATISTICS, lambda sample, draws: sample)
         learn = UpdateGraph(lambda *sample: self._learn_from(Sample(*sample)), self.activations)
-        self.captured = learn if on_gpu and s.capture else None
-        self.centre = Centre(self.space.size, self.stack) if self.space.picture is None else None
-        self.loss = TDLoss(self.network, self.target, self.space, s, bool(self.stack))
+        self.captured = learn if self.device.type == "cuda" and s.capture else None
+        self.centre = Centre(self.space.size, self.stack)
+        self.centre.known = self.space.picture is not None  # pixels are not centred
         self._changes = -1  # of the learner when `_prepare` looked last
         self.learner = self._learner()
         self.learners = {"q": self.learner}
@@ -84,34 +80,32 @@ class DQN(ReplayAgent):
         s, space = self.settings, self.space
         return self.draw_network(
             lambda draws, members: ValueNetwork(
-                space.size, space.actions, s.hidden, s.activation, draws, s.normalization, s.initialization,
+                space.size, space.layout.actions, s.hidden, s.activation, draws, s.normalization, s.initialization,
                 s.softmax_values, members, space.picture, s.encoder,
             )
         )  # fmt: skip
 
     def _learner(self) -> Learner:
-        s, on_gpu = self.settings, self.device.type == "cuda"
-        draws, stacked = generators(s, "interventions"), bool(self.stack)
-        parameters = list(self.network.parameters())
-        rate = initial_rate(s, s.learning_rate, captured=on_gpu and s.capture)
-        constants = rate, s.adam_betas, s.adam_epsilon, s.weight_decay
+        s, stacked = self.settings, bool(self.stack)
+        draws, parameters = generators(s, "interventions"), list(self.network.parameters())
+        rate = initial_rate(s, s.learning_rate, captured=self.device.type == "cuda" and s.capture)
         optimizer: CentredRMSprop | Adam
         if s.optimizer == "rmsprop":
             options = s.rmsprop_decay, s.rmsprop_epsilon, s.weight_decay, s.rmsprop_momentum
             compiler = compile_step if s.compile == "on" else None
             optimizer = CentredRMSprop(parameters, rate, *options, stacked=stacked, compiler=compiler)
         else:
-            optimizer = Adam(parameters, *constants, networks=int(stacked))
+            optimizer = Adam(parameters, rate, s.adam_betas, s.adam_epsilon, s.weight_decay, networks=int(stacked))
 
         return Learner(
             "q",
             self.network,
             optimizer,
             self.network.layers(),
-            self.network.units(),
+            unit_names(self.network),
             probe=lambda: self._states(self.experience.recent()),
             loss=self._probe_loss,
-            batches=self.experience.batches(self._losses, draws),
+            batches=self.experience.batches(self._sample_losses, draws),
             redraw=lambda: {name: p.detach() for name, p in self._new_network().named_parameters()},
             followers=(self.target,),
             policy=lambda values, _: values.argmax(-1),
@@ -132,13 +126,13 @@ class DQN(ReplayAgent):
 
     def _probe_loss(self) -> Tensor:
         self._prepare()
-        return self.loss(self.experience.require_recent())[0].sum()
+        return self.loss_of(self.experience.require_recent())[0].sum()
 
-    def _losses(self, sample: Sample) -> Tensor:
+    def _sample_losses(self, sample: Sample) -> Tensor:
         """Return the loss of each transition, (*stack, n), with the network in evaluation mode."""
         self._prepare()
         with evaluating(self.network):
-            return self.loss(sample, reduction="none")[0]
+            return self.losses_of(sample)[0]
 
     # -- interaction ---------------------------------------------------------------------------------------
 
@@ -147,13 +141,9 @@ class DQN(ReplayAgent):
 
     def begin_episodes(self, observations: np.ndarray) -> None:
         """Begin episodes with these observations of all environments, (rows, stack, H, W) or (rows, size)."""
-        self.current = self._centre(observations)
-        if self.centre is None or self.centre.known:  # else the first step decides how they are stored
+        self.current = self.centre.centre_rows(observations)
+        if self.centre.known:  # else the first step decides how they are stored
             self.experience.memory.begin(self.current)
-
-    def _centre(self, observations: np.ndarray) -> np.ndarray:
-        """Return the observations, (rows, …), as the network and the memory read them (see `Centre`)."""
-        return observations if self.centre is None else self.centre.centre_rows(observations)
 
     @property
     def epsilon(self) -> float:
@@ -171,7 +161,7 @@ class DQN(ReplayAgent):
 
         Each row is drawn independently, those of a member by its own generator."""
         n = len(observations) // len(self.settings.members)
-        actions = draw(partial(torch.randint, self.space.actions), (n,), draws).numpy()
+        actions = draw(partial(torch.randint, self.space.layout.actions), (n,), draws).numpy()
         greedy = draw(torch.rand, (n,), draws).numpy() >= epsilon
         if greedy.any():
             states = torch.from_numpy(by_member(observations, self.stack)).to(self.device, non_blocking=True)
@@ -192,10 +182,10 @@ class DQN(ReplayAgent):
     def remember(self, result: StepResult) -> None:
         """Store the result of the actions that `act` returned."""
         rewards = np.sign(result.reward) if self.settings.clip_rewards else result.reward
-        if self.centre is not None and not self.centre.known:
+        if not self.centre.known:
             self.centre.begin(by_member(result.final_obs, self.stack))
-            self.experience.memory.begin(self._centre(self.current))
-        kept = result if self.centre is None else self.centre.centre_result(result)
+            self.experience.memory.begin(self.centre.centre_rows(self.current))
+        kept = self.centre.centre_result(result)
         self.experience.add(self.actions, rewards, kept)
         self.current = kept.obs
 
@@ -207,7 +197,7 @@ class DQN(ReplayAgent):
         epsilon = self.settings.eval_epsilon
         draws = generators(self.settings, f"evaluation {self.experience.decisions}")
         with evaluating(self.network):
-            yield lambda observations: self.epsilon_greedy(self._centre(observations), epsilon, draws)
+            yield lambda rows: self.epsilon_greedy(self.centre.centre_rows(rows), epsilon, draws)
 
     # -- learning ------------------------------------------------------------------------------------------
 
@@ -223,22 +213,59 @@ class DQN(ReplayAgent):
             copy_module_(self.target, self.network)
         return True
 
+    def loss_of(self, sample: Sample, targets: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """Return the mean of the losses, (*stack,), and the mean Q(s, a) as a constant."""
+        losses, value = self.losses_of(sample, targets)
+        return losses.mean(-1), value
+
+    def losses_of(self, sample: Sample, targets: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """Return the loss of each error, (*stack, n), Huber with threshold 1 or squared, and the mean Q(s, a).
+
+        `targets`: what `targets_of` returns for the sample, if it is known already."""
+        if targets is None:
+            targets = self.targets_of(sample)
+        states, _ = self.space.split(sample.frames)
+        values = self._values(self.network, states).gather(-1, sample.actions[..., None]).squeeze(-1)
+        loss = F.smooth_l1_loss if self.settings.loss == "huber" else F.mse_loss
+        return loss(values, targets, reduction="none"), values.detach().mean(-1)
+
+    @torch.no_grad()
+    def targets_of(self, sample: Sample) -> Tensor:
+        """Return r + γ·(1 − terminated)·max Q⁻(s′), (*stack, n), or with double Q the value of the online choice.
+
+        Both networks are in evaluation mode, so that random activations use their mean slope. Targets then have no
+        noise, and measuring the loss does not advance the generator of training."""
+        _, after = self.space.split(sample.frames)
+        values = self._values(self.target, after)
+        if self.settings.double_q:
+            with evaluating(self.network):
+                best = self._values(self.network, after).argmax(-1, keepdim=True)
+            value = values.gather(-1, best).squeeze(-1)
+        else:
+            value = values.amax(-1)
+        return sample.rewards + self.settings.gamma * value * ~sample.terminated
+
+    def _values(self, network: ValueNetwork, observations: Tensor) -> Tensor:
+        """Return a network's action values in the precision of updates, (*stack, n, actions) float32."""
+        device = observations.device.type
+        with torch.autocast(device, torch.bfloat16, enabled=self.settings.precision == "bfloat16"):
+            values: Tensor = network(observations)
+        return values.float()
+
     def _learn_from(self, sample: Sample, hooks: HookDriver | None = None) -> None:
         """Make one gradient step on each batch in the sample, in order, without synchronising with the GPU."""
         s, axis = self.settings, len(self.stack)
         self._prepare()
-        batches = [sample]
-        if sample.rewards.shape[-1] > s.batch_size:
-            split = (tensor.split(s.batch_size, axis) for tensor in sample)
-            batches = [Sample(*parts) for parts in zip(*split, strict=True)]
+        batches = [*zip(*(tensor.split(s.batch_size, axis) for tensor in sample), strict=True)]
         # The target network is fixed here, so all targets can be computed at once, unless the online network, which
         # changes at every step, chooses the actions.
         once = not (self.compiles or s.double_q)
-        targets = self.loss.targets(sample).split(s.batch_size, axis) if once else [None] * len(batches)
-        for batch, wanted in zip(batches, targets, strict=True):
+        targets = self.targets_of(sample).split(s.batch_size, axis) if once else [None] * len(batches)
+        for parts, wanted in zip(batches, targets, strict=True):
+            batch = Sample(*parts)
             if self.compiles and self.stack:  # one layout, and so one compiled update, however many batches there are
                 batch = Sample(*(tensor.contiguous() for tensor in batch))
-            self._latest, value, gradients = self.differentiate(self.loss, self.trained, batch, wanted)
+            self._latest, value, gradients = self.differentiate(self.loss_of, self.trained, batch, wanted)
             self.experience.sums += torch.stack([self._latest, value], -1)
             take_step(self.learner, self.trained, gradients, hooks, s.max_grad_norm)
 
@@ -264,14 +291,14 @@ class DQN(ReplayAgent):
         return {
             "learner": learner_state(self.learner),
             "experience": self.experience.state_dict(),
-            **({} if self.centre is None else {"centre": self.centre.state_dict()}),
+            **({} if self.space.picture else {"centre": self.centre.state_dict()}),
             "generators": {name: states_of(draws) for name, draws in self._generators().items()},
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         load_learner_state(self.learner, state["learner"])
         self.experience.load_state_dict(state["experience"])
-        if self.centre is not None:
+        if self.space.picture is None:
             self.centre.load_state_dict(state["centre"])
         for name, draws in self._generators().items():
             set_states(draws, state["generators"][name])

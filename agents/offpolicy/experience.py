@@ -1,7 +1,6 @@
 """The experience of an off-policy agent: its replay memory and its counts of decisions and gradient steps."""
 
 from collections.abc import Callable, Iterator, Sequence
-from math import isfinite
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -11,10 +10,8 @@ from torch import Tensor
 
 from supple.agents.draws import Draws, generators, set_states, states_of
 from supple.engine.storage.restoring import require_like
-from supple.engine.work import Numbers
 from supple.envs import StepResult
 from supple.interventions import ReplayWindow
-from supple.registry.errors import Diverged
 
 from .replay import ReplayLayout, ReplayMemory, Sample
 from .sampling import Reservoir, ReservoirMemory, parse_sampling
@@ -46,10 +43,13 @@ class ReplayFeed:
             size: The number of transitions.
             draws: Draws them, as in `ReplayMemory.sample`.
         """
-        rows = max(self.memory.members, 1) * size
+        rows, on_gpu = max(self.memory.members, 1) * size, self.device.type == "cuda"
         if not self._buffers or len(self._buffers[0]) < rows:
-            self._allocate(size)
-        if self.device.type == "cpu":
+            if on_gpu:
+                torch.cuda.synchronize()
+                self._copied = [torch.cuda.Event() for _ in range(2)]
+            self._buffers = [self.memory.buffer(size, pin_memory=on_gpu) for _ in range(1 + on_gpu)]
+        if not on_gpu:
             return self.memory.sample(size, draws, out=self._buffers[0][:rows])
         turn = self._turn = 1 - self._turn
         self._copied[turn].synchronize()
@@ -57,14 +57,6 @@ class ReplayFeed:
         moved = Sample(*(tensor.to(self.device, non_blocking=True) for tensor in sample))
         self._copied[turn].record()
         return moved
-
-    def _allocate(self, size: int) -> None:
-        if self.device.type == "cpu":
-            self._buffers = [self.memory.buffer(size)]
-        else:
-            torch.cuda.synchronize()
-            self._buffers = [self.memory.buffer(size, pin_memory=True) for _ in range(2)]
-            self._copied = [torch.cuda.Event() for _ in range(2)]
 
 
 class Experience(Generic[Prepared]):
@@ -99,17 +91,17 @@ class Experience(Generic[Prepared]):
             ValueError: The folder of the memory does not exist.
         """
         s = self.settings = settings
-        self.layout, self.device, self.statistics, self.prepare = layout, device, statistics, prepare
-        self.folder = Path(s.replay_folder) if s.replay_folder else None
+        self.device, self.statistics, self.prepare = device, statistics, prepare
+        folder = Path(s.replay_folder) if s.replay_folder else None
         self.sampling = parse_sampling(s.replay_sampling)
-        if self.folder and not self.folder.is_dir():
-            raise ValueError(f"--replay-folder {self.folder} is not a folder: create it or choose another")
+        if folder and not folder.is_dir():
+            raise ValueError(f"--replay-folder {folder} is not a folder: create it or choose another")
         members, size = len(s.members) if s.stacked else 0, (s.replay_size, s.num_envs, layout)
         self.memory: ReplayMemory
         if isinstance(self.sampling, Reservoir):
-            self.memory = ReservoirMemory(*size, generators(s, "reservoir"), self.folder, members)
+            self.memory = ReservoirMemory(*size, generators(s, "reservoir"), folder, members)
         else:
-            self.memory = ReplayMemory(*size, self.folder, members, self.sampling)
+            self.memory = ReplayMemory(*size, folder, members, self.sampling)
         self.feed = ReplayFeed(self.memory, device)
         self.draws = generators(s, "replay")
         self.decisions = 0  # so far, of all environments
@@ -145,34 +137,11 @@ class Experience(Generic[Prepared]):
             self.updates += count
             yield sample
 
-    def sound(self) -> Tensor:
-        """Return whether the means of the statistics since the last call of `numbers` are finite, () or (members,)."""
-        return self.sums.isfinite().all(-1)
-
     def freeze(self, members: Sequence[int]) -> None:
         """Let the data of these members of a stack, which have diverged, be finite."""
         self.memory.make_finite(members)
         self.sums[list(members)] = 0.0
         self._recent = None
-
-    def numbers(self) -> Numbers:
-        """Return the size of the memory, and the means of the statistics since the last call.
-
-        In a stack, each is a list of one number for each member, and those of a member that is not `sound` are no
-        numbers. Outside a stack, raises Diverged if a mean is not finite."""
-        sizes: list[float] = self.memory.sizes().astype(np.float64).tolist()
-        means: list[list[float]] = []
-        if self.updates:
-            means = (self.sums / self.updates).reshape(len(sizes), -1).T.tolist()
-        stacked = self.settings.stacked
-        if not stacked and not all(isfinite(mean) for [mean] in means):
-            raise Diverged("the loss is not finite")
-        numbers = {"replay/size": sizes}
-        if self.updates:
-            numbers |= dict(zip(self.statistics, means, strict=True)) | {"updates": [float(self.updates)] * len(sizes)}
-        self.sums.zero_()
-        self.updates = 0
-        return dict(numbers) if stacked else {name: value for name, [value] in numbers.items()}
 
     @property
     def oldest(self) -> int:

@@ -47,7 +47,11 @@ class UpdateGraph:
             return
         if (calls := self._calls.get(shapes, 0)) < WARM_UP:
             self._calls[shapes] = calls + 1
-            self._warm_up(tensors)
+            side = torch.cuda.Stream()
+            side.wait_stream(torch.cuda.current_stream())
+            with torch.cuda.stream(side):
+                self.learn(*tensors)
+            torch.cuda.current_stream().wait_stream(side)
             return
         inputs = [tensor.clone() for tensor in tensors]
         graph = torch.cuda.CUDAGraph()
@@ -57,10 +61,3 @@ class UpdateGraph:
             self.learn(*inputs)
         self._graphs[shapes] = graph, inputs
         graph.replay()  # recording alone computes nothing
-
-    def _warm_up(self, tensors: tuple[Tensor, ...]) -> None:
-        side = torch.cuda.Stream()
-        side.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(side):
-            self.learn(*tensors)
-        torch.cuda.current_stream().wait_stream(side)

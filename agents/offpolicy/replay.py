@@ -8,7 +8,6 @@ the stacks when it samples. A vector is a stack of one: s is in one row, s′ in
 
 import math
 import tempfile
-from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -53,7 +52,6 @@ class ReplayLayout:
         action: The shape of a continuous action, stored as float32. (): actions are discrete, stored as int16, or as a
             larger integer type if there are more than 32,768.
         actions: The number of discrete actions.
-
     """
 
     frame: tuple[int, ...]
@@ -71,25 +69,6 @@ class ReplayLayout:
     def observation(self) -> tuple[int, ...]:
         """The shape of an observation."""
         return self.frame if self.stack is None else (self.stack, *self.frame)
-
-    def rows(self, capacity: int, num_envs: int) -> int:
-        """Return the rows of one ring: its share of the transitions, depth − 1 frames before them, and one after."""
-        return math.ceil(capacity / num_envs) + self.depth
-
-    @property
-    def row(self) -> np.dtype[np.void]:
-        """The columns of a row: a frame, the action that followed, and its result."""
-        number = np.promote_types(np.int16, np.min_scalar_type(-self.actions))
-        return np.dtype(
-            [
-                ("frame", self.dtype, self.frame),
-                ("action", np.float32 if self.action else number, self.action),
-                ("reward", np.float32),
-                ("age", np.uint8),
-                ("terminated", np.bool_),
-                ("acted", np.bool_),
-            ]
-        )
 
 
 @dataclass(frozen=True)
@@ -147,15 +126,18 @@ class ReplayMemory:
         self.sampling = sampling or Uniform()
         self.rings = max(members, 1) * num_envs
         self.window = math.ceil(capacity / num_envs)  # rows of each ring that can be sampled
-        self.rows = layout.rows(capacity, num_envs)
-        shape, row = (self.rings, self.rows), layout.row
-        self.frames: np.ndarray = _allocate_frames((*shape, *layout.frame), row["frame"].base, folder)
-        self.dtype = torch.from_numpy(np.empty(0, self.frames.dtype)).dtype  # of samples
-        self.action: np.ndarray = np.zeros(shape, row["action"])
-        self.reward: np.ndarray = np.zeros(shape, row["reward"])
-        self.age: np.ndarray = np.zeros(shape, row["age"])
-        self.terminated: np.ndarray = np.zeros(shape, row["terminated"])
-        self.acted: np.ndarray = np.zeros(shape, row["acted"])
+        self.rows = self.window + layout.depth  # with depth − 1 frames before those, and one after
+        shape = (self.rings, self.rows)
+        action = np.float32 if layout.action else np.promote_types(np.int16, np.min_scalar_type(-layout.actions))
+        self.frames = _allocate_frames((*shape, *layout.frame), np.dtype(layout.dtype), folder)
+        self.action: np.ndarray = np.zeros((*shape, *layout.action), action)
+        self.reward = np.zeros(shape, np.float32)
+        self.age = np.zeros(shape, np.uint8)
+        self.terminated, self.acted = np.zeros(shape, np.bool_), np.zeros(shape, np.bool_)
+        self.columns: dict[str, np.ndarray] = {
+            "frame": self.frames, "action": self.action, "reward": self.reward, "age": self.age,
+            "terminated": self.terminated, "acted": self.acted,
+        }  # fmt: skip
         self.end = np.zeros(self.rings, np.int64)  # rows so far; row i of ring e lies at [e, i % self.rows]
         self.start = np.zeros(self.rings, np.int64)
         self.running = False  # whether the newest rows wait for an action
@@ -177,20 +159,17 @@ class ReplayMemory:
 
     def sizes(self) -> Integers:
         """Return the number of transitions of each member that can be sampled, (members,), or (1,) outside a stack."""
-        counts = [self._count(ring, first) for ring, first in enumerate(self._first().tolist())]
+        counts = [len(self._acted(ring, first)) for ring, first in enumerate(self._first().tolist())]
         return np.array(counts).reshape(-1, self.num_envs).sum(1)
 
     def _first(self) -> Integers:
         """Return the oldest row of each ring that can be sampled, (rings,)."""
         return np.maximum(self.end - 1 - self.window, self.start)
 
-    def _count(self, ring: int, first: int) -> int:
-        """Return the number of transitions of a ring from a row on."""
-        end = max(int(self.end[ring]) - 1, first)  # the newest row never has an action
-        acted, start, stop = self.acted[ring], first % self.rows, end % self.rows
-        if start <= stop:
-            return int(np.count_nonzero(acted[start:stop]))
-        return int(np.count_nonzero(acted[start:])) + int(np.count_nonzero(acted[:stop]))
+    def _acted(self, ring: int, first: int) -> Integers:
+        """Return the rows of a ring from one on that have an action, oldest first."""
+        rows = np.arange(first, self.end[ring])
+        return rows[self.acted[ring, rows % self.rows]]
 
     def keep(self, share: float) -> None:
         """Forget all transitions but the newest of each environment, rounded up.
@@ -201,9 +180,9 @@ class ReplayMemory:
             share: The share of the present transitions that is kept, in [0, 1].
         """
         for ring, first in enumerate(self._first().tolist()):
-            left = math.ceil(share * self._count(ring, first) - 1e-9)  # 0.1 · 30 is 3.000…
-            rows = range(first, int(self.end[ring]))
-            self.start[ring] = first + bisect_left(rows, -left, key=lambda row: -self._count(ring, row))
+            acted = self._acted(ring, first)
+            forgotten = len(acted) - math.ceil(share * len(acted) - 1e-9)  # 0.1 · 30 is 3.000…
+            self.start[ring] = acted[forgotten - 1] + 1 if forgotten else first
         self._ready = False
 
     def make_finite(self, members: Sequence[int]) -> None:
@@ -284,7 +263,7 @@ class ReplayMemory:
 
         In a stack, the rows of all members follow one another: (members · size, stack + 1, *frame)."""
         shape = (max(self.members, 1) * size, self.stack + 1, *self.layout.frame)
-        return torch.empty(shape, dtype=self.dtype, pin_memory=pin_memory)
+        return torch.empty(shape, dtype=torch.from_numpy(self.frames[:0]).dtype, pin_memory=pin_memory)
 
     def sample(self, size: int, draws: Draws, out: Tensor | None = None) -> Sample:
         """Return `size` transitions of each member, drawn with replacement from all that it has.
@@ -337,10 +316,9 @@ class ReplayMemory:
         def draw(sizes: Sequence[int]) -> tuple[Integers, Integers]:
             numbers, start = [], 0
             for n, source, own in zip(sizes, sources, of_members, strict=True):
-                if n:
-                    numbers.append(self.sampling.draw(n, source, start, own))
+                numbers.append(self.sampling.draw(n, source, start, own))
                 start = int(own[-1])
-            number = (torch.cat(numbers) if len(numbers) > 1 else numbers[0]).numpy()
+            number = torch.cat(numbers).numpy()
             ring = bounds.searchsorted(number, side="right")
             return ring, number + shift[ring]
 
@@ -362,11 +340,8 @@ class ReplayMemory:
 
     def _rows_of(self, ring: int) -> Rows:
         def read(start: int, stop: int) -> dict[str, Tensor]:
-            first = start % self.rows
-            at: slice | Integers = slice(first, first + stop - start)
-            if first + stop - start > self.rows:  # across the ring's end: a copy, not a view
-                at = np.arange(start, stop) % self.rows
-            return {name: torch.from_numpy(column[ring, at]) for name, column in self._columns().items()}
+            at = np.arange(start, stop) % self.rows
+            return {name: torch.from_numpy(column[ring, at]) for name, column in self.columns.items()}
 
         end = int(self.end[ring])
         return Rows(max(0, end - self.rows), end, read)
@@ -387,17 +362,13 @@ class ReplayMemory:
             for start in range(rows.first, rows.end, CHUNK):
                 stop = min(start + CHUNK, rows.end)
                 at = np.arange(start, stop) % self.rows
-                columns = self._columns()
-                like = {name: torch.from_numpy(column[ring, : stop - start]) for name, column in columns.items()}
+                like = {name: torch.from_numpy(column[ring, : stop - start]) for name, column in self.columns.items()}
                 chunk = require_like(rows.read(start, stop), like, "a row of the replay memory")
-                for name, column in columns.items():
+                for name, column in self.columns.items():
                     column[ring, at] = chunk[name].numpy()
             self.end[ring] = rows.end
         self.start[:] = state["start"].numpy()
         self._ready = False
-
-    def _columns(self) -> dict[str, np.ndarray]:
-        return {name: self.frames if name == "frame" else getattr(self, name) for name in self.layout.row.names or ()}
 
 
 def _allocate_frames(shape: tuple[int, ...], dtype: np.dtype[Any], folder: Path | None) -> np.ndarray:

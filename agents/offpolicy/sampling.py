@@ -179,7 +179,7 @@ class ReservoirMemory(ReplayMemory):
     def state_dict(self) -> dict[str, Any]:
         """Return all transitions, and what decides which ones are kept later."""
         filled = int(self.sizes().max()) * self.each
-        rows = {name: torch.from_numpy(column[:, :filled]) for name, column in self._columns().items()}
+        rows = {name: torch.from_numpy(column[:, :filled]) for name, column in self.columns.items()}
         seen = torch.from_numpy(self.seen.copy())
         return {"rows": rows, "seen": seen, "capacity": self.capacity, "draws": states_of(self.draws)}
 
@@ -190,10 +190,10 @@ class ReservoirMemory(ReplayMemory):
         if state["capacity"] != self.capacity or len(state["seen"]) != len(self.seen):
             raise ValueError("the saved replay memory has another size: do not change --replay-size")
         self.seen[:] = state["seen"].numpy()
-        columns, filled = self._columns(), int(self.sizes().max()) * self.each
-        like = {name: torch.from_numpy(column[:, :filled]) for name, column in columns.items()}
+        filled = int(self.sizes().max()) * self.each
+        like = {name: torch.from_numpy(column[:, :filled]) for name, column in self.columns.items()}
         rows = require_like(state["rows"], like, "a row of the replay memory")
-        for name, column in columns.items():
+        for name, column in self.columns.items():
             column[:, :filled] = rows[name].numpy()
         set_states(self.draws, state["draws"])
         self.running = self._ready = False

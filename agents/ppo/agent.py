@@ -21,11 +21,10 @@ from torch import Tensor
 from torch.distributions import Distribution
 
 from supple.agents.agent import Policy
-from supple.agents.draws import Draws, generators, set_states, sources_of, states_of
+from supple.agents.draws import Draws, draw, generators, set_states, sources_of, states_of
 from supple.agents.stacks import StackedAgent, by_member
 from supple.engine.hooks.driver import HookDriver
 from supple.engine.storage.learner_state import learner_state, load_learner_state
-from supple.engine.storage.restoring import require_like
 from supple.engine.work import Numbers
 from supple.envs import StepResult
 from supple.interventions import LastLoss, Learner, OtherMinibatch
@@ -36,14 +35,13 @@ from supple.registry.errors import Diverged
 
 from .network import SHARED, MultiHead, PolicySpace, rows_of, share_space
 from .normalizers import Normalizers
-from .recent import RecentBatch, permute
+from .recent import RecentBatch
 from .rollout import Rollout, RolloutBatch
 from .settings import PPOSettings
 from .update import (
     STATISTICS,
     GradientStep,
     Loss,
-    LossSettings,
     most_in_a_stack,
     normalize,
     ppo_loss,
@@ -77,13 +75,10 @@ class PPO(StackedAgent):
         self.noise = generators(s, "action noise")
         self.shuffle = generators(s, "minibatches")
         self.normalizers = Normalizers(s, spaces, self.stack)
-        by_minibatch = s.normalize_advantage and s.advantage_scope == "minibatch"
-        loss = LossSettings(s.clip_range, s.clip_value, s.value_coefficient, s.entropy_coefficient, by_minibatch)
-        self._loss_settings = loss
         self.gradient_step = GradientStep(s.max_grad_norm, s.compile == "on", bool(self.stack))
         self.key = next(iter(spaces))
         self._intervening = generators(s, "interventions")
-        self.recent = RecentBatch(self.network, loss, s.minibatch_size, self._intervening)
+        self.recent = RecentBatch(self.network, s, self._intervening)
         self._sound = torch.ones(self.stack, dtype=torch.bool)  # whether the losses of the last update were finite
         self.learners = {"agent": self._learner()}
         self.begin_activations(s, self.network)
@@ -91,11 +86,7 @@ class PPO(StackedAgent):
     def _new_network(self) -> MultiHead:
         """Return a new network. The members of a stack draw their weights as if alone."""
         s = self.settings
-        assert s.hidden is not None
-        assert s.adapter is not None
-        assert s.activation is not None
-        assert s.share_value is not None
-        shape = (s.hidden, s.adapter, s.activation, s.share_value)
+        shape: tuple[Any, Any, Any, Any] = (s.hidden, s.adapter, s.activation, s.share_value)
         return self.draw_network(
             lambda draws, members: MultiHead(
                 self.spaces, *shape, draws, s.init_lambda, value_hidden=s.value_hidden,
@@ -242,14 +233,14 @@ class PPO(StackedAgent):
         for _ in range(s.epochs):
             # One gather per epoch, so that minibatches are views. Rows beyond the last full minibatch are left out
             # of this epoch.
-            order = permute(n, self.shuffle, self.device)[..., : n // size * size]
+            order = draw(torch.randperm, n, self.shuffle).to(self.device)[..., : n // size * size]
             for rows in batch.take(order).split(size * unroll):
                 hooks.before_loss(learner)
                 self._latest = self.gradient_step(loss, size, *rows, before=before)
                 self.recent.minibatch = rows.observations, self.key
                 statistics.append(self._latest)
                 hooks.after_update(learner)
-        self.recent.finish()
+        self.recent.last, self.recent.learning, self.recent.minibatch = self.recent.learning, None, None
         means = torch.cat(statistics).mean(0)
         self._sound = means.isfinite().all(-1)
         if not self._sound.any():
@@ -310,7 +301,7 @@ class PPO(StackedAgent):
         return [p for n, p in named.items() if n in reached]
 
     def _loss(self, hooks: HookDriver) -> Loss:
-        network, key, settings = self.network, self.key, self._loss_settings
+        network, key, settings = self.network, self.key, self.settings
         if not hooks.penalizes:
             return lambda *batch: ppo_loss(network, key, batch, settings)
         learner = self.learners["agent"]
@@ -339,21 +330,9 @@ class PPO(StackedAgent):
         self.normalizers.load_state_dict(state)
         for name, draws in self._generators().items():
             set_states(draws, state["generators"][name])
-        self.recent.last = None if state["last"] is None else self._restore_batch(**state["last"])
-        if state["key"] not in self.spaces:
-            raise ValueError(f"key must be one of {', '.join(self.spaces)}, got {state['key']!r}")
+        last = state["last"]
+        self.recent.last = last and (last["env"], RolloutBatch(*last["batch"]).to(self.device))
         self.key = state["key"]
-
-    def _restore_batch(self, env: str, batch: list[Tensor]) -> tuple[str, RolloutBatch]:
-        """Return the batch of the last update. Raises ValueError if its shapes or types are wrong."""
-        space, shape = self.spaces[env], batch[0].shape[:-1]
-        drawn = torch.from_numpy(np.empty((*shape, *space.policy.shape), space.policy.dtype))
-        seen = torch.from_numpy(np.empty((*shape, space.observation), space.dtype))
-        like = [seen, drawn, *torch.empty(4, *shape)]
-        require_like(batch, like, "the last batch")
-        if shape[:-1] != self.stack:
-            raise ValueError(f"the last batch has the shape {tuple(shape)}, not that of this run")
-        return env, RolloutBatch(*batch).to(self.device)
 
     def _generators(self) -> dict[str, Draws]:
         return {"noise": self.noise, "shuffle": self.shuffle, **super()._generators()}

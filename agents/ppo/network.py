@@ -201,11 +201,8 @@ class MultiHead(nn.Module):
 
     def values(self, observation: Tensor, key: str) -> Tensor:
         """Return state values, (n,)."""
-        if self.share_value:
-            features = self._features(observation, key, self.adapters, self.body)
-        else:
-            features = self._features(observation, key, self.value_adapters, self.value_body)
-        return self.value[key](features).squeeze(-1)
+        own = (self.adapters, self.body) if self.share_value else (self.value_adapters, self.value_body)
+        return self.value[key](self._features(observation, key, *own)).squeeze(-1)
 
     def forward(self, observation: Tensor, key: str) -> tuple[Tensor, Tensor]:
         """Return the policy's outputs (n, a_e) and state values (n,), with a single pass through a shared body."""

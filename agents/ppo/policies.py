@@ -2,7 +2,7 @@
 
 import math
 from abc import ABC, abstractmethod
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import gymnasium as gym
 import numpy as np
@@ -15,6 +15,7 @@ from torch.distributions import Distribution
 from supple.networks.distributions import independent_bits, independent_normals
 
 LOG_2PI = math.log(2 * math.pi)
+LogStd = Any  # the logarithm of the standard deviation, or None for policies without one
 IMPOSSIBLE = torch.finfo(torch.float32).min  # a logit of probability 0, with finite gradients
 
 
@@ -36,7 +37,7 @@ class Policy(ABC):
     def noise(self, shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
         """Return noise for actions of the batch shape `shape`, (*shape, outputs)."""
 
-    def draw(self, outputs: NDArray[np.float32], noise: NDArray[np.float32], log_std: Tensor | None) -> np.ndarray:
+    def draw(self, outputs: NDArray[np.float32], noise: NDArray[np.float32], log_std: LogStd) -> np.ndarray:
         """Return one action for each row of outputs and of noise, (n, outputs) → (n, *shape)."""
         return self.best(outputs + noise)
 
@@ -45,10 +46,10 @@ class Policy(ABC):
         """Return the most likely action for each row of outputs, (n, outputs) → (n, *shape)."""
 
     @abstractmethod
-    def log_prob(self, outputs: Tensor, actions: Tensor, log_std: Tensor | None) -> Tensor:
+    def log_prob(self, outputs: Tensor, actions: Tensor, log_std: LogStd) -> Tensor:
         """Return the log-probability or log-density of actions (n, *shape), as (n,)."""
 
-    def log_prob_from_noise(self, outputs: Tensor, actions: Tensor, noise: Tensor, log_std: Tensor | None) -> Tensor:
+    def log_prob_from_noise(self, outputs: Tensor, actions: Tensor, noise: Tensor, log_std: LogStd) -> Tensor:
         """Return the log-probability of the actions that `draw` returned, (n,).
 
         Args:
@@ -60,11 +61,11 @@ class Policy(ABC):
         return self.log_prob(outputs, actions, log_std)
 
     @abstractmethod
-    def entropy(self, outputs: Tensor, log_std: Tensor | None) -> Tensor:
+    def entropy(self, outputs: Tensor, log_std: LogStd) -> Tensor:
         """Return the entropy in nats, (n,), or () if it is the same for every observation."""
 
     @abstractmethod
-    def distribution(self, outputs: Tensor, log_std: Tensor | None) -> Distribution:
+    def distribution(self, outputs: Tensor, log_std: LogStd) -> Distribution:
         """Return the policy for each row of outputs (n, outputs) as a PyTorch distribution."""
 
     def __eq__(self, other: object) -> bool:
@@ -88,28 +89,23 @@ class Gaussian(Policy):
     def noise(self, shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
         return torch.randn((*shape, self.outputs), generator=generator)
 
-    def draw(self, outputs: NDArray[np.float32], noise: NDArray[np.float32], log_std: Tensor | None) -> np.ndarray:
-        assert log_std is not None
+    def draw(self, outputs: NDArray[np.float32], noise: NDArray[np.float32], log_std: LogStd) -> np.ndarray:
         return outputs + np.exp(log_std.numpy()) * noise
 
     def best(self, outputs: NDArray[np.float32]) -> np.ndarray:
         return outputs
 
-    def log_prob(self, outputs: Tensor, actions: Tensor, log_std: Tensor | None) -> Tensor:
-        assert log_std is not None
+    def log_prob(self, outputs: Tensor, actions: Tensor, log_std: LogStd) -> Tensor:
         return self.log_prob_from_noise(outputs, actions, (actions - outputs) * torch.exp(-log_std), log_std)
 
-    def log_prob_from_noise(self, outputs: Tensor, actions: Tensor, noise: Tensor, log_std: Tensor | None) -> Tensor:
+    def log_prob_from_noise(self, outputs: Tensor, actions: Tensor, noise: Tensor, log_std: LogStd) -> Tensor:
         # The noise alone determines it. Subtracting means that are large would only add rounding errors.
-        assert log_std is not None
         return (-0.5 * noise.square() - log_std - 0.5 * LOG_2PI).sum(-1)
 
-    def entropy(self, outputs: Tensor, log_std: Tensor | None) -> Tensor:
-        assert log_std is not None
+    def entropy(self, outputs: Tensor, log_std: LogStd) -> Tensor:
         return (log_std + 0.5 * (1 + LOG_2PI)).sum(-1)
 
-    def distribution(self, outputs: Tensor, log_std: Tensor | None) -> Distribution:
-        assert log_std is not None
+    def distribution(self, outputs: Tensor, log_std: LogStd) -> Distribution:
         return independent_normals(outputs, log_std.exp())
 
 
@@ -131,14 +127,14 @@ class Categorical(Policy):
     def best(self, outputs: NDArray[np.float32]) -> np.ndarray:
         return outputs.argmax(-1)
 
-    def log_prob(self, outputs: Tensor, actions: Tensor, log_std: Tensor | None) -> Tensor:
+    def log_prob(self, outputs: Tensor, actions: Tensor, log_std: LogStd) -> Tensor:
         return F.log_softmax(outputs, -1).gather(-1, actions.unsqueeze(-1)).squeeze(-1)
 
-    def entropy(self, outputs: Tensor, log_std: Tensor | None) -> Tensor:
+    def entropy(self, outputs: Tensor, log_std: LogStd) -> Tensor:
         log_probs = F.log_softmax(self._logits(outputs), -1)
         return -(log_probs.exp() * log_probs).sum(tuple(range(outputs.ndim - 1, log_probs.ndim)))
 
-    def distribution(self, outputs: Tensor, log_std: Tensor | None) -> Distribution:
+    def distribution(self, outputs: Tensor, log_std: LogStd) -> Distribution:
         return distributions.Categorical(logits=outputs, validate_args=False)
 
     def _logits(self, outputs: Tensor) -> Tensor:
@@ -159,11 +155,11 @@ class Categoricals(Categorical):
     def best(self, outputs: NDArray[np.float32]) -> np.ndarray:
         return self._logits(torch.from_numpy(outputs)).argmax(-1).numpy().reshape(*outputs.shape[:-1], *self.shape)
 
-    def log_prob(self, outputs: Tensor, actions: Tensor, log_std: Tensor | None) -> Tensor:
+    def log_prob(self, outputs: Tensor, actions: Tensor, log_std: LogStd) -> Tensor:
         log_probs = F.log_softmax(self._logits(outputs), -1)
         return log_probs.gather(-1, actions.flatten(outputs.ndim - 1).unsqueeze(-1)).squeeze(-1).sum(-1)
 
-    def distribution(self, outputs: Tensor, log_std: Tensor | None) -> Distribution:
+    def distribution(self, outputs: Tensor, log_std: LogStd) -> Distribution:
         entries = distributions.Categorical(logits=self._logits(outputs), validate_args=False)
         return distributions.Independent(entries, 1)
 
@@ -196,14 +192,14 @@ class Bernoulli(Policy):
     def best(self, outputs: NDArray[np.float32]) -> np.ndarray:
         return (outputs > 0).astype(self.dtype).reshape(*outputs.shape[:-1], *self.shape)
 
-    def log_prob(self, outputs: Tensor, actions: Tensor, log_std: Tensor | None) -> Tensor:
+    def log_prob(self, outputs: Tensor, actions: Tensor, log_std: LogStd) -> Tensor:
         drawn = actions.flatten(outputs.ndim - 1).to(outputs.dtype)
         return -F.binary_cross_entropy_with_logits(outputs, drawn, reduction="none").sum(-1)
 
-    def entropy(self, outputs: Tensor, log_std: Tensor | None) -> Tensor:
+    def entropy(self, outputs: Tensor, log_std: LogStd) -> Tensor:
         return F.binary_cross_entropy_with_logits(outputs, outputs.sigmoid(), reduction="none").sum(-1)
 
-    def distribution(self, outputs: Tensor, log_std: Tensor | None) -> Distribution:
+    def distribution(self, outputs: Tensor, log_std: LogStd) -> Distribution:
         return independent_bits(outputs)
 
 

@@ -5,12 +5,13 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from supple.agents.draws import Draws, sources_of
+from supple.agents.draws import Draws, draw
 from supple.networks import evaluating
 
 from .network import MultiHead
 from .rollout import RolloutBatch
-from .update import LossSettings, ppo_loss, ppo_losses
+from .settings import PPOSettings
+from .update import ppo_loss, ppo_losses
 
 PROBE_ROWS = 512
 Batch = tuple[str, RolloutBatch]  # with its environment
@@ -21,8 +22,7 @@ class RecentBatch:
 
     Args:
         network: The agent's network.
-        loss: The settings of the loss.
-        minibatch_size: Rows of a minibatch.
+        settings: The settings.
         draws: The generators of interventions, which draw minibatches.
 
     Attributes:
@@ -31,15 +31,11 @@ class RecentBatch:
         minibatch: The inputs of the last gradient step of that update.
     """
 
-    def __init__(self, network: MultiHead, loss: LossSettings, minibatch_size: int, draws: Draws) -> None:
-        self.network, self.loss, self.minibatch_size, self.draws = network, loss, minibatch_size, draws
+    def __init__(self, network: MultiHead, settings: PPOSettings, draws: Draws) -> None:
+        self.network, self.settings, self.draws = network, settings, draws
         self.last: Batch | None = None
         self.learning: Batch | None = None
         self.minibatch: tuple[Tensor, str] | None = None
-
-    def finish(self) -> None:
-        """Note that the update has ended."""
-        self.last, self.learning, self.minibatch = self.learning, None, None
 
     @property
     def key(self) -> str:
@@ -61,7 +57,7 @@ class RecentBatch:
         if self.probe is None:
             raise RuntimeError("there is no recent batch before the first rollout")
         key, batch = self.probe
-        return ppo_loss(self.network, key, batch, self.loss)[0].sum()
+        return ppo_loss(self.network, key, batch, self.settings)[0].sum()
 
     def batches(self, count: int | None) -> Iterator[Tensor]:
         """Yield losses on minibatches of the last batch, in evaluation mode.
@@ -72,14 +68,14 @@ class RecentBatch:
         return self._losses(*self.last, count)
 
     def _losses(self, key: str, batch: RolloutBatch, count: int | None) -> Iterator[Tensor]:
-        size = min(self.minibatch_size, batch.size)
+        size = min(self.settings.minibatch_size, batch.size)
         in_a_pass = batch.size // size
         for number in range(in_a_pass if count is None else count):
             if number % in_a_pass == 0:
-                order = permute(batch.size, self.draws, batch.returns.device).split(size, -1)
+                order = draw(torch.randperm, batch.size, self.draws).to(batch.returns.device).split(size, -1)
             minibatch = batch.take(order[number % in_a_pass])
             with evaluating(self.network):
-                losses = ppo_losses(self.network, key, minibatch, self.loss)
+                losses = ppo_losses(self.network, key, minibatch, self.settings)
             yield losses
 
     def another(self) -> tuple[Tensor, str] | None:
@@ -87,11 +83,5 @@ class RecentBatch:
         if self.learning is None:
             return None
         key, batch = self.learning
-        rows = permute(batch.size, self.draws, batch.returns.device)[..., : self.minibatch_size]
-        return batch.take(rows).observations, key
-
-
-def permute(rows: int, draws: Draws, device: torch.device) -> Tensor:
-    """Return a random order of the rows, (rows,), or for a stack one for each member, (members, rows)."""
-    orders = [torch.randperm(rows, generator=own) for own in sources_of(draws)]
-    return (orders[0] if isinstance(draws, torch.Generator) else torch.stack(orders)).to(device)
+        rows = draw(torch.randperm, batch.size, self.draws).to(batch.returns.device)
+        return batch.take(rows[..., : self.settings.minibatch_size]).observations, key

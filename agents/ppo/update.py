@@ -1,7 +1,6 @@
 """The gradient steps of PPO: loss, gradients, clipping and Adam, in eager mode or compiled."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache
 from typing import NamedTuple, ParamSpec, TypeVar
 
@@ -16,23 +15,13 @@ from supple.networks.optimizers import clip_scales, match_layout, step
 from supple.networks.stacked import fit
 
 from .network import MultiHead
+from .settings import PPOSettings
 
 P = ParamSpec("P")
 R = TypeVar("R")
 Loss = Callable[..., tuple[Tensor, Tensor]]
 PAYS_FOR_A_CALL = 50_000_000  # floating-point operations, beside which a call of compiled code is a tenth
 STATISTICS = ("loss/policy", "loss/value", "policy/entropy", "policy/approx_kl", "policy/clip_fraction")
-
-
-@dataclass(frozen=True)
-class LossSettings:
-    """The settings of PPO's loss (see `PPOSettings`)."""
-
-    clip_range: float
-    clip_value: bool
-    value_coefficient: float
-    entropy_coefficient: float
-    normalize_advantage: bool
 
 
 class Terms(NamedTuple):
@@ -54,7 +43,7 @@ def normalize(advantages: Tensor) -> Tensor:
     return (advantages - advantages.mean(-1, keepdim=True)) / (advantages.std(-1, keepdim=True) + 1e-8)
 
 
-def _ppo_terms(network: MultiHead, key: str, batch: tuple[Tensor, ...], s: LossSettings) -> Terms:
+def _ppo_terms(network: MultiHead, key: str, batch: tuple[Tensor, ...], s: PPOSettings) -> Terms:
     """Return the terms of `ppo_loss` on one minibatch, with advantages normalised over it if the settings say so.
 
     The arguments are those of `ppo_loss`."""
@@ -63,7 +52,7 @@ def _ppo_terms(network: MultiHead, key: str, batch: tuple[Tensor, ...], s: LossS
     policy, log_std = network.policies[key], network.scale(key)
     log_ratio = policy.log_prob(outputs, actions, log_std) - old_log_probs
     ratio = log_ratio.exp()
-    if s.normalize_advantage:
+    if s.normalize_advantage and s.advantage_scope == "minibatch":
         advantages = normalize(advantages)
     gain = torch.min(advantages * ratio, advantages * ratio.clamp(1 - s.clip_range, 1 + s.clip_range))
     error = (values - returns).square()
@@ -73,13 +62,13 @@ def _ppo_terms(network: MultiHead, key: str, batch: tuple[Tensor, ...], s: LossS
     return Terms(gain, error, ratio, log_ratio, policy.entropy(outputs, log_std))
 
 
-def ppo_losses(network: MultiHead, key: str, batch: tuple[Tensor, ...], s: LossSettings) -> Tensor:
+def ppo_losses(network: MultiHead, key: str, batch: tuple[Tensor, ...], s: PPOSettings) -> Tensor:
     """Return the loss of each sample, (*stack, n), whose mean is the loss of `ppo_loss`, with the same arguments."""
     terms = _ppo_terms(network, key, batch, s)
     return s.value_coefficient * terms.error - terms.gain - s.entropy_coefficient * terms.entropy
 
 
-def ppo_loss(network: MultiHead, key: str, batch: tuple[Tensor, ...], s: LossSettings) -> tuple[Tensor, Tensor]:
+def ppo_loss(network: MultiHead, key: str, batch: tuple[Tensor, ...], s: PPOSettings) -> tuple[Tensor, Tensor]:
     """Return PPO's clipped surrogate loss on one minibatch (Schulman et al. 2017, eq. 7 and 9).
 
     Args:
@@ -87,7 +76,7 @@ def ppo_loss(network: MultiHead, key: str, batch: tuple[Tensor, ...], s: LossSet
         key: The environment of the batch.
         batch: Observations (*stack, n, d), actions (*stack, n, *shape), log-probabilities, values, advantages and
             returns (*stack, n).
-        s: The settings of the loss.
+        s: The settings.
 
     Returns:
         The loss of each member, (*stack,), and detached statistics in the order of STATISTICS, (*stack, 5).

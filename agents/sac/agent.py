@@ -12,8 +12,9 @@ There is one temperature. Continual World (Wołczyk et al. 2021) renews memory a
 `--hook "replay(keep=0)@task"` does so with the memory.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,7 @@ from supple.agents.offpolicy.experience import Experience
 from supple.agents.offpolicy.graph import UpdateGraph
 from supple.agents.offpolicy.replay import Sample
 from supple.agents.rates import initial_rate
+from supple.agents.stacks import by_member
 from supple.engine.hooks.driver import HookDriver
 from supple.engine.storage.learner_state import learner_state, load_learner_state
 from supple.envs import StepResult
@@ -37,6 +39,7 @@ from supple.interventions import (
     EntropyTemperature,
     Injectable,
     LastLoss,
+    Layer,
     Learner,
     OtherMinibatch,
     ReleasedCode,
@@ -56,9 +59,9 @@ from .networks import (
     QNetworks,
     Seeing,
     SimBa,
-    draw_convolution,
     features_of,
     he_normal,
+    initialise_,
     layers_of,
     orthogonal,
     uniform,
@@ -110,9 +113,9 @@ class SAC(ReplayAgent):
         """Return a new body, the width of its features, and what draws the weights of its heads."""
         s, encoder = self.settings, None
         if self.control.picture is not None:
-            convolutions = draw_convolution((he_normal if s.network == "simba" else uniform)(draws))
+            of_layer = partial(initialise_, draw=(he_normal if s.network == "simba" else uniform)(draws))
             units = Units(s.activation, members)
-            encoder = Convolutions(self.control.picture, d_in, s.encoder, units, convolutions)
+            encoder = Convolutions(self.control.picture, d_in, s.encoder, units, of_layer)
             d_in = encoder.features
         body: SimBa | MLPBody
         if s.network == "simba":
@@ -150,46 +153,52 @@ class SAC(ReplayAgent):
         return Adam(module.parameters(), *constants, decoupled=True, networks=networks if self.stack else 0)
 
     def _learners(self) -> dict[str, Learner]:
-        s, experience = self.settings, self.experience
-        draws = {name: generators(s, f"interventions on {name}") for name in ("actor", "critic", "temperature")}
+        draws = generators(self.settings, "interventions on temperature")
         temperature = Learner(
             "temperature", self.temperature, self._new_adam(self.temperature, 0.0), (), (),
-            probe=lambda: None, loss=lambda: torch.zeros(()), redraw=dict, **self.randomness(draws["temperature"]),
+            probe=lambda: None, loss=lambda: torch.zeros(()), redraw=dict, **self.randomness(draws),
         )  # fmt: skip
         shared = EndlessData(), ReleasedCode("sac"), EntropyTemperature(temperature)
-        actor = Learner(
-            "actor", self.actor, self._new_adam(self.actor, s.weight_decay), layers_of(self.actor),
-            unit_names(self.actor),
-            probe=lambda: (recent := experience.recent()) and recent[0][:1], loss=self._actor_probe_loss,
-            redraw=lambda: snapshot(self._new_actor()),
-            features=features_of(self.actor), batches=experience.batches(self._actor_losses, draws["actor"]),
+        actor = self._learner(
+            "actor", self.actor, self._new_actor, layers_of(self.actor), SoftUpdate.actor_losses_of, 1, shared,
+            features=features_of(self.actor),
             # before tanh, which is invertible, so that divergences are those of the actions
             policy=lambda outputs, _: independent_normals(outputs[0], outputs[1].exp()),
-            capabilities=(
-                *shared,
-                OtherMinibatch(lambda: (seen := experience.another(draws["actor"])) and seen[0][:1]),
-                LastLoss(lambda: self.soft_update.latest["actor"]),
-            ),
-            **self.randomness(draws["actor"]),
         )  # fmt: skip
-        net = self.critics.net
-        critic = Learner(
-            "critic", self.critics, self._new_adam(self.critics, s.weight_decay, s.critics), layers_of(net, "net."),
-            unit_names(self.critics),
-            probe=lambda: (recent := experience.recent()) and recent[0][:2], loss=self._critic_probe_loss,
-            redraw=lambda: snapshot(self._new_critics()), followers=(self.target,), networks=s.critics,
-            features=features_of(net, "net."),
-            batches=experience.batches(self._critic_losses, draws["critic"]), values=lambda values: values,
-            capabilities=(
-                *shared,
-                OtherMinibatch(lambda: (seen := experience.another(draws["critic"])) and seen[0][:2]),
-                LastLoss(lambda: self.soft_update.latest["critic"]),
-                Injectable("net"),
-                experience.window,
-            ),
-            **self.randomness(draws["critic"]),
+        net, more = self.critics.net, (*shared, Injectable("net"), self.experience.window)
+        critic = self._learner(
+            "critic", self.critics, self._new_critics, layers_of(net, "net."), SoftUpdate.critic_losses_of, 2, more,
+            self.settings.critics,
+            features=features_of(net, "net."), followers=(self.target,), values=lambda values: values,
         )  # fmt: skip
         return {"actor": actor, "critic": critic}
+
+    def _learner(
+        self, name: str, module: nn.Module, new: Callable[[], nn.Module], layers: tuple[Layer, ...],
+        losses_of: Callable[[SoftUpdate, Transitions, Tensor], tuple[Tensor, Tensor]], read: int,
+        capabilities: tuple[object, ...], networks: int = 1, **own: Any,
+    ) -> Learner:  # fmt: skip
+        """Return the learner of actor or critics, which read so many of the first tensors of `Transitions`."""
+        experience, draws = self.experience, generators(self.settings, f"interventions on {name}")
+
+        def losses(seen: tuple[Transitions, Tensor]) -> Tensor:
+            """Return the loss of each network on each row, (networks, n), with all networks in evaluation mode."""
+            with evaluating(self.actor), evaluating(self.critics):
+                each = losses_of(self.soft_update, *seen)[0]
+            return each.flatten(0, 1) if each.ndim == 3 else each
+
+        def probe_loss() -> Tensor:
+            with evaluating(self.critics if module is self.actor else self.actor):
+                return losses_of(self.soft_update, *experience.require_recent())[0].mean(-1).sum(-1).sum()
+
+        another = OtherMinibatch(lambda: (seen := experience.another(draws)) and seen[0][:read])
+        return Learner(
+            name, module, self._new_adam(module, self.settings.weight_decay, networks), layers, unit_names(module),
+            probe=lambda: (recent := experience.recent()) and recent[0][:read], loss=probe_loss,
+            redraw=lambda: snapshot(new()), batches=experience.batches(losses, draws),
+            capabilities=(*capabilities, another, LastLoss(lambda: self.soft_update.latest[name])),
+            networks=networks, **self.randomness(draws), **own,
+        )  # fmt: skip
 
     def _prepare(self, sample: Sample, draws: Draws) -> tuple[Transitions, Tensor]:
         """Return the transitions of a sample, and noise for the actions in their states."""
@@ -198,30 +207,6 @@ class SAC(ReplayAgent):
     def _action_noise(self, rows: int, draws: Draws) -> Tensor:
         """Draw noise for two actions per row, in s and in s′, (*stack, rows, 2, actions)."""
         return draw(torch.randn, (rows, 2, self.size), draws).to(self.device)
-
-    def _actor_losses(self, seen: tuple[Transitions, Tensor]) -> Tensor:
-        """Return the actor's loss on each state, (*stack, n), with all networks in evaluation mode."""
-        batch, noise = seen
-        with evaluating(self.actor), evaluating(self.critics):
-            return self.soft_update.actor_losses_of(batch.states, noise[..., 0, :])[0]
-
-    def _critic_losses(self, seen: tuple[Transitions, Tensor]) -> Tensor:
-        """Return the loss of each critic on each transition, with all networks in evaluation mode.
-
-        The shape is (critics, n); for a stack (members · critics, n), those of a member one after the other."""
-        batch, noise = seen
-        with evaluating(self.actor), evaluating(self.critics):
-            return self.soft_update.critic_losses_of(batch, noise[..., 1, :])[0].flatten(0, -2)
-
-    def _actor_probe_loss(self) -> Tensor:
-        batch, noise = self.experience.require_recent()
-        with evaluating(self.critics):
-            return self.soft_update.actor_loss_of(batch.states, noise[..., 0, :])[0].sum()
-
-    def _critic_probe_loss(self) -> Tensor:
-        batch, noise = self.experience.require_recent()
-        with evaluating(self.actor):
-            return self.soft_update.critic_loss_of(batch, noise[..., 1, :])[0].sum()
 
     # -- interaction ---------------------------------------------------------------------------------------
 
@@ -245,7 +230,7 @@ class SAC(ReplayAgent):
 
     def begin_episodes(self, observations: NDArray[Any]) -> None:
         """Begin episodes: all environments were reset to these observations, (rows, d)."""
-        if self.inputs.known:  # else the first step decides how they are stored
+        if self.inputs.centre.known:  # else the first step decides how they are stored
             self.experience.memory.begin(self.inputs.stored(observations))
         self.current = observations
 
@@ -283,8 +268,8 @@ class SAC(ReplayAgent):
 
     def remember(self, result: StepResult) -> None:
         """Store the result of the actions that `act` returned."""
-        if not self.inputs.known:
-            self.inputs.begin(result.final_obs)
+        if not self.inputs.centre.known:
+            self.inputs.centre.begin(by_member(result.final_obs, self.stack))
             self.experience.memory.begin(self.inputs.stored(self.current))
         self.experience.add(self.actions, result.reward, self.inputs.stored_result(result))
         self.current = result.obs

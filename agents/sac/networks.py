@@ -63,24 +63,17 @@ def make_linear(
         normalization: The normalisation of the layer (see `networks.normalization`).
     """
     layer = hidden_linear(d_in, d_out, normalization, members)
-    with torch.no_grad():
-        for weight in layer.weight if members else (layer.weight,):
-            draw(weight)
-        layer.bias.zero_()
+    initialise_(layer, draw)
     return layer
 
 
-def draw_convolution(draw: Draw) -> Callable[[Convolution], None]:
-    """Return what initialises a convolution, or a stack of them, with zero biases. draw: Draws matrices."""
-
-    def initialise(layer: Convolution) -> None:
-        assert layer.bias is not None
-        with torch.no_grad():
-            for weight in layer.weight if layer.weight.ndim > 4 else (layer.weight,):
-                draw(weight.flatten(1))  # a view
-            layer.bias.zero_()
-
-    return initialise
+def initialise_(layer: nn.Linear | StackedLinear | Convolution, draw: Draw) -> None:
+    """Draw the weights of a layer as a matrix, or those of a stack one after the other, and set its biases to 0."""
+    assert layer.bias is not None
+    with torch.no_grad():
+        for weight in layer.weight if layer.weight.ndim % 2 else (layer.weight,):
+            draw(weight.flatten(1))  # a view
+        layer.bias.zero_()
 
 
 def make_norm(width: int, members: int) -> nn.Module:

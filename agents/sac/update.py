@@ -16,8 +16,7 @@ With a head for each environment, a batch may have transitions of several. A hea
 gradient would be zero, but Adam's momentum and the weight decay would move it.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
@@ -61,19 +60,6 @@ def _trainable(module: nn.Module) -> list[nn.Parameter]:
     return [parameter for parameter in module.parameters() if parameter.requires_grad]
 
 
-@contextmanager
-def freeze(parameters: Iterable[nn.Parameter]) -> Iterator[None]:
-    """Disable the gradients of parameters inside this context."""
-    trained = [parameter for parameter in parameters if parameter.requires_grad]
-    for parameter in trained:
-        parameter.requires_grad_(False)
-    try:
-        yield
-    finally:
-        for parameter in trained:
-            parameter.requires_grad_()
-
-
 class SoftUpdate:
     """One gradient step of actor, temperature and critics, and the update of the target.
 
@@ -101,15 +87,10 @@ class SoftUpdate:
         self.gamma, self.tau, self.target_entropy = gamma, tau, target_entropy
         self.latest: dict[str, Tensor] = {}  # losses of the last update without penalties, (*stack,), by learner
         self.resting: frozenset[str] = frozenset()  # environments whose heads stay as they are, without data for them
-        self.prepared = -1, self.resting  # changes of actor and critics, and what rested, when this was made:
-        self.idle: set[nn.Parameter] = set()  # those of the heads that rest
-        self.trained: tuple[list[nn.Parameter], list[nn.Parameter]] = [], []  # of actor and critics
+        self.prepared: tuple[int, frozenset[str]] | None = None  # changes, and what rested
         self.log_alpha = list(temperature.learner.module.parameters())
-        self.averaged: tuple[list[Tensor], list[Tensor]] = [], []  # parameters of target and critics
-        self.copied: list[tuple[Tensor, Tensor]] = []  # buffers of target and critics
         # One graph for each loss of each agent, and for each architecture that it has in the course of the run.
         self.compiled = compile_step(differentiate) if compiled else differentiate
-        self.differentiate = self.compiled
 
     def __call__(self, batch: Transitions, noise: Tensor, hooks: HookDriver | None = None) -> Tensor:
         """Make the step and return the statistics that STATISTICS names, (*stack, 5).
@@ -119,17 +100,19 @@ class SoftUpdate:
             noise: Standard normal numbers for a ~ π(·|s) and a′ ~ π(·|s′), (*stack, n, 2, actions).
             hooks: Act on the actor and the critics at their updates.
         """
-        for_actor, for_target = noise.unbind(-2)
         self._prepare()
         policy, critics = self.trained
-        with freeze(critics):
-            actor_loss, entropy, gradients = self.differentiate(self.actor_loss_of, policy, batch.states, for_actor)
+        for parameter in critics:  # spectral layers store their vectors only where they are trained
+            parameter.requires_grad_(False)
+        actor_loss, entropy, gradients = self.differentiate(self.actor_loss_of, policy, batch, noise)
+        for parameter in critics:
+            parameter.requires_grad_()
         self.latest["actor"] = actor_loss
         self._step(self.actor, policy, gradients, hooks)
         with torch.no_grad():  # α·(H − H̄) is its own derivative with respect to log α
             gradient = self.temperature.module() * (entropy - self.target_entropy)
         take_step(self.temperature, self.log_alpha, [gradient])
-        critic_loss, value, gradients = self.differentiate(self.critic_loss_of, critics, batch, for_target)
+        critic_loss, value, gradients = self.differentiate(self.critic_loss_of, critics, batch, noise)
         self.latest["critic"] = critic_loss
         self._step(self.critics, critics, gradients, hooks)
         with torch.no_grad():
@@ -143,14 +126,14 @@ class SoftUpdate:
         state = len(self.actor.changes) + len(self.critics.changes), self.resting
         if self.prepared == state:
             return
-        target, critics = self.target, self.critics.module
-        self.prepared, self.trained = state, (_trainable(self.policy), _trainable(critics))
-        self.averaged = list(target.parameters()), list(critics.parameters())
+        target, critics, self.prepared = self.target, self.critics.module, state
+        self.trained = _trainable(self.policy), _trainable(critics)
+        self.averaged: tuple[list[Tensor], list[Tensor]] = list(target.parameters()), list(critics.parameters())
         self.copied = list(zip(target.buffers(), critics.buffers(), strict=True))
         random = bool(self.stack) and (is_random(self.policy) or is_random(critics))
         self.differentiate = differentiate if random else self.compiled
         named = [*self.policy.named_parameters(), *critics.named_parameters()]
-        self.idle = {p for name, p in named if any(f".{env}." in name for env in self.resting)}
+        self.idle = {p for name, p in named if any(f".{env}." in name for env in self.resting)}  # of heads that rest
 
     def _step(
         self, learner: Learner, parameters: list[nn.Parameter], gradients: Sequence[Tensor], hooks: HookDriver | None
@@ -158,15 +141,15 @@ class SoftUpdate:
         resting = [None if p in self.idle else g for p, g in zip(parameters, gradients, strict=True)]
         take_step(learner, parameters, resting, hooks)
 
-    def actor_loss_of(self, states: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
+    def actor_loss_of(self, batch: Transitions, noise: Tensor) -> tuple[Tensor, Tensor]:
         """Return the actor's loss, (*stack,), and the entropy of its actions as a constant, (*stack,)."""
-        losses, entropy = self.actor_losses_of(states, noise)
+        losses, entropy = self.actor_losses_of(batch, noise)
         return losses.mean(-1), entropy
 
-    def actor_losses_of(self, states: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
+    def actor_losses_of(self, batch: Transitions, noise: Tensor) -> tuple[Tensor, Tensor]:
         """Return the actor's loss on each state, (*stack, n), and the entropy of its actions, (*stack,)."""
-        actions, log_probs = self.policy.sample(states, noise)
-        values = self._values_of(self.critics.module, states, actions).amin(-2)
+        actions, log_probs = self.policy.sample(batch.states, noise[..., 0, :])
+        values = self._values_of(self.critics.module, batch.states, actions).amin(-2)
         with torch.no_grad():
             alpha = self.temperature.module()
         return alpha[..., None] * log_probs - values, -log_probs.detach().mean(-1)
@@ -179,7 +162,7 @@ class SoftUpdate:
     def critic_losses_of(self, batch: Transitions, noise: Tensor) -> tuple[Tensor, Tensor]:
         """Return the loss of each critic on each transition, (*stack, critics, n), and their mean value, (*stack,)."""
         with torch.no_grad():
-            next_actions, log_probs = self.policy.sample(batch.next_states, noise)
+            next_actions, log_probs = self.policy.sample(batch.next_states, noise[..., 1, :])
             next_values = self._values_of(self.target, batch.next_states, next_actions).amin(-2)
             next_values = next_values - self.temperature.module()[..., None] * log_probs
             targets = batch.rewards + self.gamma * next_values * ~batch.terminated

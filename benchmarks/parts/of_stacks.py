@@ -13,14 +13,13 @@ from supple.agents.ppo import PPOSettings
 from supple.agents.ppo.agent import PPO, UNROLL
 from supple.agents.ppo.network import PolicySpace
 from supple.agents.ppo.policies import Categorical
-from supple.agents.ppo.update import LossSettings, most_in_a_stack, ppo_loss, steps_per_call
+from supple.agents.ppo.update import most_in_a_stack, ppo_loss, steps_per_call
 from supple.agents.presets import GYM_CONTROL
 from supple.engine.machine.allocator import keep_freed_memory
 
 ROWS, MINIBATCHES = 32, 20
 INPUTS, ACTIONS = 4, 2
-LOSS = LossSettings(clip_range=0.2, clip_value=False, value_coefficient=0.5, entropy_coefficient=0.01,
-                    normalize_advantage=False)  # fmt: skip
+LOSS = PPOSettings(entropy_coefficient=0.01, normalize_advantage=False)
 
 
 def gradient_steps(asked: Asked, width: str, limit: str) -> Turns:

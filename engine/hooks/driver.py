@@ -10,7 +10,6 @@ from supple.engine.storage.restoring import require_like
 from supple.interventions import Every, Hook, Learner, Moment, UnknownName, When, did_you_mean
 from supple.metrics import METRICS, TRAINABILITY, cheap_metrics
 from supple.networks.ranks import average, begin_alike, world
-from supple.registry import owner_of
 
 from .event import NO_EXTRAS, ExtraMeasurements, Recorder
 from .moments import calling
@@ -30,6 +29,13 @@ class HookDriver:
 
     Attributes:
         frozen: Positions of seeds that have ended (diverged), on which no hook fires.
+        penalizes: Whether any hook adds a loss term.
+        traceable: Whether torch.compile can trace all loss terms.
+        precedes_updates: Whether any hook acts between the backward pass and the optimizer step, and needs `.grad` to
+            be set.
+        follows_updates: Whether any hook acts before or after every optimizer step.
+        interleaves: Whether any hook acts between one optimizer step and the next, so that they cannot be one compiled
+            call.
     """
 
     def __init__(
@@ -72,51 +78,22 @@ class HookDriver:
         self._check_seeds: Callable[[], object] = lambda: None
         self._recorder = Recorder(extras, self.seeds)
         self._at = {moment: [hook for hook in hooks if hook.intervention.has(moment)] for moment in MOMENTS}
+        self.penalizes, self.precedes_updates = bool(self._at["penalty"]), bool(self._at["before_update"])
+        self.follows_updates = self.precedes_updates or bool(self._at["after_update"])
+        self.interleaves = self.follows_updates or bool(self._at["before_loss"])
         for learner in learners.values() if hooks else ():
             begin_alike(learner)
         for hook in self.hooks:
-            named = self._learners_of(hook)
-            for learner in [learner for learner in named if hook.concerns(learner)] or named:
-                self._attach(hook, learner)
+            self._attach(hook)
             if isinstance(hook.schedule, When):
                 self._check_condition(hook, hook.schedule)
+        self.traceable = all(hook.intervention.traceable for hook in self._at["penalty"])
 
     def begin(self, log: LogEvent, check_seeds: Callable[[], object]) -> None:
         """Begin training: events go to `log`, and `check_seeds` is called before a hook acts on a stack of seeds.
 
         It puts the positions of those that have diverged into `frozen`."""
         self.log, self._check_seeds = log, check_seeds
-
-    @property
-    def suspects(self) -> str:
-        """The hooks of plug-ins in words: "; hook jitter of plug-in jitter.py takes part", or ""."""
-        owners = [(hook.text, owner_of(hook.intervention)) for hook in self.hooks]
-        return "".join(f"; hook {text} of plug-in {owner} takes part" for text, owner in owners if owner)
-
-    @property
-    def penalizes(self) -> bool:
-        """Whether any hook adds a loss term."""
-        return bool(self._at["penalty"])
-
-    @property
-    def traceable(self) -> bool:
-        """Whether torch.compile can trace all loss terms."""
-        return all(hook.intervention.traceable for hook in self._at["penalty"])
-
-    @property
-    def precedes_updates(self) -> bool:
-        """Whether any hook acts between the backward pass and the optimizer step, and needs `.grad` to be set."""
-        return bool(self._at["before_update"])
-
-    @property
-    def follows_updates(self) -> bool:
-        """Whether any hook acts before or after every optimizer step."""
-        return bool(self._at["before_update"] or self._at["after_update"])
-
-    @property
-    def interleaves(self) -> bool:
-        """Whether any hook acts between one optimizer step and the next, so that they cannot be one compiled call."""
-        return bool(self._at["before_loss"] or self.follows_updates)
 
     def penalty(self, learner: Learner) -> Tensor:
         """Return the sum of the hooks' loss terms for this learner, or 0 if there are none. Requires `penalizes`."""
@@ -201,14 +178,20 @@ class HookDriver:
                 with calling(hook, moment, learner):
                     getattr(hook.intervention, moment)(learner)
 
-    def _attach(self, hook: Hook, learner: Learner) -> None:
-        """Attach a hook to a learner."""
-        try:
-            with calling(hook, "attach", learner):
-                hook.intervention.attach(learner)
-        except ValueError as error:
-            reason = str(error).removeprefix(f"{hook.intervention.name}: ")
-            raise ValueError(f"{hook.text}: {reason}") from error
+    def _attach(self, hook: Hook) -> None:
+        """Attach a hook to the learners that it names, or to those of all on which it acts."""
+        names = [learner.name for learner in self.learners.values()]
+        if hook.learner not in (None, *names):
+            hint = did_you_mean(str(hook.learner), names)
+            raise UnknownName(f"{hook.text}: unknown learner {hook.learner!r}{hint} (known: {', '.join(names)})")
+        named = [learner for learner in self.learners.values() if hook.learner in (None, learner.name)]
+        for learner in [learner for learner in named if hook.concerns(learner)] or named:
+            try:
+                with calling(hook, "attach", learner):
+                    hook.intervention.attach(learner)
+            except ValueError as error:
+                reason = str(error).removeprefix(f"{hook.intervention.name}: ")
+                raise ValueError(f"{hook.text}: {reason}") from error
 
     def _check_condition(self, hook: Hook, when: When) -> None:
         """Raise ValueError for a condition on a metric that is not measured, or that cannot hold for some seeds."""
@@ -248,13 +231,6 @@ class HookDriver:
                 bare += names
         return [*bare, *full, *self.extras.learning]
 
-    def _learners_of(self, hook: Hook) -> list[Learner]:
-        names = [learner.name for learner in self.learners.values()]
-        if hook.learner not in (None, *names):
-            hint = did_you_mean(str(hook.learner), names)
-            raise UnknownName(f"{hook.text}: unknown learner {hook.learner!r}{hint} (known: {', '.join(names)})")
-        return [learner for learner in self.learners.values() if hook.learner in (None, learner.name)]
-
     def _fire_due(self, *moments: Moment) -> None:
         """Apply the hooks that are due: at a moment of the run, or at one of each seed of a stack."""
         over = self.ends and moments[0].step >= self.total
@@ -287,31 +263,26 @@ class HookDriver:
         Raises ValueError if a tensor in the state differs in shape or dtype from the parameter whose name it has.
         """
         self.fresh = [hook for hook in self.hooks if hook.text not in state]
-        for learner in self.learners.values():
-            tensors = {**dict(learner.module.named_parameters()), **dict(learner.module.named_buffers())}
-            _check_tensors(state, {learner.identity(name): tensor for name, tensor in tensors.items()}, learner.name)
-        devices = {
-            n: next((p.device for p in learner.module.parameters()), None) for n, learner in self.learners.items()
-        }
+        places: dict[str, dict[str, Tensor]] = {}
+        for name, learner in self.learners.items():
+            tensors = (*learner.module.named_parameters(), *learner.module.named_buffers())
+            places[name] = {learner.identity(n): tensor.detach() for n, tensor in tensors}
         for hook in self.hooks:
             if hook.text in state:
-                hook.load_state_dict(_move_to_devices(state[hook.text], devices))
+                hook.load_state_dict(_placed(state[hook.text], places))
 
 
-def _move_to_devices(state: Any, devices: Mapping[str, torch.device | None], device: torch.device | None = None) -> Any:
+def _placed(state: Any, places: Mapping[str, Mapping[str, Tensor]], learner: str = "", name: str = "") -> Any:
     """Return a state with all floating-point tensors under a learner's name on that learner's device.
 
-    Checkpoints are read to the CPU. The states of generators, which are bytes, stay there.
+    Checkpoints are read to the CPU. The states of generators, which are bytes, stay there. A tensor with the name of a
+    parameter or a buffer of the learner has to be like it. `places` are these, by learner.
     """
     if isinstance(state, dict):
-        return {key: _move_to_devices(value, devices, devices.get(key, device)) for key, value in state.items()}
-    return state.to(device) if isinstance(state, Tensor) and state.is_floating_point() else state
-
-
-def _check_tensors(state: Any, tensors: Mapping[str, Tensor], learner: str, inside: bool = False) -> None:
-    """Raise ValueError if a tensor in a state, under the learner's name, is not like the learner's of that name."""
-    for key, value in state.items() if isinstance(state, dict) else ():
-        if inside and key in tensors and isinstance(value, Tensor):  # dicts hold other data of one parameter
-            require_like(value, tensors[key].detach(), f"the state of a hook for {key} of '{learner}'")
-        else:
-            _check_tensors(value, tensors, learner, inside or key == learner)
+        return {key: _placed(value, places, key if key in places else learner, key) for key, value in state.items()}
+    if not learner or not isinstance(state, Tensor):
+        return state
+    own = places[learner]
+    if name in own:
+        require_like(state, own[name], f"the state of a hook for {name} of '{learner}'")
+    return state.to(next(iter(own.values()), state).device) if state.is_floating_point() else state

@@ -46,7 +46,7 @@ class Recorder:
 
         A stack has a list of numbers by seed."""
         was, weights = View(learner, seeds=seeds), _weights(learner)
-        before = self._measure(was) | self._memory(hook, learner, seeds)
+        before = self._measure(was, hook)
         started = time.perf_counter()
         where = f"{hook.text} on {learner.name} at step {step}"
         apart = seeds is not None and not hook.intervention.has("restructure")
@@ -84,31 +84,26 @@ class Recorder:
             "written": len(written),
             "contract": contract,
             "before": before,
-            "after": self._measure(now) | self._memory(hook, learner, seeds),
+            "after": self._measure(now, hook),
             "change": change,
             "seconds": round(seconds, 6),
         }
 
-    def _measure(self, view: View) -> dict[str, Any]:
-        """Return the metrics of a learner for an event, for a stack of several seeds with a list by seed."""
-        measured = trainability(view) if self.extras.trainability else None
-        fits = {} if measured is None else measured.numbers()
-        if not view.learner.seeds:
-            return measure(view, costly=self.extras.costly) | {name: float(fit.mean()) for name, fit in fits.items()}
-        by_seed = measure_members(view, costly=self.extras.costly)
-        found = {name: [own[name] for own in by_seed] for name in by_seed[0]}
-        found |= {name: fit.view(len(by_seed), -1).mean(1).tolist() for name, fit in fits.items()}
-        return self._for_event(found)
+    def _measure(self, view: View, hook: Hook) -> dict[str, Any]:
+        """Return the metrics of a learner for an event, for a stack of several seeds with a list by seed.
 
-    def _memory(self, hook: Hook, learner: Learner, seeds: Sequence[int] | None) -> dict[str, Any]:
-        """Return the size of the replay memory if a hook acts on it, as `_measure` returns metrics."""
-        window = learner.offers(ReplayWindow) if isinstance(hook.intervention, KeepNewest) else None
-        if window is None:
-            return {}
-        sizes = window.sizes()
-        if not learner.seeds:
-            return {"replay/size": float(sizes[0])}
-        return self._for_event({"replay/size": [float(sizes[seed]) for seed in seeds or ()]})
+        If the hook acts on the replay memory, its size is one of them.
+        """
+        learner, costly = view.learner, self.extras.costly
+        measured = trainability(view) if self.extras.trainability else None
+        each = measure_members(view, costly=costly) if learner.seeds else [measure(view, costly=costly)]
+        found = {name: [own[name] for own in each] for name in each[0]}
+        if measured is not None:
+            found |= {name: fit.view(len(each), -1).mean(1).tolist() for name, fit in measured.numbers().items()}
+        if isinstance(hook.intervention, KeepNewest) and (window := learner.offers(ReplayWindow)):
+            sizes = window.sizes()
+            found["replay/size"] = [float(sizes[seed]) for seed in view.seeds or (0,)]
+        return self._for_event(found)
 
     def _for_event(self, numbers: Mapping[str, list[float]]) -> dict[str, Any]:
         """Return numbers by seed as an event has them: lists for a stack of several seeds, or those of the only one."""

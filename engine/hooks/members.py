@@ -1,5 +1,6 @@
 """An intervention acts on some seeds of a stack: what belongs to the other seeds is put back, to the bit."""
 
+import copy
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
@@ -8,7 +9,6 @@ import torch
 from torch import Tensor
 
 from supple.interventions import Hook, Learner, ReplayWindow
-from supple.interventions.base import copy_state
 from supple.interventions.contract import reached_by
 from supple.networks.members import only
 from supple.registry.errors import RunError
@@ -28,7 +28,7 @@ def acting_on(hook: Hook, learner: Learner, seeds: Sequence[int]) -> Iterator[No
     if not others:
         yield
         return
-    before = copy_state(hook.intervention.state_dict())
+    before = copy.deepcopy(hook.intervention.state_dict())
     window = learner.offers(ReplayWindow)
     marks = window.marks[others] if window else None
     with ExitStack() as stack:
@@ -37,7 +37,7 @@ def acting_on(hook: Hook, learner: Learner, seeds: Sequence[int]) -> Iterator[No
         yield
     if window and marks is not None:
         window.marks[others] = marks
-    after = copy_state(hook.intervention.state_dict())
+    after = copy.deepcopy(hook.intervention.state_dict())
     if _put_back(before, after, learner, others, f"{hook.text} on {learner.name}"):
         hook.intervention.load_state_dict(after)
 

@@ -14,6 +14,7 @@ import json
 import re
 import shutil
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -78,7 +79,10 @@ def save(checkpoints: Path, step: int, tree: dict[str, Any], identity: str, sinc
     data = to_bytes(tensors)
     body["tensors_sha256"] = files.sha256(data)
     target = folder_of(checkpoints, step)
-    old = _earlier_parts(since, identity) if since and since != target else {}
+    old: dict[str, list[Part]] = {}
+    with suppress(CheckpointError):  # of another run, damaged or missing
+        if since and since != target:
+            old = {path: entry["parts"] for path, entry in _read_manifest(since, identity)["rows"].items()}
     with files.atomic_folder(target) as folder:
         (folder / WEIGHTS).write_bytes(data)
         body["rows"] = {}
@@ -209,14 +213,6 @@ def _read_body(folder: Path) -> dict[str, Any]:
     for entry in body["rows"].values():
         entry["parts"] = [Part(**part) for part in entry["parts"]]
     return body
-
-
-def _earlier_parts(folder: Path, identity: str) -> dict[str, list[Part]]:
-    """Return the parts of an earlier checkpoint of this run, or {} if there is no such checkpoint."""
-    try:
-        return {path: entry["parts"] for path, entry in _read_manifest(folder, identity)["rows"].items()}
-    except CheckpointError:
-        return {}
 
 
 def _split(value: Any, path: str, tensors: dict[str, torch.Tensor], growing: dict[str, Rows]) -> Any:

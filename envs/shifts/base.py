@@ -7,6 +7,7 @@ from typing import Any, Literal
 import gymnasium as gym
 import numpy as np
 
+from supple.envs.fault import text_of
 from supple.registry import Call, Registry, naming, owner_of
 
 Values = dict[str, Any]
@@ -56,6 +57,11 @@ class Shift:
 
     def check(self, env: gym.Env) -> None:
         """Raise ValueError if the shift does not fit this environment. May reset the environment."""
+
+    def require(self, fits: bool, needed: str, env: gym.Env, found: object = "none") -> None:
+        """Raise ValueError unless the environment fits. found: what it has in place of what is needed."""
+        if not fits:
+            raise ValueError(f"{self.name} needs {needed}, but {name_of(env)} has {text_of(found)}")
 
     def neutral(self, env: gym.Env) -> Values:
         """Return the values of a task that is not shifted."""
@@ -141,3 +147,36 @@ def wrappers_of(env: gym.Env) -> Iterator[gym.Wrapper]:
 def name_of(env: gym.Env) -> str:
     """Return the id of an environment, or the name of its class if it has none, for messages."""
     return env.spec.id if env.spec else type(env.unwrapped).__name__
+
+
+class Alternating(Shift):
+    """A shift without random values: the first shifted task is reversed, the next is not, and so on."""
+
+    gradual = "episodes"
+
+    def neutral(self, env: gym.Env) -> Values:
+        return {"reversed": False}
+
+    def draw(self, env: gym.Env, random: np.random.Generator, previous: Values) -> Values:
+        return {"reversed": not previous["reversed"]}
+
+    def set(self, env: gym.Env, values: Values) -> None:
+        self._reversed: Any = values["reversed"]  # or one of each copy, (n,)
+
+
+def expand(rows: np.ndarray, dimensions: int) -> np.ndarray:
+    """Return one value for each copy, (n,), as (n, 1, …, 1) with this number of dimensions."""
+    return rows.reshape(-1, *(1,) * (dimensions - 1))
+
+
+class RealValued(Shift):
+    """A shift of real-valued observations, after which they have no bounds."""
+
+    def check(self, env: gym.Env) -> None:
+        space = env.observation_space
+        real = isinstance(space, gym.spaces.Box) and np.issubdtype(space.dtype, np.floating)
+        self.require(real, "observations of real numbers", env, space)
+
+    def space(self, observation_space: gym.Space) -> gym.Space:
+        dtype: type[np.floating] = observation_space.dtype.type  # type: ignore[union-attr]
+        return gym.spaces.Box(-np.inf, np.inf, observation_space.shape, dtype)

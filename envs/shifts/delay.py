@@ -8,9 +8,7 @@ import gymnasium as gym
 import numpy as np
 from gymnasium.spaces import Box, Discrete
 
-from supple.envs.fault import text_of
-
-from .base import Shift, Values, name_of, shifts
+from .base import Shift, Values, shifts
 
 
 @shifts.register("delay")
@@ -30,8 +28,8 @@ class Delay(Shift):
         self.steps = steps
 
     def check(self, env: gym.Env) -> None:
-        if not isinstance(env.action_space, Box | Discrete):
-            raise ValueError(f"delay needs Box or Discrete actions, but {name_of(env)} has {text_of(env.action_space)}")
+        space = env.action_space
+        self.require(isinstance(space, Box | Discrete), "Box or Discrete actions", env, space)
 
     def neutral(self, env: gym.Env) -> Values:
         return {"steps": 0}

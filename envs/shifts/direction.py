@@ -9,8 +9,7 @@ import numpy as np
 
 from supple.envs.fault import ExplosionInfo
 
-from .alternating import Alternating
-from .base import name_of, shifts
+from .base import Alternating, shifts
 
 FORWARD = "reward_forward"  # in `info`: HalfCheetah, Ant, Hopper, Walker2d, Swimmer and Humanoid v5
 
@@ -28,8 +27,7 @@ class Direction(Alternating):
     def check(self, env: gym.Env) -> None:
         env.reset(seed=0)
         info = env.step(copy.deepcopy(env.action_space).sample())[4]  # a copy, so that its generator does not advance
-        if FORWARD not in info:
-            raise ValueError(f"direction needs a number {FORWARD} in the info of a step, but {name_of(env)} has none")
+        self.require(FORWARD in info, f"a number {FORWARD} in the info of a step", env)
 
     def reward(self, reward: float, info: dict[str, Any]) -> float:
         plain = not self._reversed or isinstance(info, ExplosionInfo)

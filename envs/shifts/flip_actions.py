@@ -6,10 +6,7 @@ import gymnasium as gym
 import numpy as np
 from gymnasium.spaces import Box, Discrete
 
-from supple.envs.fault import text_of
-
-from .alternating import Alternating, expand
-from .base import Values, name_of, shifts
+from .base import Alternating, Values, expand, shifts
 
 
 @shifts.register("flip_actions")
@@ -24,10 +21,10 @@ class FlipActions(Alternating):
     def check(self, env: gym.Env) -> None:
         space = env.action_space
         if isinstance(space, Box):
-            if (np.isfinite(space.low) != np.isfinite(space.high)).any():
-                raise ValueError(f"flip_actions needs two bounds or none, but {name_of(env)} has {text_of(space)}")
-        elif not isinstance(space, Discrete):
-            raise ValueError(f"flip_actions needs Box or Discrete actions, but {name_of(env)} has {text_of(space)}")
+            alike = bool((np.isfinite(space.low) == np.isfinite(space.high)).all())
+            self.require(alike, "two bounds or none", env, space)
+        else:
+            self.require(isinstance(space, Discrete), "Box or Discrete actions", env, space)
 
     def set(self, env: gym.Env, values: Values) -> None:
         super().set(env, values)

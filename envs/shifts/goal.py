@@ -5,7 +5,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from .base import Shift, Values, name_of, shifts
+from .base import Shift, Values, shifts
 
 
 @shifts.register("goal")
@@ -20,8 +20,7 @@ class Goal(Shift):
     _own: int | None = None  # the original goal, known once another one was set
 
     def check(self, env: gym.Env) -> None:
-        if not (hasattr(env.unwrapped, "goal") and hasattr(env.unwrapped, "goals")):
-            raise ValueError(f"goal needs an environment with a settable goal (ninerooms), but {name_of(env)} has none")
+        self.require(hasattr(env.unwrapped, "goals"), "an environment with a settable goal (ninerooms)", env)
 
     def neutral(self, env: gym.Env) -> Values:
         return {"goal": None}

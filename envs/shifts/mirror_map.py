@@ -5,8 +5,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from .alternating import Alternating
-from .base import Values, name_of, shifts
+from .base import Alternating, Values, name_of, shifts
 
 
 @shifts.register("mirror_map")

@@ -5,8 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from .alternating import Alternating
-from .base import shifts
+from .base import Alternating, shifts
 
 
 @shifts.register("negate_reward")

@@ -5,9 +5,8 @@ from collections.abc import Sequence
 import gymnasium as gym
 import numpy as np
 
-from .base import Values, shifts
+from .base import RealValued, Values, shifts
 from .drawing import check_scale
-from .real import RealValued
 
 
 @shifts.register("noise")

@@ -6,9 +6,8 @@ o ← o + b,   b ~ N(0, scale²) for each entry of the observation
 import gymnasium as gym
 import numpy as np
 
-from .base import Values, shifts
+from .base import RealValued, Values, shifts
 from .drawing import check_scale
-from .real import RealValued
 
 
 @shifts.register("offset")

@@ -6,10 +6,7 @@ import gymnasium as gym
 import numpy as np
 from gymnasium.spaces import Box, Discrete, MultiBinary
 
-from supple.envs.fault import text_of
-
-from .alternating import expand
-from .base import Shift, Values, name_of, shifts
+from .base import Shift, Values, expand, shifts
 from .drawing import draw_permutation
 
 
@@ -28,10 +25,9 @@ class Permute(Shift):
     def check(self, env: gym.Env) -> None:
         space = env.observation_space
         image = isinstance(space, Box) and space.dtype == np.uint8 and len(space.shape) > 1
-        if image or not isinstance(space, Box | Discrete | MultiBinary):
-            raise ValueError(f"permute needs vector or Discrete observations, but {name_of(env)} has {text_of(space)}")
-        if _size(space) < 2:
-            raise ValueError(f"permute needs at least two entries to permute, but {name_of(env)} has {text_of(space)}")
+        plain = isinstance(space, Box | Discrete | MultiBinary) and not image
+        self.require(plain, "vector or Discrete observations", env, space)
+        self.require(_size(space) > 1, "at least two entries to permute", env, space)
 
     def neutral(self, env: gym.Env) -> Values:
         return {"order": np.arange(_size(env.observation_space))}

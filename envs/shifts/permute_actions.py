@@ -4,9 +4,7 @@ import gymnasium as gym
 import numpy as np
 from gymnasium.spaces import Discrete
 
-from supple.envs.fault import text_of
-
-from .base import Shift, Values, name_of, shifts
+from .base import Shift, Values, shifts
 from .drawing import draw_permutation
 
 
@@ -20,10 +18,8 @@ class PermuteActions(Shift):
 
     def check(self, env: gym.Env) -> None:
         space = env.action_space
-        if not (isinstance(space, Discrete) and space.n >= 2):
-            raise ValueError(
-                f"permute_actions needs two or more Discrete actions, but {name_of(env)} has {text_of(space)}"
-            )
+        several = isinstance(space, Discrete) and space.n > 1
+        self.require(several, "two or more Discrete actions", env, space)
 
     def neutral(self, env: gym.Env) -> Values:
         return {"order": np.arange(env.action_space.n)}  # type: ignore[attr-defined]

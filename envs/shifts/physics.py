@@ -8,7 +8,7 @@ import numpy as np
 
 from supple.envs.fault import read_attribute
 
-from .base import Shift, Values, name_of
+from .base import Shift, Values
 from .drawing import check_range, log_uniform
 
 
@@ -42,8 +42,7 @@ class PhysicsFactor(Shift, ABC):
         return None
 
     def check(self, env: gym.Env) -> None:
-        if model_of(env) is None:
-            raise ValueError(f"{self.name} needs MuJoCo physics, but {name_of(env)} has none")
+        self.require(model_of(env) is not None, "MuJoCo physics", env)
 
     def neutral(self, env: gym.Env) -> Values:
         shape = self.shape(model_of(env))

@@ -3,9 +3,8 @@
 import gymnasium as gym
 import numpy as np
 
-from .base import Values, shifts
+from .base import RealValued, Values, shifts
 from .drawing import check_range, log_uniform
-from .real import RealValued
 
 
 @shifts.register("rescale")

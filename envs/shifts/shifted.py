@@ -30,7 +30,7 @@ class Shifted(gym.Wrapper, gym.utils.RecordConstructorArgs):
         random: Draws the random numbers that differ between episodes.
 
     Raises:
-        ValueError: A shift does not fit, or the task is negative.
+        ValueError: A shift does not fit.
     """
 
     def __init__(self, env: gym.Env, shifts: Shifts | str, seed: int = 0, task: int = 0) -> None:
@@ -60,8 +60,6 @@ class Shifted(gym.Wrapper, gym.utils.RecordConstructorArgs):
 
     @task.setter
     def task(self, task: int) -> None:
-        if task < 0:
-            raise ValueError(f"task must be 0 or more, got {task}")
         following = task == self._task + 1
         self.before = self.after if following else self.shifts.draw(self.env, self.seed, task - 1)
         self.after = self.shifts.draw_next(self.env, self.seed, task, self.before)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from supple.engine.forks import FRESH, NONE, fork_step_of
 from supple.engine.kinds import Kind
 from supple.engine.work import Task
-from supple.interventions import AtStart, Every, Hook, When, parse_hook
+from supple.interventions import AtStart, Every, When, parse_hook
 from supple.interventions.schedule import At, AtTask
 
 CONTINUOUS = ("penalty", "before_loss", "before_update", "after_update")  # methods called in every update
@@ -87,10 +87,8 @@ def _first_action(text: str, tasks: Sequence[Task]) -> FirstAction | None:
         hook = parse_hook(text, default=AtStart())
     except ValueError:  # reported when the arm is checked
         return None
-    return None if hook is None else _action_of_hook(hook, text, tasks)
-
-
-def _action_of_hook(hook: Hook, text: str, tasks: Sequence[Task]) -> FirstAction | None:
+    if hook is None:
+        return None
     when, total = hook.schedule, tasks[-1].end
     if isinstance(when, AtStart):
         return FirstAction(text, None)

@@ -116,7 +116,7 @@ class QueuedRun:
                 if self.failed:
                     if self.begun:
                         note_versions(self.folder, read_spec(self.folder))
-                    _forget(self.folder)
+                    (self.folder / OUTCOME).unlink()
 
     def lock(self) -> Lock | None:
         """Return the lock on the folder of the run, or None if another process has it.
@@ -173,7 +173,7 @@ class QueuedRun:
         except CheckpointError:
             if self.trunk is None:
                 raise
-            _forget(self.trunk)
+            (self.trunk / OUTCOME).unlink(missing_ok=True)  # so that it is trained again
             return None
         run.warn = warn
         return run
@@ -192,11 +192,6 @@ def read_outcome(folder: Path) -> dict[str, Any] | None:
     """Return the outcome of the run in a folder, or None if it has not ended."""
     file = folder / OUTCOME
     return read_json(file, str(file)) if file.exists() else None
-
-
-def _forget(folder: Path) -> None:
-    """Remove the outcome of a run, so that it is trained again."""
-    (folder / OUTCOME).unlink(missing_ok=True)
 
 
 class Queue(tuple[QueuedRun, ...]):

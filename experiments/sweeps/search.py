@@ -175,17 +175,15 @@ def score(run: RunData, measure: str) -> float:
     name, _, which = measure.removeprefix("-").partition("@")
     found: list[float] = []
     for task in run.tasks[-1:] if which == LAST else run.tasks:
+        own = run.episodes.tasks == task.index
+        steps, returns = run.episodes.steps[own], run.episodes.returns[own]
         if name == RETURN:
-            own = run.episodes.tasks == task.index
             end = min(task.end, run.spec.stop or task.end)
-            if own.any():
-                found.append(learning_curve_area(run.episodes.steps[own], run.episodes.returns[own], task.start, end))
-            continue
-        if name == ROLLOUT_RETURN:
-            own = run.episodes.tasks == task.index
-            if own.any() and (rollout := rollout_of(run)):
-                found.append(mean_by_rollout(run.episodes.steps[own], run.episodes.returns[own], rollout))
-            continue
-        rows = [row for row in (*run.metrics, *run.outcomes) if row.get("task") == task.index]
-        found += [float(value) for row in rows if isinstance(value := row.get(name), int | float)][-1:]
+            found += [learning_curve_area(steps, returns, task.start, end)] if len(steps) else []
+        elif name == ROLLOUT_RETURN:
+            rollout = rollout_of(run)
+            found += [mean_by_rollout(steps, returns, rollout)] if len(steps) and rollout else []
+        else:
+            rows = [row for row in (*run.metrics, *run.outcomes) if row.get("task") == task.index]
+            found += [float(value) for row in rows if isinstance(value := row.get(name), int | float)][-1:]
     return (-1 if measure.startswith("-") else 1) * fmean(found) if found else nan

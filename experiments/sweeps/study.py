@@ -123,12 +123,17 @@ class Study:
         in_all = {key: value for key, value in first.items() if all(key in variant for variant in others)}
         # settings without a value need one for the plan, such as the environment; every point has its own
         settings = replace(settings, **{key: x for key, x in in_all.items() if getattr(settings, key) is None})
+        fork_at = self.fork_at
+        if fork_at is None and self.search:
+            fork_at = 0.0  # arms that are tuned are not forked
+        elif fork_at is None and self.fork_at_task is None and preset:
+            fork_at = preset.fork_at
         return Comparison(
             kind.name,
             settings,
             add_reference(filled, preset.reference if preset and self.reference is None else self.reference),
             self._choose_seeds(settings, preset),
-            self._choose_fork(preset),
+            fork_at,
             self.fork_at_task,
             leads=self.leads or (preset.leads if preset else "") or kind.leads,
         )
@@ -140,12 +145,6 @@ class Study:
         if getattr(settings, "seeds", ()) or settings.members != (0,):
             return settings.members
         return preset.seeds if preset else (0,)
-
-    def _choose_fork(self, preset: Preset | None) -> float | None:
-        """Return the fork asked for as a fraction, else that of the preset; 0 for arms that are tuned."""
-        if self.fork_at is None and self.search:
-            return 0.0
-        return preset.fork_at if preset and self.fork_at is None and self.fork_at_task is None else self.fork_at
 
     def _is_benchmark(self, kind: Kind, preset: str | None) -> bool:
         """Return whether the settings have all that every benchmark of the kind sets, so that none has to be named."""

@@ -138,15 +138,13 @@ def load_plugins(args: Sequence[str]) -> None:
         for name in ",".join(_find_values(args, option)).split(","):
             module, colon, _ = name.strip().partition(":")
             if colon and not {module, f"{module}.py"} & {plugin.name for plugin in plugins.loaded()}:
-                from supple.envs.packaged import PACKAGED
+                from supple.envs.packaged import PACKAGED, package_hint
 
                 if module.lower() in PACKAGED:  # imported where it is needed
                     continue
                 try:
                     plugins.load(module, option)
                 except UsageError as error:
-                    from supple.envs.hints import package_hint
-
                     hint = package_hint(module)
                     raise UsageError(f"{option} {name.strip()}: {hint}" if hint else str(error)) from error
 

@@ -80,9 +80,6 @@ class Nursery:
         """Return the processes in which a comparison that was started here trains."""
         return [child for child, command in children(pid).items() if "resource_tracker" not in command]
 
-    def wait_until(self, condition: Callable[[], object]) -> None:
-        wait_until(condition)
-
     def stderr(self) -> list[str]:
         """Return what the last process wrote to stderr, line by line."""
         return self.errors.read_text().splitlines()
@@ -94,22 +91,6 @@ def children(pid: int) -> dict[int, str]:
     for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
         found[int(child)] = Path(f"/proc/{child}/cmdline").read_text()
     return found
-
-
-@pytest.fixture
-def killed(process: Any, tmp_path: Path) -> Callable[..., None]:
-    """`killed(words, run, *steps)` makes a run by the command `words`, which is killed whenever it has saved one of
-    these steps, and brings it to its end."""
-    errors = tmp_path / "errors"
-
-    def finish(words: list[str], run: Path, *steps: int) -> None:
-        for step in (*steps, None):
-            begun = ["resume", str(run)] if run.exists() else [*words, "--out", str(run)]
-            saved = run / "checkpoints" / f"{step or 0:012}"
-            code = ended(process(begun, errors, partial(die_when, saved.exists) if step else list))
-            assert code == (-signal.SIGKILL if step else 0), errors.read_text()
-
-    return finish
 
 
 @pytest.fixture(scope="module")

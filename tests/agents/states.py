@@ -31,7 +31,8 @@ def everything(agent: Any) -> dict[str, Tensor]:
     drawn = agent._generators() | ({"replay": agent.experience.draws} if hasattr(agent, "experience") else {})
     for name, draws in drawn.items():
         found |= {f"generator/{name} {i}": random.get_state() for i, random in enumerate(sources_of(draws))}
-    for key, statistics in agent.inputs.statistics.items() if hasattr(agent, "inputs") else ():
+    seen = getattr(agent, "inputs", getattr(agent, "normalizers", None))
+    for key, statistics in getattr(seen, "statistics", getattr(seen, "observations", {})).items():
         found |= {f"{key} {name}": torch.tensor(value) for name, value in statistics.state_dict().items()}
     if hasattr(agent, "experience"):
         found["sums"] = agent.experience.sums.clone()

@@ -11,7 +11,6 @@ from torch import Tensor
 
 from supple.agents.dqn import DQNSettings
 from supple.agents.dqn.agent import DQN
-from supple.agents.dqn.sizes import Pixels
 from supple.agents.ppo import PPOSettings
 from supple.agents.ppo.agent import PPO
 from supple.agents.ppo.network import PolicySpace
@@ -22,6 +21,7 @@ from supple.agents.sac.inputs import Control
 from supple.engine.hooks.driver import HookDriver
 from supple.envs import StepResult
 from supple.interventions import Learner, parse_hook
+from tests.agents.dqn.worlds import PIXELS
 
 SHARED: dict[str, Any] = {"env": "a", "steps": 1_000, "num_envs": 2}
 HOOKS = [
@@ -36,22 +36,17 @@ def ppo() -> PPO:
     return PPO(PPOSettings(**SHARED, **small), {"a": PolicySpace(4, Gaussian(2)), "b": PolicySpace(3, Gaussian(1))})  # type: ignore[arg-type]
 
 
+REPLAY: dict[str, Any] = {"batch_size": 8, "replay_size": 100, "learning_starts": 0, "device": "cpu"}
+
+
 def dqn() -> DQN:
-    small = {
-        "hidden": (16,),
-        "encoder": "nature(channels=[8,8,8])",
-        "batch_size": 8,
-        "replay_size": 100,
-        "learning_starts": 0,
-        "device": "cpu",
-    }
-    return DQN(DQNSettings(**SHARED, **small), {"a": Pixels(4, 36, 36, 3)})  # type: ignore[arg-type]
+    small: dict[str, Any] = {"hidden": (16,), "encoder": "nature(channels=[8,8,8])"}
+    return DQN(DQNSettings(**SHARED, **REPLAY, **small), {"a": PIXELS})
 
 
 def sac() -> SAC:
-    small = {"actor_width": 8, "critic_width": 8, "critic_blocks": 1, "batch_size": 8, "replay_size": 100}
-    more = {"learning_starts": 0, "device": "cpu", "compile": "off"}
-    return SAC(SACSettings(**SHARED, **small, **more), {"a": Control(4, (-1.0,) * 2, (1.0,) * 2)})  # type: ignore[arg-type]
+    small: dict[str, Any] = {"actor_width": 8, "critic_width": 8, "critic_blocks": 1, "compile": "off"}
+    return SAC(SACSettings(**SHARED, **REPLAY, **small), {"a": Control(4, (-1.0,) * 2, (1.0,) * 2)})
 
 
 def world(agent: Any) -> Iterator[StepResult]:
@@ -115,19 +110,14 @@ def test_batches_are_losses_of_single_samples_from_generators_of_their_own(build
 def test_one_pass_of_ppo_is_over_the_last_rollout_and_a_memory_has_none():
     agent = ppo()
     live(agent, driver(agent), steps=8)
-    assert [len(losses) for losses in agent.learners["agent"].batches(None)] == [6, 6]  # of 16 rows
+    learner = agent.learners["agent"]
+    assert [len(losses) for losses in learner.batches(None)] == [6, 6]  # of 16 rows
+    agent.settings.minibatch_size = 16
+    (losses,) = learner.batches(None)
+    torch.testing.assert_close(losses.mean(), learner.loss())  # the probe is the whole of so small a batch
     for build, name in ((dqn, "q"), (sac, "critic")):
         with pytest.raises(ValueError, match="a replay memory has no end"):
             build().learners[name].batches(None)
-
-
-def test_the_mean_of_ppos_sample_losses_is_its_loss():
-    agent = ppo()
-    agent.recent.minibatch_size = 16
-    live(agent, driver(agent), steps=8)
-    learner = agent.learners["agent"]
-    (losses,) = learner.batches(1)
-    torch.testing.assert_close(losses.mean(), learner.loss())  # the probe is the whole of so small a batch
 
 
 @pytest.mark.slow
@@ -199,27 +189,16 @@ def test_the_same_hooks_act_on_a_model_of_stable_baselines3(kind):
 
 @pytest.mark.slow
 @AGENTS
-def test_chain_adapts_to_the_loss_of_each_agent(build):
-    agent = build()
-    hooks = driver(agent, "chain(share=0.1,window=2)")
-    live(agent, hooks, steps=16)
-    for recent in hooks.hooks[0].intervention.state_dict()["recent"].values():
-        assert recent["updates"] > 2
-        assert (recent["losses"] > 0).all()
-        assert (recent["churns"] > 0).all()
-    assert hooks.hooks[0].intervention.state_dict()["recent"].keys() == agent.learners.keys()
-
-
-@pytest.mark.slow
-@AGENTS
-def test_other_minibatches_are_drawn_from_the_training_data_by_generators_of_their_own(build):
-    """And chain, which asks for them, moves no other draw."""
+def test_chain_adapts_to_each_loss_and_draws_other_minibatches_from_generators_of_their_own(build):
     agent, plain = build(), build()
-    hooks = driver(agent, "chain(strength=1)")
+    hooks = driver(agent, "chain(share=0.1,window=2)")
     live(agent, hooks, steps=16)
     live(plain, driver(plain), steps=16)
     assert all(map(torch.equal, states(agent), states(plain)))
-    for learner in agent.learners.values():
-        assert all(p.isfinite().all() for p in learner.module.parameters())
-        own = plain.learners[learner.name].module.parameters()
+    found = hooks.hooks[0].intervention.state_dict()["recent"]
+    for name, learner in agent.learners.items():
+        own = plain.learners[name].module.parameters()
         assert not all(map(torch.equal, learner.module.parameters(), own))
+        assert found[name]["updates"] > 2
+        assert (found[name]["losses"] > 0).all()
+        assert (found[name]["churns"] > 0).all()

@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 from supple.agents.evaluate import Member, evaluate
 from supple.agents.ppo import PPOSettings
@@ -21,41 +20,8 @@ def environments(seeds: tuple[int, ...]) -> Vector:
     return Vector([lambda: make_env(ENV)] * len(seeds))
 
 
-@pytest.fixture
-def agent() -> PPO:
-    settings = PPOSettings(
-        env=ENV, steps=64, num_envs=2, hidden=(8,), adapter=0, compile="off", activation="rand_smooth_leaky"
-    )
-    agent = PPO(settings, {ENV: PolicySpace(4, Gaussian(1))})
-    agent.begin_task(ENV)
-    agent.begin_episodes(np.random.default_rng(0).normal(0, 0.1, size=(2, 4)))
-    return agent
-
-
-def test_evaluation_is_deterministic(agent: PPO) -> None:
-    returns = [evaluate(Member(agent, 0, 1), ENV, environments((1, 2, 3)), (1, 2, 3)) for _ in range(2)]
-    assert returns[0] == returns[1]
-    assert evaluate(Member(agent, 0, 1), ENV, environments((4, 5, 6)), (4, 5, 6)) != returns[0]
-
-
-def test_evaluation_leaves_training_as_it_was(agent: PPO) -> None:
-    state = agent.state_dict()
-    parameters = {name: p.clone() for name, p in agent.network.state_dict().items()}
-    current, global_state = agent.current.copy(), torch.get_rng_state()
-    evaluate(Member(agent, 0, 1), ENV, environments((1, 2)), (1, 2))
-    assert agent.network.training
-    assert all(module.training for module in agent.network.modules())
-    after = agent.state_dict()
-    assert all(torch.equal(parameters[name], p) for name, p in agent.network.state_dict().items())
-    assert all(torch.equal(g, after["generators"][name]) for name, g in state["generators"].items())
-    for what in ("observations", "rewards"):
-        for name, value in state[what][ENV].items():
-            np.testing.assert_array_equal(value, after[what][ENV][name])
-    np.testing.assert_array_equal(agent.current, current)
-    assert torch.equal(torch.get_rng_state(), global_state)
-
-
-def test_train_mode_returns_even_where_evaluation_fails(agent: PPO) -> None:
+def test_train_mode_returns_even_where_evaluation_fails() -> None:
+    agent = PPO(PPOSettings(env=ENV, steps=64, hidden=(8,), compile="off"), {ENV: PolicySpace(4, Gaussian(1))})
     with pytest.raises(ValueError, match="broadcast"), agent.greedy(ENV) as policy:
         policy(np.zeros((1, 7)))  # as it would with observations of another environment
     assert agent.network.training

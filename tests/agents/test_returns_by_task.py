@@ -1,8 +1,8 @@
 """Agents on earlier and later tasks: the returns of a stream of bandits, whose tasks exchange the arms, are known."""
 
-import json
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -12,19 +12,16 @@ import pytest
 from gymnasium import spaces
 
 from supple.agents import returns_by_task
-from supple.agents.dqn import DQNSettings
 from supple.agents.evaluate import play, uniform
-from supple.agents.ppo import PPOSettings
 from supple.agents.ppo.work import PPOWork
 from supple.agents.returns_by_task import returns_on
-from supple.agents.sac import SACSettings
-from supple.agents.settings import AgentSettings
 from supple.agents.trained import Trained
 from supple.agents.work import AgentWork
 from supple.engine.runs import open_run, prepare
 from supple.engine.spec import RunSpec
 from supple.experiments.results import load
 from supple.registry.errors import UsageError
+from tests.agents.small import lines, settings
 
 pytestmark = pytest.mark.slow
 
@@ -64,53 +61,46 @@ def bandits() -> None:
 
 
 COMMON: dict[str, Any] = {
-    "env": "Bandit-v0", "cycles": 3, "steps_per_task": TASK, "num_envs": 2, "shift": "flip_actions", "eval_episodes": 5,
-    "measure_every": 1000, "checkpoint_every": 160, "eval_tasks": "past", "device": "cpu",
+    "env": "Bandit-v0", "cycles": 3, "steps_per_task": TASK, "shift": "flip_actions", "eval_episodes": 5,
+    "measure_every": 1000, "checkpoint_every": 160, "eval_tasks": "past", "hidden": (8,),
 }  # fmt: skip
-MEMORY: dict[str, Any] = {"learning_starts": 8, "replay_size": 40, "batch_size": 16, "replay_ratio": 0.5}
+MEMORY: dict[str, Any] = {"learning_starts": 8, "replay_size": 40, "batch_size": 16}
+OWN: dict[str, dict[str, Any]] = {
+    "ppo": {
+        "epochs": 4, "learning_rate": 0.01, "entropy_coefficient": 0.5, "gamma": 0.0, "normalize_observations": False,
+        "adapter": 4,
+    },
+    "dqn": MEMORY | {
+        "learning_rate": 0.03, "gamma": 0.1, "target_period": 4, "exploration": 0.3, "exploration_steps": 10,
+        "replay_ratio": 0.5,
+    },
+    "sac": MEMORY | {"env": "Box-v0", "replay_ratio": 0.1},
+}  # fmt: skip
 
 
-def ppo(**own: Any) -> PPOSettings:
-    small: dict[str, Any] = {"rollout_steps": 20, "minibatch_size": 10, "epochs": 4, "hidden": (8,), "compile": "off"}
-    quick = {"learning_rate": 0.01, "entropy_coefficient": 0.5, "gamma": 0.0, "normalize_observations": False}
-    return PPOSettings(**COMMON | small | quick | {"adapter": 4} | own)
+def made(kind: str, **own: Any) -> Any:
+    return settings(kind, **COMMON | OWN[kind] | own)
 
 
-def dqn(**own: Any) -> DQNSettings:
-    small: dict[str, Any] = {"hidden": (8,), "learning_rate": 0.03, "gamma": 0.1, "target_period": 4}
-    return DQNSettings(**COMMON | MEMORY | small | {"exploration": 0.3, "exploration_steps": 10} | own)
-
-
-def sac(**own: Any) -> SACSettings:
-    small: dict[str, Any] = {"actor_width": 8, "critic_width": 8, "critic_blocks": 1, "compile": "off"}
-    return SACSettings(**COMMON | MEMORY | small | {"env": "Box-v0", "replay_ratio": 0.1} | own)
-
-
-KIND = {PPOSettings: "ppo", DQNSettings: "dqn", SACSettings: "sac"}
-
-
-def train(path: Path, settings: AgentSettings) -> Path:
-    prepare(RunSpec(KIND[type(settings)], settings), path, lambda line: None).train(lambda step: None)
+def train(path: Path, kind: str, **own: Any) -> Path:
+    prepare(RunSpec(kind, made(kind, **own)), path, lambda line: None).train(lambda step: None)
     return path
 
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
-    """`whole(make, *seeds)` is a run that is evaluated on all tasks or, if it is a stack, on past ones; made once."""
-    made: dict[Any, Path] = {}
+    """`whole(kind, *seeds)` is a run that is evaluated on all tasks or, if it is a stack, on past ones; made once."""
 
-    def run(make: Any, *seeds: int) -> Path:
-        if (make, seeds) not in made:
-            settings = make(seed=seeds[0], seeds=seeds) if seeds else make(eval_tasks="all")
-            made[make, seeds] = train(tmp_path_factory.mktemp("whole") / "run", settings)
-        return made[make, seeds]
+    @cache
+    def run(kind: str, *seeds: int) -> Path:
+        own: dict[str, Any] = {"seed": seeds[0], "seeds": seeds} if seeds else {"eval_tasks": "all"}
+        return train(tmp_path_factory.mktemp("whole") / "run", kind, **own)
 
     return run
 
 
 def events(path: Path, *kinds: str) -> list[dict[str, Any]]:
-    rows = [json.loads(line) for line in (path / "events.jsonl").read_text().splitlines()]
-    return [row for row in rows if row["event"] in kinds]
+    return [row for row in lines(path, "events") if row["event"] in kinds]
 
 
 def matrix(path: Path, seed: int = 0) -> list[list[float]]:
@@ -118,10 +108,10 @@ def matrix(path: Path, seed: int = 0) -> list[list[float]]:
     return np.where(np.isnan(table.to_numpy()), -1, table.to_numpy()).tolist()
 
 
-@pytest.mark.parametrize("make", [ppo, dqn])
-def test_what_an_agent_forgets_is_known(make: Any, whole: Any) -> None:
+@pytest.mark.parametrize("kind", ["ppo", "dqn"])
+def test_what_an_agent_forgets_is_known(kind: str, whole: Any) -> None:
     """It has learned the arms of the last task, which are those of every second task."""
-    path = whole(make)
+    path = whole(kind)
     assert matrix(path) == [[4, 0, 4], [0, 4, 0], [4, 0, 4]]
     assert [(row["step"], row["task"], row["evaluated"]) for row in events(path, "evaluation")] == [
         (TASK * (after + 1), after, on) for after in range(3) for on in range(3)
@@ -129,7 +119,7 @@ def test_what_an_agent_forgets_is_known(make: Any, whole: Any) -> None:
 
 
 def test_members_of_a_stack_have_rows_of_their_own_on_past_tasks(whole: Any) -> None:
-    path = whole(ppo, 0, 3)
+    path = whole("ppo", 0, 3)
     for seed in (0, 3):
         assert matrix(path, seed) == [[4, -1, -1], [0, 4, -1], [4, 0, 4]]
     assert [row["seed"] for row in events(path, "evaluation")] == 6 * [0, 3]
@@ -146,14 +136,14 @@ def test_equal_tasks_are_evaluated_once_and_known_returns_not_again(monkeypatch:
         return play(policy, env, envs, seeds)
 
     monkeypatch.setattr(returns_by_task, "play", noting)
-    work = PPOWork(ppo())
+    work = PPOWork(made("ppo"))
     assert returns_on(work, work.tasks)[0] == returns_on(work, work.tasks[2:])[2]
     assert returns_on(work, work.tasks, {2: [7.0]})[0] == [7.0]
     assert played == [10, 5, 5]  # episodes: on two tasks of which the third is the first, on one, and on the other one
 
 
 def test_the_returns_of_random_actions_are_logged_before_anything_is_learned(whole: Any) -> None:
-    alone, stack = whole(ppo), whole(ppo, 0, 3)
+    alone, stack = whole("ppo"), whole("ppo", 0, 3)
     found = events(alone, "random")
     assert [(row["step"], row["task"]) for row in found] == [(0, 0), (0, 1), (0, 2)]
     assert events(alone, "random", "evaluation")[:3] == found
@@ -167,15 +157,15 @@ def test_the_returns_of_random_actions_are_logged_before_anything_is_learned(who
 def test_a_copy_plays_so_many_episodes_or_those_that_begin_within_so_many_steps(
     most: int, steps: int, counted: int
 ) -> None:
-    work = PPOWork(ppo())
+    work = PPOWork(made("ppo"))
     envs = work.envs(work.settings, "Bandit-v0", work.worlds(work.tasks[0], 5))
     played = play(uniform(envs.single_action_space, 5, (0,)), "Bandit-v0", envs, range(5), most, steps)
     assert list(map(len, played)) == 5 * [counted]
 
 
-@pytest.mark.parametrize("make", [ppo, dqn, sac])
-def test_training_and_other_numbers_do_not_depend_on_it(make: Any, same: Any, whole: Any, tmp_path: Path) -> None:
-    plain, other = train(tmp_path / "run", make(eval_tasks="current")), whole(make)
+@pytest.mark.parametrize("kind", OWN)
+def test_training_and_other_numbers_do_not_depend_on_it(kind: str, same: Any, whole: Any, tmp_path: Path) -> None:
+    plain, other = train(tmp_path / "run", kind, eval_tasks="current"), whole(kind)
     assert same.last_state(plain) == same.last_state(other)
     assert same.log(plain, "episodes") == same.log(other, "episodes")
     assert not events(plain, "evaluation", "random")
@@ -187,8 +177,8 @@ def test_training_and_other_numbers_do_not_depend_on_it(make: Any, same: Any, wh
 def test_a_run_that_ends_within_or_behind_evaluations_resumes_to_the_same_lines(
     same: Any, whole: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path, reference, calls = tmp_path / "run", whole(dqn), iter(range(100))  # whose evaluations draw
-    prepare(RunSpec("dqn", dqn(eval_tasks="all")), path, lambda line: None).close()
+    path, reference, calls = tmp_path / "run", whole("dqn"), iter(range(100))  # whose evaluations draw
+    prepare(RunSpec("dqn", made("dqn", eval_tasks="all")), path, lambda line: None).close()
 
     def dying(*played: Any) -> list[list[float]]:
         returns = play(*played)
@@ -217,12 +207,12 @@ def test_a_run_that_ends_within_or_behind_evaluations_resumes_to_the_same_lines(
 
 
 def test_every_environment_has_its_own_head_and_statistics(tmp_path: Path) -> None:
-    found = matrix(train(tmp_path / "run", ppo(env=None, sequence="Bandit-v0,Wide-v0", cycles=1, shift=None)))
-    assert found == [[4, -1], [4, 4]]  # what the second environment teaches is not forgetting of the first head
+    path = train(tmp_path / "run", "ppo", env=None, sequence="Bandit-v0,Wide-v0", cycles=1, shift=None)
+    assert matrix(path) == [[4, -1], [4, 4]]  # what the second environment teaches is not forgetting of the first head
 
 
 def test_a_trained_agent_is_evaluated_on_any_task(whole: Any) -> None:
-    agent = Trained(whole(ppo))
+    agent = Trained(whole("ppo"))
     assert [agent.evaluate(episodes=2, task=i) for i in range(3)] == [[4, 4], [0, 0], [4, 4]]
     with pytest.raises(UsageError, match="there is no task 3"):
         agent.evaluate(task=3)
@@ -247,9 +237,9 @@ def test_a_trained_agent_is_evaluated_on_any_task(whole: Any) -> None:
     ],
 )
 def test_by_default_past_tasks_are_evaluated_where_that_is_cheap(own: dict[str, Any], chosen: str) -> None:
-    settings = ppo(**{"eval_tasks": "auto", **own})
-    settings.resolve()
-    assert settings.eval_tasks == chosen
+    found = made("ppo", **{"eval_tasks": "auto", **own})
+    found.resolve()
+    assert found.eval_tasks == chosen
 
 
 @pytest.mark.parametrize(
@@ -272,13 +262,12 @@ def test_random_actions_lie_in_their_space_and_depend_on_the_seed_alone(space: s
 @pytest.mark.parametrize("over", [0, 300])
 def test_tasks_side_by_side_have_the_returns_of_each_alone_at_its_end(over: int) -> None:
     """Whether the change is gradual or not, and the copies are stepped in one batch."""
-    settings = ppo(
-        env="CartPole-v1", shift=f"offset(scale=2,over={over})", num_envs=8, max_episode_steps=40, steps_per_task=320
-    )
-    settings.resolve()
-    assert settings.physics == "batched"
+    own = {"env": "CartPole-v1", "num_envs": 8, "max_episode_steps": 40, "steps_per_task": 320}
+    settled = made("ppo", shift=f"offset(scale=2,over={over})", **own)
+    settled.resolve()
+    assert settled.physics == "batched"
     found = []
-    for work in (PPOWork(settings), PPOWork(replace(settings, shift="offset(scale=2)"))):
+    for work in (PPOWork(settled), PPOWork(replace(settled, shift="offset(scale=2)"))):
         work.enter(work.tasks[0])
         work.begin_segment(0, 0)
         found += [returns_on(work, work.tasks), {i: returns_on(work, [work.tasks[i]])[i] for i in range(3)}]

@@ -2,7 +2,8 @@
 
 import re
 import shlex
-from collections.abc import Callable
+import signal
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from supple.agents.ppo import PPOSettings
 from supple.engine.runs import prepare
 from supple.engine.spec import RunSpec
 from supple.registry.errors import RunError
+from tests.processes import die_when
 
 PPO = shlex.split(
     "train ppo --sequence hopper,walker2d --steps-per-task 256 --num-envs 4 --rollout-steps 32 --epochs 1 "
@@ -35,14 +37,18 @@ DQN = shlex.split(
 @pytest.mark.slow
 @pytest.mark.parametrize("arguments", [PPO, SAC, DQN], ids=lambda arguments: arguments[1])
 def test_runs_are_the_same_in_any_number_of_processes_and_after_kills(
-    tmp_path: Path, same: Any, killed: Callable[..., None], arguments: list[str]
+    tmp_path: Path, same: Any, nursery: Any, arguments: list[str]
 ) -> None:
     if arguments is DQN:
         pytest.importorskip("ale_py", reason="ale-py is an extra")
-    killed(arguments, tmp_path / "one")
-    workers, deaths = ("2", [256]) if arguments is PPO else ("1", [])  # splitting and resuming are the same for all
-    killed([*arguments, "--env-workers", workers], tmp_path / "other", *deaths)
-    same.assert_runs(tmp_path / "other", tmp_path / "one")
+    one, other = tmp_path / "one", tmp_path / "other"
+    assert nursery.run(*arguments, "--out", one) == 0, nursery.stderr()
+    workers = [*arguments, "--env-workers", 2 if arguments is PPO else 1]
+    if arguments is PPO:  # splitting and resuming are the same for all
+        saved = other / f"checkpoints/{256:012}"
+        assert nursery.run(*workers, "--out", other, first=partial(die_when, saved.exists)) == -signal.SIGKILL
+    assert nursery.run(*(["resume", other] if other.exists() else [*workers, "--out", other])) == 0, nursery.stderr()
+    same.assert_runs(other, one)
 
 
 class Failing(gym.Env):

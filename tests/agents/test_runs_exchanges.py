@@ -9,14 +9,12 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from supple.agents.ppo import PPOSettings
 from supple.agents.ppo.update import GradientStep
 from supple.engine.compile import compile_step
-from supple.engine.runs import open_run, prepare
-from supple.engine.spec import RunSpec
+from supple.engine.runs import open_run
 from supple.interventions import MuonWithAdam, learner_for, make
 from supple.metrics import trainability
-from tests.agents.small import lines
+from tests.agents.small import lines, train
 
 
 @pytest.mark.slow
@@ -24,18 +22,16 @@ def test_conditions_fire_at_the_same_steps_after_a_checkpoint(
     same: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(trainability, "__defaults__", (10, 1e-2))  # updates, learning rate
-    run, again = tmp_path / "run", tmp_path / "again"
     # it alternates between .70 and .73: true at 40, 120 and 200
     hook = "snp(lam=0.001,noise=0.001)@when:agent/trainability<0.72,clear=0.725,least=120"
-    settings = PPOSettings(
-        env="inverted_pendulum", rollout_steps=20, minibatch_size=10, epochs=2, hidden=(8, 8), adapter=8,
-        share_value=True, compile="off", num_envs=2, steps=240, checkpoint_every=120, measure_every=240,
-        eval_episodes=0, hook=(hook,), trainability_every=40,
+    run = train(
+        "ppo", tmp_path / "run", env="inverted_pendulum", hidden=(8, 8), adapter=8, share_value=True, cycles=1,
+        steps_per_task=240, checkpoint_every=120, measure_every=240, eval_episodes=0, hook=(hook,),
+        trainability_every=40,
     )  # fmt: skip
-    prepare(RunSpec("ppo", settings), run, print).train()
     assert [event["step"] for event in lines(run, "events") if event["event"] == "intervention"] == [40, 200]
-    shutil.copytree(run, again)
-    shutil.rmtree(max((again / "checkpoints").iterdir(), key=lambda folder: int(folder.name)))
+    again = shutil.copytree(run, tmp_path / "again")
+    shutil.rmtree(max((again / "checkpoints").iterdir()))
     open_run(again, print).train()
     same.assert_runs(again, run)
 
@@ -45,52 +41,32 @@ def small() -> nn.Sequential:
     return nn.Sequential(nn.Linear(2, 4), nn.Tanh(), nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 1))
 
 
-def steps(compiled: bool, exchange: str, **params: Any) -> list[Tensor]:
-    """Parameters after two gradient steps, the exchange, and two more."""
+def steps(compiled: bool, exchange: str) -> list[Tensor]:
+    """Return the parameters after two gradient steps in one call, an exchange, and two more."""
     learner = learner_for(net := small(), torch.optim.Adam(net.parameters(), lr=1e-2, eps=1e-5))
-    step = GradientStep(1e9, compiled)
+    added, step = make("spectral", strength=0.5), GradientStep(1e9, compiled)
+    added.penalty(learner)  # as PPO asks before its first step, to see which parameters it reaches
     rows = torch.randn(4, 2, generator=torch.Generator().manual_seed(0))
     for _ in range(2):
         assert learner.optimizer
         step.begin(learner.optimizer, list(net.parameters()), 2)
-        step(lambda x: ((net(x) - 1).square().sum(), x.sum().reshape(1)), 2, rows)
-        if len(learner.changes) == 0:
-            make(exchange, **params).apply(learner)
+        step(lambda x: ((net(x) - 1).square().sum() + added.penalty(learner), x.sum().reshape(1)), 2, rows)
+        if exchange and not learner.changes:
+            make(exchange, activation="prelu").apply(learner)
     return list(net.parameters())
 
 
 @pytest.mark.slow
-def test_compiled_steps_see_new_activations(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("exchange", "backend"), [("swap", "eager"), ("", "aot_eager")])
+def test_compiled_steps_see_new_activations_and_what_a_penalty_remembers(
+    exchange: str, backend: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Of the compiler only what decides whether a graph still holds is needed here, not the code it would write."""
     plain = torch.compile
-    monkeypatch.setattr(torch, "compile", lambda f, options, **how: plain(f, backend="eager", **how))
+    monkeypatch.setattr(torch, "compile", lambda f, options, **how: plain(f, backend=backend, **how))
     monkeypatch.setattr("supple.agents.ppo.update._compile", cache(compile_step))  # not for later tests
-    compiled, eager = (steps(which, "swap", activation="prelu") for which in (True, False))
+    compiled, eager = (steps(which, exchange) for which in (True, False))
     for ours, theirs in zip(compiled, eager, strict=True):
-        torch.testing.assert_close(ours, theirs)
-
-
-@pytest.mark.slow
-def test_compiled_steps_have_a_penalty_that_remembers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two steps in one call, twice: the second call must see what the first left behind."""
-    plain = torch.compile
-    monkeypatch.setattr(torch, "compile", lambda f, options, **how: plain(f, backend="aot_eager", **how))
-    monkeypatch.setattr("supple.agents.ppo.update._compile", cache(compile_step))
-    found = []
-    for compiled in (True, False):
-        learner = learner_for(net := small()[:1], torch.optim.Adam(net.parameters(), lr=1e-2, eps=1e-5))
-        penalty, step = make("spectral", strength=0.5), GradientStep(1e9, compiled)
-        penalty.penalty(learner)  # as PPO asks before its first step, to see which parameters it reaches
-
-        def loss(x: Tensor, net: nn.Module = net, penalty: Any = penalty, learner: Any = learner) -> Any:
-            return (net(x) - 1).square().sum() + penalty.penalty(learner), x.sum().reshape(1)
-
-        for _ in range(2):
-            assert learner.optimizer
-            step.begin(learner.optimizer, list(net.parameters()), 2)
-            step(loss, 2, torch.randn(4, 2, generator=torch.Generator().manual_seed(0)))
-        found.append(list(net.parameters()))
-    for ours, theirs in zip(*found, strict=True):
         torch.testing.assert_close(ours, theirs)
 
 

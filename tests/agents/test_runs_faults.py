@@ -12,34 +12,19 @@ import numpy as np
 import pytest
 
 from supple.agents import evaluate
-from supple.agents.dqn import DQNSettings
 from supple.agents.ppo import PPOSettings
-from supple.agents.sac import SACSettings
-from supple.agents.settings import AgentSettings
 from supple.engine.runs import open_run, prepare
 from supple.engine.spec import RunSpec
 from supple.registry.errors import RunError
-from tests.agents.small import lines
+from tests.agents.small import lines, settings
 
 pytestmark = pytest.mark.slow
 
 ID = "Wrong-v0"
 FAIL_AT = 40  # steps of each of the two copies: a checkpoint lies behind
 COMMON: dict[str, Any] = {
-    "env": ID, "steps": 100, "num_envs": 2, "checkpoint_every": 50, "measure_every": 100, "eval_episodes": 0,
+    "env": ID, "cycles": 1, "steps_per_task": 100, "checkpoint_every": 40, "measure_every": 100, "eval_episodes": 0,
 }  # fmt: skip
-REPLAY: dict[str, Any] = {
-    "learning_starts": 45, "replay_size": 200, "batch_size": 8, "replay_ratio": 0.1, "device": "cpu",
-}  # fmt: skip
-AGENTS: dict[str, Callable[..., AgentSettings]] = {
-    "ppo": lambda **own: PPOSettings(
-        **COMMON | own, rollout_steps=25, minibatch_size=25, epochs=1, hidden=(8,), adapter=4, compile="off"
-    ),
-    "sac": lambda **own: SACSettings(
-        **COMMON | REPLAY | own, actor_width=8, critic_width=8, critic_blocks=1, action_repeat=1, compile="off"
-    ),
-    "dqn": lambda **own: DQNSettings(**COMMON | REPLAY | own, hidden=(8,)),
-}
 
 
 class Wrong(gym.Env):
@@ -90,20 +75,16 @@ def giving(**parts: Any) -> Callable[..., Any]:
     """Return a correct result with some parts replaced."""
 
     def wrong(*right: Any) -> Any:
-        names = (
-            ("observation", "reward", "terminated", "truncated", "info") if len(right) == 5 else ("observation", "info")
-        )
-        return tuple((dict(zip(names, right, strict=True)) | parts).values())
+        names = ("observation", "reward", "terminated", "truncated", "info")
+        return tuple((dict(zip(names, right, strict=False)) | parts).values())
 
     return wrong
 
 
 FAULTS: dict[str, tuple[str, Callable[..., Any], str]] = {
     "step raises": ("step", raising(ValueError("a\nb")), "step() raised ValueError: a"),
-
     "reset raises": ("reset", raising(RuntimeError("no")), "reset() raised RuntimeError: no"),
     "close raises": ("close", raising(RuntimeError("stuck")), "close() raised RuntimeError: stuck"),
-
     "first observation NaN": (
         "reset", giving(observation=np.full(3, np.nan, np.float32)),
         "reset() returned an observation that is not finite",
@@ -117,7 +98,8 @@ FAULTS: dict[str, tuple[str, Callable[..., Any], str]] = {
 
 def begin(folder: Path, agent: str, **own: Any) -> Path:
     Wrong.discrete = agent == "dqn"
-    prepare(RunSpec(agent, AGENTS[agent](**own)), folder / "run").close()
+    more = {"action_repeat": 1} if agent == "sac" else {}
+    prepare(RunSpec(agent, settings(agent, **COMMON | more | own)), folder / "run").close()
     return folder / "run"
 
 
@@ -200,8 +182,8 @@ def test_the_command_line_shows_the_traceback_of_an_environment_after_one_line(
     wrong.wrong = raising(OSError(28, "no space"))
     _, status = os.waitpid(process(["resume", str(run)], errors), 0)
     resume, first, second, *_ = said = errors.read_text().splitlines()
-    assert f"once that is mended, `supple resume {run}` continues from step 50" in resume
-    assert first.startswith(f"supple: after step 50: {ID}: step() raised OSError: [Errno 28]")
+    assert f"once that is mended, `supple resume {run}` continues from step 40" in resume
+    assert first.startswith(f"supple: after step 40: {ID}: step() raised OSError: [Errno 28]")
     assert second == "Traceback (most recent call last):"
     assert any("test_runs_faults.py" in line for line in said)
     assert os.waitstatus_to_exitcode(status) == 1

@@ -56,9 +56,8 @@ RESUMED: dict[str, tuple[str, tuple[int, ...], dict[str, Any]]] = {
     "sac, falling rate": ("sac", (0,), {**FALLING, "hook": ("reset@task",)}),
     "ppo, gradual shifts": ("ppo", (0,), {"shift": "offset(scale=2,over=90) + permute_actions(over=90)"}),
     "ppo, restarts": ("ppo", (0,), {"env": "Pendulum-v1", "shift": None, "restart_episodes": True}),
-    "ppo, numbers": ("ppo", (0,), {"env": "Echo-v0", "shift": None, "hook": ("fire@0.6",)}),
+
     "ppo, bits": ("ppo", (0,), {"env": "EchoBits-v0", "shift": None, "hook": ("fire@0.6",)}),
-    "ppo, images": ("ppo", (0,), {"env": "Column-v0", **IMAGES}),
     "ppo, images, stack": ("ppo", (0, 1), {"env": "ColumnAndTime-v0", **IMAGES}),
     "dqn, spectral": ("dqn", (0,), {
         "double_q": True, "normalization": "spectral", "hook": ("injection@0.4", "fire@0.7"),

@@ -9,44 +9,20 @@ import pytest
 import torch
 from gymnasium import spaces
 
-from supple.agents.dqn import DQNSettings
-from supple.agents.ppo import PPOSettings
 from supple.agents.ppo.update import normalize
-from supple.agents.sac import SACSettings
-from supple.agents.settings import AgentSettings
 from supple.agents.trained import Trained
-from supple.engine.runs import prepare
-from supple.engine.spec import RunSpec
 from supple.envs import ExplosionInfo, make_env
 from supple.registry.errors import UsageError
-from tests.agents.small import lines
+from tests.agents.small import KINDS, lines, train
 
 ID = "Own-v0"
-COMMON: dict[str, Any] = {"env": ID, "num_envs": 2, "steps": 80, "measure_every": 80, "eval_episodes": 1}
-REPLAY: dict[str, Any] = {
-    "learning_starts": 20, "replay_size": 100, "batch_size": 8, "replay_ratio": 0.1, "device": "cpu",
+COMMON: dict[str, Any] = {
+    "env": ID, "cycles": 1, "steps_per_task": 80, "checkpoint_every": 80, "measure_every": 80, "eval_episodes": 1,
 }  # fmt: skip
 WORDS = {  # of ours and of others, as an environment may use them for itself
     "explosion": 1.0, "explosion_cause": "none", "exploded": True, "repeated": 99, "taken": 7, "final_obs": None,
     "final_info": {}, "episode": "x", "TimeLimit.truncated": True, "reward_forward": "fast", 3: object(),
 }  # fmt: skip
-
-
-def ppo(**own: Any) -> PPOSettings:
-    small: dict[str, Any] = {"rollout_steps": 20, "minibatch_size": 20, "epochs": 1, "hidden": (8,), "compile": "off"}
-    return PPOSettings(**COMMON | small | own)
-
-
-def dqn(**own: Any) -> DQNSettings:
-    return DQNSettings(**COMMON | REPLAY | {"hidden": (8,)} | own)
-
-
-def sac(**own: Any) -> SACSettings:
-    small: dict[str, Any] = {"actor_width": 8, "critic_width": 8, "critic_blocks": 1, "compile": "off"}
-    return SACSettings(**COMMON | REPLAY | small | own)
-
-
-AGENTS = {"ppo": ppo, "dqn": dqn, "sac": sac}
 
 
 class Own(gym.Env):
@@ -86,22 +62,21 @@ def own(monkeypatch: pytest.MonkeyPatch) -> type[Own]:
     return Own
 
 
-def trained(folder: Path, agent: str, settings: AgentSettings) -> Path:
-    prepare(RunSpec(agent, settings), folder, lambda line: None).train(lambda step: None)
-    return folder
+def trained(folder: Path, agent: str, **own: Any) -> Path:
+    return train(agent, folder, **COMMON | ({"action_repeat": 1} if agent == "sac" else {}) | own)
 
 
 def actions_for(agent: str) -> spaces.Space:
     return spaces.Box(-1, 1, (1,), np.float32) if agent == "sac" else spaces.Discrete(2)
 
 
-@pytest.mark.parametrize("agent", AGENTS)
+@pytest.mark.parametrize("agent", KINDS)
 def test_observations_of_parts_large_rewards_and_any_info_and_arguments_are_taken_as_they_are(
     tmp_path: Path, own: type[Own], agent: str
 ) -> None:
     own.shown = spaces.Dict({"a": spaces.Box(-1, 1, (2, 2)), "b": spaces.Tuple([spaces.Discrete(3)])})
     own.reward, own.info, own.acted = -2.5e6, WORDS, actions_for(agent)
-    run = trained(tmp_path / "run", agent, AGENTS[agent](env_kwargs='{"list": [], "size": 8}'))
+    run = trained(tmp_path / "run", agent, env_kwargs='{"list": [], "size": 8}')
     episodes = lines(run, "episodes")
     assert {(e["return"], e["length"], "exploded" in e) for e in episodes} == {(-2.5e7, 10, False)}
     assert not [e for e in lines(run, "events") if e["event"] == "explosion"]
@@ -133,7 +108,7 @@ def test_with_mujoco_a_reward_below_the_floor_is_one(monkeypatch: pytest.MonkeyP
 )
 def test_actions_have_the_shape_and_type_of_their_space(tmp_path: Path, own: type[Own], space: spaces.Space) -> None:
     own.acted = space
-    trained(tmp_path / "run", "ppo", ppo())
+    trained(tmp_path / "run", "ppo")
     assert len(own.actions) >= 80
     assert all(action in space for action in own.actions)
 
@@ -141,7 +116,7 @@ def test_actions_have_the_shape_and_type_of_their_space(tmp_path: Path, own: typ
 @pytest.mark.slow
 def test_a_replay_memory_keeps_many_actions(tmp_path: Path, own: type[Own]) -> None:
     own.acted = spaces.Discrete(40_000)
-    run = trained(tmp_path / "run", "dqn", dqn())
+    run = trained(tmp_path / "run", "dqn")
     assert max(own.actions) > 2**15
     agent = Trained(run)._work.agent
     kept = agent.experience.memory.action  # type: ignore[attr-defined]
@@ -152,7 +127,7 @@ def test_a_batch_of_one_row_is_not_normalised() -> None:
     assert normalize(torch.tensor([3.0])).tolist() == [3.0]
 
 
-@pytest.mark.parametrize("agent", AGENTS)
+@pytest.mark.parametrize("agent", KINDS)
 def test_large_offsets_keep_all_values_to_the_network(
     tmp_path: Path, own: type[Own], monkeypatch: pytest.MonkeyPatch, agent: str
 ) -> None:
@@ -161,7 +136,7 @@ def test_large_offsets_keep_all_values_to_the_network(
     own.shown, own.acted = spaces.Box(offset - 1, offset + 1, (1,), np.float64), actions_for(agent)
     if agent != "ppo":
         monkeypatch.setattr(Own, "reset", lambda self, **given: (np.zeros(1), start(self, **given)[1]))
-    learner: Any = Trained(trained(tmp_path / "run", agent, AGENTS[agent](eval_episodes=0)))._work.agent
+    learner: Any = Trained(trained(tmp_path / "run", agent, eval_episodes=0))._work.agent
     seen = np.linspace(offset - 1, offset + 1, 200)[:, None]
     if agent == "ppo":
         read = learner.normalizers.normalize(seen, ID)
@@ -187,7 +162,7 @@ def test_only_observations_of_its_space_are_given_to_a_trained_agent(
     tmp_path: Path, own: type[Own], space: spaces.Space, wrong: list[Any]
 ) -> None:
     own.shown = space
-    agent = Trained(trained(tmp_path / "run", "ppo", ppo(eval_episodes=0)))
+    agent = Trained(trained(tmp_path / "run", "ppo", eval_episodes=0))
     assert agent.predict(space.sample()) in own.acted
     for observation in wrong:
         with pytest.raises(UsageError, match=ID) as refusal:

@@ -81,8 +81,7 @@ def test_a_member_forgets_as_its_run_alone(name: str, tmp_path: Path) -> None:
     ("name", "own", "says"),
     [
         ("ppo", {"hook": ("replay@task",)}, "replay@task: 'agent' has no replay memory that can forget (supple's"),
-        ("sac", {"hook": ("actor/replay@task",)}, "actor/replay@task: 'actor' has no replay memory"),
-        ("dqn", {"hook": ("replay(keep=2)@task",)}, "replay: keep must lie in [0, 1], got 2"),
+
         (
             "dqn", {"hook": ("replay(keep=0.01)@task",)},
             "keep=0.01 of --replay-size 300 is less than one batch (8 transitions): raise it, or use keep=0",
@@ -91,7 +90,7 @@ def test_a_member_forgets_as_its_run_alone(name: str, tmp_path: Path) -> None:
             "dqn", {"hook": ("replay(keep=0.5)@task",), "replay_sampling": "reservoir"},
             "--replay-sampling reservoir does not have the newest transitions: use keep=0",
         ),
-        ("dqn", {"hook": ("replay",)}, "'replay' needs a schedule, for example replay@0.5 or replay@task"),
+
     ],
 )  # fmt: skip
 def test_what_cannot_be_forgotten_is_refused_before_training(

@@ -54,11 +54,7 @@ def test_the_reference_run_has_everything_that_can_vary(reference: Path) -> None
     assert len(list((reference / "checkpoints").iterdir())) == 2
 
 
-def test_same_seed_gives_the_same_run_and_another_seed_another(
-    nursery: Any, same: Any, reference: Path, folder: Path
-) -> None:
-    assert nursery.run(*RUN, "--out", folder / "again") == 0
-    same.assert_runs(folder / "again", reference)
+def test_another_seed_gives_another_run(nursery: Any, same: Any, reference: Path, folder: Path) -> None:
     assert nursery.run(*RUN, "--seed", 1, "--cycles", 1, "--out", folder / "other") == 0
     begun = [same.log(run, "episodes").splitlines()[:4] for run in (folder / "other", reference)]
     assert begun[0] != begun[1]
@@ -100,10 +96,9 @@ def test_damaged_checkpoint_is_named_and_the_one_before_it_leads_to_the_same_end
     assert len(nursery.stderr()) == 1
     assert str(damaged) in nursery.stderr()[0]
     same.assert_runs(run, reference)
-
-
-def test_no_intact_checkpoint_is_one_line_and_exit_code_1(nursery: Any, reference: Path, folder: Path) -> None:
-    run = shutil.copytree(reference, folder / "all-damaged")
+    finished = {path: path.stat().st_mtime_ns for path in run.rglob("[!.]*")}  # not its .lock
+    assert nursery.run("resume", run) == 0
+    assert finished == {path: path.stat().st_mtime_ns for path in run.rglob("[!.]*")}
     for checkpoint in (run / "checkpoints").iterdir():
         os.truncate(checkpoint / "state.json", 1000)
     before = {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
@@ -111,12 +106,6 @@ def test_no_intact_checkpoint_is_one_line_and_exit_code_1(nursery: Any, referenc
     assert len(nursery.stderr()) == 1
     assert str(newest_file(run, "state.json")) in nursery.stderr()[0]
     assert before == {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
-
-
-def test_finished_run_is_left_untouched(nursery: Any, reference: Path) -> None:
-    before = {path: path.stat().st_mtime_ns for path in reference.rglob("[!.]*")}  # not its .lock
-    assert nursery.run("resume", reference) == 0
-    assert before == {path: path.stat().st_mtime_ns for path in reference.rglob("[!.]*")}
 
 
 def test_full_disk_is_one_line_and_training_goes_on_when_there_is_room(
@@ -152,17 +141,3 @@ def leave_pages(disk: Path, ballast: Path, pages: int) -> None:
     state = os.statvfs(disk)
     with ballast.open("wb") as file:
         os.posix_fallocate(file.fileno(), 0, state.f_bavail * state.f_frsize - pages * 4096)
-
-
-def test_measurements_and_idle_hooks_leave_training_alone(nursery: Any, same: Any, folder: Path) -> None:
-    short = ["train", "ppo", *STREAM, "--activation", "rand_smooth_leaky", "--cycles", "1"]
-    variants = {"plain": [], "measured": ["--measure-every", 128], "idle": ["--hook", "fire@when:dormant_fraction>2"]}
-    for name, options in variants.items():
-        assert nursery.run(*short, *options, "--out", folder / name) == 0
-    same.assert_states(folder / "idle", folder / "plain")
-    measured, plain = same.last_state(folder / "measured"), same.last_state(folder / "plain")
-    assert [name for name in plain if "/marked/" not in name and measured[name] != plain[name]] == []
-    for name in ("measured", "idle"):
-        assert (folder / name / "episodes.jsonl").read_bytes() == (folder / "plain/episodes.jsonl").read_bytes()
-    assert same.log(folder / "idle", "metrics") == same.log(folder / "plain", "metrics")
-    assert len((folder / "measured/metrics.jsonl").read_bytes()) > len((folder / "plain/metrics.jsonl").read_bytes())

@@ -13,7 +13,7 @@ from supple.agents.trained import Trained
 from supple.engine.runs import prepare
 from supple.engine.spec import RunSpec
 from supple.envs import United
-from tests.envs.test_padding import Tiles
+from tests.envs.test_padding import tiles
 
 pytestmark = pytest.mark.slow
 
@@ -32,7 +32,7 @@ KINDS = {
 @pytest.fixture(autouse=True)
 def registered(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, kwargs in {"Few-v0": {"actions": 2}, "Many-v0": {"shape": (5, 5, 4), "actions": 9}}.items():
-        monkeypatch.setitem(gym.registry, name, gym.envs.registration.EnvSpec(name, Tiles, kwargs=kwargs))
+        monkeypatch.setitem(gym.registry, name, gym.envs.registration.EnvSpec(name, tiles, kwargs=kwargs))
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -41,7 +41,7 @@ def kind(request: pytest.FixtureRequest) -> str:
 @pytest.fixture
 def without_measurements(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave out what an event measures before and after, half the time; it is part of the tests of each algorithm."""
-    monkeypatch.setattr(Recorder, "_measure", lambda recorder, view: {})
+    monkeypatch.setattr(Recorder, "_measure", lambda recorder, view, hook: {})
 
 
 @pytest.mark.parametrize("name", interventions.names())

@@ -52,8 +52,3 @@ def test_a_small_suite_is_the_full_one_in_another_size(name: str) -> None:
     assert changed <= sizes
     assert small.vary.keys() == full.vary.keys()
     assert len(small.arms or ()) == len(full.arms or ())
-
-
-@pytest.mark.parametrize("name", [*SUITES, *SMALL])
-def test_a_suite_says_how_long_it_takes(name: str) -> None:
-    assert any(unit in presets_of()[name].about for unit in ("minutes", "hour", "day"))

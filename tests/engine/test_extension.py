@@ -1,6 +1,5 @@
 """Runs that are extended beyond their planned length, and the meaning of fractions in their hooks."""
 
-import json
 import shutil
 from pathlib import Path
 from typing import Any
@@ -11,9 +10,11 @@ from supple.agents.ppo.settings import PPOSettings
 from supple.engine.extension import extend
 from supple.engine.runs import open_run, prepare
 from supple.engine.spec import RunSpec, read_spec
+from supple.experiments.history.logs import read_log
 from supple.registry.errors import UsageError
 from supple.scripts.main import dispatch
 from supple.tracks.linear.settings import LinearSettings
+from tests.processes import stop_at
 
 WORDS = (
     "train ppo --env CartPole-v1 --steps 120 --num-envs 2 --rollout-steps 20 --minibatch-size 10 --epochs 1 --hidden 8 "
@@ -33,10 +34,6 @@ def run(made: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(made, tmp_path / "run"))
 
 
-def lines(file: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in file.read_text().splitlines()]
-
-
 @pytest.mark.slow
 def test_an_extended_run_continues_and_fractions_of_hooks_keep_their_steps(
     run: Path, made: Path, capsys: pytest.CaptureFixture[str]
@@ -46,9 +43,9 @@ def test_an_extended_run_continues_and_fractions_of_hooks_keep_their_steps(
     for log in ("metrics", "episodes", "events"):
         before, after = ((path / f"{log}.jsonl").read_bytes() for path in (made, run))
         assert after.startswith(before), log
-    fired = [(e["hook"], e["step"]) for e in lines(run / "events.jsonl") if e["event"] == "intervention"]
+    fired = [(e["hook"], e["step"]) for e in read_log(run, "events") if e["event"] == "intervention"]
     assert fired == [("snp@0.5", 80), ("redo@every:0.5", 80), ("redo@every:0.5", 200)]  # after the rollouts
-    assert max(line["step"] for line in lines(run / "metrics.jsonl")) == 240
+    assert max(line["step"] for line in read_log(run, "metrics")) == 240
     before = read_spec(run).resolved
     dispatch(["resume", str(run), "--steps", "320"])
     assert read_spec(run).resolved.planned == before.planned == 120
@@ -60,12 +57,8 @@ def test_a_killed_extended_run_resumes_to_the_same_bytes(run: Path, same: Any, t
     whole = Path(shutil.copytree(run, tmp_path / "whole"))
     open_run(whole, lambda line: None).train(lambda step: None)
 
-    def die(step: int) -> None:
-        if step >= 200:
-            raise KeyboardInterrupt
-
     with pytest.raises(KeyboardInterrupt):
-        open_run(run, lambda line: None).train(die)
+        open_run(run, lambda line: None).train(stop_at(200))
     open_run(run, lambda line: None).train(lambda step: None)
     same.assert_runs(run, whole)
 

@@ -9,7 +9,7 @@ import pytest
 from supple.agents.ppo.settings import PPOSettings
 from supple.engine.forks import FRESH
 from supple.engine.runs import build, resolved
-from supple.engine.spec import FILE, Labels, RunSpec, Start, read_spec, start_run, to_json, write_spec
+from supple.engine.spec import FILE, Labels, RunSpec, Start, read_spec, start_run, to_json
 from supple.engine.storage.signed_json import write_json
 from supple.registry.errors import RunError, UsageError
 from supple.tracks.linear.settings import LinearSettings
@@ -54,7 +54,6 @@ def test_the_identity_of_a_run_depends_on_what_training_depends_on(tmp_path: Pat
     work = build(spec.kind_row, spec.settings)
     found = resolved(spec, work)
     start_run(tmp_path, found)
-    write_spec(tmp_path, read_spec(tmp_path))
     assert read_spec(tmp_path) == found
     assert {"python", "torch", "numpy", "supple"} <= found.resolved.begun.keys()
     assert resolved(replace(spec, command="other words"), work).resolved.identity == found.resolved.identity

@@ -11,10 +11,10 @@ from tensorboard.summary.writer.record_writer import RecordWriter
 
 from supple.engine import trackers
 from supple.experiments import resume, train
-from supple.experiments.queue.queue import Queue
 from supple.experiments.sweeps.study import Study
 from supple.experiments.sweeps.sweep import Sweep
 from supple.registry.errors import DiskError, UsageError
+from tests.processes import stop_at
 from tests.records import results
 
 SETTINGS = {"tasks": "semantic,reversal", "updates_per_task": 60, "checkpoint_every": 15, "measure_every": 10}
@@ -77,15 +77,11 @@ def test_wandb_gets_every_row_of_a_run_into_a_file_of_its_own(tmp_path: Path, mo
 def test_a_failed_run_is_marked_and_its_resumed_one_is_the_same_in_a_tracker_in_tensorboard_and_on_the_disk(
     tmp_path: Path, recorders: list[Recorder]
 ) -> None:
-    def stop(step: int) -> None:
-        if step >= 50:  # the last checkpoint is that of step 45
-            raise ZeroDivisionError
-
     run, settings = tmp_path / "run", {**SETTINGS, "measure_every": 1}
     train("linear", settings, HOOKS, out=tmp_path / "whole")
     with pytest.raises(ZeroDivisionError):
-        train("linear", {**settings, "log_to": ["wandb"]}, HOOKS, out=run, progress=stop)
-    assert max(step for step, _ in board(run)["loss"]) > 45
+        train("linear", {**settings, "log_to": ["wandb"]}, HOOKS, out=run, progress=stop_at(50, ZeroDivisionError))
+    assert max(step for step, _ in board(run)["loss"]) > 45  # the step of the last checkpoint
     resume(run, warn=silent)
     assert results(run) == results(tmp_path / "whole")
     assert board(run) == board(tmp_path / "whole")
@@ -97,7 +93,6 @@ def test_a_failed_run_is_marked_and_its_resumed_one_is_the_same_in_a_tracker_in_
     events = [str(row["event"]).split(",")[0] for _, row in failed.rows + tracker.rows if "event" in row]
     assert events == ["task: task 0", "task: task 1", "intervention: hook snp@task"]
     assert (tracker.run.id, tracker.run.name, tracker.run.group) == (failed.run.id, "run", None)
-    assert tracker.run.config["settings"]["updates_per_task"] == 60
     assert tracker.run.config["resolved"]["hooks"] == HOOKS
 
 
@@ -131,14 +126,11 @@ def test_a_problem_of_a_tracker_is_reported_once_and_the_run_continues(
 def test_runs_of_a_sweep_are_grouped_by_study_and_called_after_arm_and_seed(
     tmp_path: Path, recorders: list[Recorder]
 ) -> None:
-    settings = {**SETTINGS, "log_to": ["wandb", "mlflow"]}
+    settings = {**SETTINGS, "log_to": ["wandb"]}
     study = Study("lin", "linear", settings=settings, arms=("none", "snp"), seeds=(3,), fork_at_task=1)
-    jobs = Sweep([study]).begin(tmp_path / "out")
-    Queue(jobs).work_off(lambda job, held: job.train(held, lambda step, end: None, silent))
-    assert not any(job.failed for job in jobs)
-    assert [(each.run.group, each.run.name) for each in recorders] == [
-        ("lin", name) for name in ("trunk seed-3", "none seed-3", "snp seed-3") for _ in range(2)
-    ]
+    Sweep([study]).begin(tmp_path / "out").work_off(lambda job, held: job.train(held, lambda *_: None, silent))
+    names = ["trunk seed-3", "none seed-3", "snp seed-3"]
+    assert [(each.run.group, each.run.name) for each in recorders] == [("lin", name) for name in names]
     assert {each.run.folder for each in recorders} == {tmp_path / "out/trackers"}
     assert len({each.run.id for each in recorders}) == 3
 

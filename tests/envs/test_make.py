@@ -6,12 +6,13 @@ import subprocess
 import sys
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import gymnasium as gym
 import numpy as np
 import pytest
 
-from supple.envs import ExplosionInfo, environment_names, has_friction, make_env, resolve_env
+from supple.envs import environment_names, games, has_friction, make_env, make_pixels, resolve_env
 
 
 def test_every_short_name_stands_for_a_registered_task():
@@ -66,57 +67,12 @@ def test_an_old_id_that_still_works_is_made_with_a_warning():
         make_env("Hopper-v4").close()
 
 
-@pytest.mark.parametrize(
-    ("name", "healthy", "unhealthy"),
-    [
-        ("hopper", (0.7, np.inf), 0.4),
-        ("walker2d", (0.8, 2.0), 0.5),
-        ("ant", (0.2, 1.0), 1.5),
-        ("humanoid", (1.0, 2.0), 0.7),
-    ],
-)
-def test_an_unhealthy_height_ends_the_episode(name: str, healthy: tuple[float, float], unhealthy: float):
-    env = make_env(name)
-    inner = env.unwrapped
-    assert inner._terminate_when_unhealthy
-    assert inner._healthy_z_range == healthy
-    env.reset(seed=0)
-    still = np.zeros(env.action_space.shape)
-    assert env.step(still)[2] is False
-    height = 1 if name in ("hopper", "walker2d") else 2  # planar bodies: x, z, pitch; free bodies: x, y, z
-    inner.data.qpos[height] = unhealthy
-    _, _, terminated, truncated, info = env.step(still)
-    assert terminated
-    assert not truncated
-    assert not isinstance(info, ExplosionInfo)
-
-
-def test_halfcheetah_runs_its_full_length_even_upside_down():
-    env = make_env("halfcheetah")
-    env.reset(seed=0)
-    env.unwrapped.data.qpos[2] = np.pi
-    ends = [env.step(np.zeros(6))[2:4] for _ in range(1000)]
-    assert not any(terminated for terminated, _ in ends)
-    assert [truncated for _, truncated in ends] == [False] * 999 + [True]
-
-
 def test_friction_scales_the_sliding_column_of_every_geom_and_nothing_else():
     normal, slippery = make_env("ant").unwrapped.model, make_env("ant", friction=0.25).unwrapped.model
     np.testing.assert_allclose(slippery.geom_friction[:, 0], 0.25 * normal.geom_friction[:, 0])
     np.testing.assert_array_equal(slippery.geom_friction[:, 1:], normal.geom_friction[:, 1:])
     np.testing.assert_array_equal(slippery.body_mass, normal.body_mass)
     assert slippery.npair == 0  # no contact pair with a friction of its own
-
-
-def test_friction_changes_the_dynamics_of_its_own_environment_only():
-    envs = [make_env("halfcheetah"), make_env("halfcheetah", friction=0.2), make_env("halfcheetah")]
-    actions = np.random.default_rng(0).uniform(-1, 1, (50, 6))
-    for env in envs:
-        env.reset(seed=3)
-    for action in actions:
-        normal, slippery, again = (env.step(action)[0] for env in envs)
-    np.testing.assert_array_equal(normal, again)
-    assert np.abs(normal - slippery).max() > 0.1
 
 
 @pytest.mark.parametrize("friction", [0.0, float("nan"), float("inf")])
@@ -199,3 +155,52 @@ def test_the_module_of_an_environment_is_not_imported_and_stripped_once_it_is(tm
     importlib.import_module("poles")
     assert resolve_env("poles:Pole-v3") == "Pole-v3"
     del gym.registry["Pole-v3"], sys.modules["poles"]
+
+
+@ALE
+@pytest.mark.parametrize(
+    ("name", "more", "line"),
+    [
+        ("CartPole-v1", {}, "CartPole-v1 is not an Atari game: see `supple list games`"),
+        ("ALE/Asterix-ram-v5", {}, "unknown environment 'ALE/Asterix-ram-v5': did you mean 'ALE/Asterix-v5'"),
+        ("pong", {"max_episode_steps": 9}, "use --max-frames"),
+        ("pong", {"kwargs": {"mode": 1}}, "--shift mode instead"),
+    ],
+)
+def test_what_games_do_not_take_is_refused_in_one_line(name: str, more: dict[str, Any], line: str):
+    with pytest.raises(ValueError, match=line) as error:
+        make_pixels(name, 1, **more)
+    assert "\n" not in str(error.value)
+
+
+@ALE
+@pytest.mark.parametrize(
+    "name",
+    ["beam_rider", "BeamRider", "beamrider", "BEAM-RIDER", "Beam Rider", "ALE/BeamRider-v5", "ale/beamrider-v5"],
+)
+def test_games_are_found_by_any_spelling(name: str):
+    assert resolve_env(name) == "ALE/BeamRider-v5"
+
+
+@pytest.mark.slow
+@ALE
+def test_the_games_are_those_of_ale_py():
+    import ale_py.roms
+
+    known = games()
+    assert set(known) <= set(ale_py.roms.get_all_rom_ids())
+    assert len(known) > 100
+    for short, env_id in known.items():
+        assert resolve_env(short) == resolve_env(env_id) == env_id
+        assert gym.spec(env_id).kwargs["game"] == short
+
+
+def test_without_ale_py_all_names_but_games_are_resolved(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(sys.modules, "ale_py", None)
+    install = r"Atari needs ale-py .*: pip install 'supple\[atari\]'$"
+    for atari in ("ALE/Asterix-v5", "beam_rider"):
+        with pytest.raises(ImportError, match=install):
+            resolve_env(atari)
+    assert resolve_env("hopper") == "Hopper-v5"
+    with pytest.raises(ValueError, match="did you mean 'hopper'"):
+        resolve_env("hoper")

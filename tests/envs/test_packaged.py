@@ -12,7 +12,7 @@ import pytest
 
 from supple.agents.spaces import describe_rows
 from supple.envs import PACKAGED, EnvironmentFault, Picture, flatten, games, make_env, packaged_names, resolve_env
-from supple.envs.independent import copies_interfere
+from supple.envs.make import copies_interfere
 from supple.envs.minatar import GAMES, LONGEST
 
 MISSING = [name for name in PACKAGED if importlib.util.find_spec(name) is None]

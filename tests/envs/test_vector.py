@@ -1,12 +1,15 @@
 """A vector equals its environments stepped by hand, also across the ends of episodes, without dummy steps."""
 
+from functools import partial
+
 import gymnasium as gym
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from supple.envs import Episode, Vector, make_env
+from supple.envs import ConcatenatedVector, Episode, Vector, make_env
+from tests.envs.pairs import assert_same, live
 from tests.envs.worlds import Counter, Toy
 
 
@@ -59,20 +62,6 @@ def test_a_vector_equals_single_environments_stepped_by_hand(name: str):
     assert ends > 0
 
 
-def test_an_explosion_is_reported_with_its_episode_and_the_others_go_on():
-    vector = Vector([lambda: make_env("halfcheetah")] * 2)
-    vector.reset([0, 1])
-    before = vector.step(np.zeros((2, 6)))
-    vector.envs[1].unwrapped.data.qvel[:] = 1e12
-    result = vector.step(np.zeros((2, 6)))
-    (episode,) = result.episodes
-    assert (episode.index, episode.ret, episode.length, episode.exploded) == (1, before.reward[1], 2, True)
-    assert isinstance(episode.explosion, float)
-    assert list(result.terminated) == [False, True]
-    np.testing.assert_array_equal(result.final_obs[1], before.obs[1])
-    assert not vector.step(np.zeros((2, 6))).episodes
-
-
 def test_a_reset_drops_the_running_episode():
     vector = Vector([lambda: Counter(3)])
     vector.reset([0])
@@ -96,3 +85,13 @@ def test_environments_cannot_change_the_actions_of_the_agent():
     vector.reset([0, 1])
     vector.step(actions)
     np.testing.assert_array_equal(actions, [[0, 1], [2, 0]])
+
+
+def test_vectors_joined_have_the_results_of_one_vector() -> None:
+    makes = [partial(make_env, "cartpole", shifts="offset(over=90)", seed=seed, task=1) for seed in range(5)]
+    parts = [Vector(makes[:2]), Vector(makes[2:4]), Vector(makes[4:])]
+    one, joined = Vector(makes), ConcatenatedVector(parts)
+    assert joined.num_envs == 5
+    assert_same(one.reset(range(5)), joined.reset(range(5)))
+    assert live(one, joined, 100, passed=2) > 5
+    joined.close()

@@ -11,6 +11,7 @@ from supple.experiments.conformance import ITSELF, ON_A_STACK, ON_EACH, Finding,
 from supple.experiments.conformance_networks import NETWORKS, STACKS
 from supple.interventions import Intervention, Learner, interventions, learner_for
 from supple.interventions.base import Reinitialization
+from tests.engine.hooks.test_members import Counting
 
 PARAMETERS = {  # with which those act here that would not do so by themselves
     "cbp": "cbp(replacement_rate=0.2,maturity=1)",
@@ -137,13 +138,11 @@ class Invents(Shrink):
 class HalfDone(Shrink):
     """Stop in the middle where a weight is no number."""
 
-    @torch.no_grad()
     def rewrite(self, module: nn.Module, learner: Learner, start: Any, scope: Any) -> list[str]:
-        for name, parameter in module.named_parameters():
-            if not parameter.isfinite().all():
-                raise ValueError(f"{name} is no number")
-            parameter.mul_(0.5)
-        return [name for name, _ in module.named_parameters()]
+        written = super().rewrite(module, learner, start, scope)
+        if not all(parameter.isfinite().all() for parameter in module.parameters()):
+            raise ValueError("a weight is no number")
+        return written
 
 
 class Crashes(Shrink):
@@ -200,25 +199,11 @@ class Pools(Intervention):
         return torch.stack([p.square().sum() for p in learner.module.parameters()]).sum().sqrt()
 
 
-class Counts(Shrink):
-    """Halve all weights, less each time."""
+class Counts(Counting):
+    """Count its applications, of all seeds together."""
 
     def __init__(self) -> None:
-        super().__init__()
-        self.count = 0
-
-    @torch.no_grad()
-    def rewrite(self, module: nn.Module, learner: Learner, start: Any, scope: Any) -> list[str]:
-        self.count += module is learner.module
-        for parameter in module.parameters():
-            parameter.mul_(1 - 0.5**self.count)
-        return [name for name, _ in module.named_parameters()]
-
-    def state_dict(self) -> dict[str, Any]:
-        return {"count": self.count}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        self.count = state["count"]
+        super().__init__(())
 
 
 class DrawsForAll(Shrink):

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from supple.experiments.history.logs import read_jsonl
+from supple.experiments.history.performance import performance_of
 from supple.experiments.results import Results, load
 from supple.scripts.main import dispatch
 from tests.figures import empty_figures
@@ -16,10 +18,6 @@ PPO = (
     "--env CartPole-v1 --steps 240 --num-envs 2 --rollout-steps 20 --minibatch-size 10 --epochs 1 --hidden 8 "
     "--adapter 8 --compile off --measure-every 80 --eval-episodes 0"
 )
-
-
-def lines(file: Path) -> list[dict[str, object]]:
-    return [json.loads(line) for line in file.read_text().splitlines()]
 
 
 @pytest.fixture(scope="module")
@@ -41,22 +39,17 @@ def test_a_comparison_has_each_arms_rows_behind_its_trunks(compared: Path) -> No
     }
     for arm, events in (("none", 0), ("fire", 1)):
         own = results.metrics.query("arm == @arm and seed == 4")
-        logged = [
-            row
-            for folder in ("trunk", arm)
-            for row in lines(compared / "seed-4" / folder / "metrics.jsonl")
-            if folder == arm or row["step"] <= 120  # type: ignore[operator]
-        ]
+        folders = [read_jsonl(compared / "seed-4" / folder / "metrics.jsonl") for folder in ("trunk", arm)]
+        logged = [row for row in folders[0] if row["step"] <= 120] + folders[1]
         assert own["step"].tolist() == [row["step"] for row in logged]
         assert own["agent/weight_norm"].dropna().tolist() == [
             row["agent/weight_norm"] for row in logged if "agent/weight_norm" in row
         ]
-        mine = results.events.query("arm == @arm and seed == 3 and event == 'intervention'")
-        assert len(mine) == events
+        assert len(results.events.query("arm == @arm and seed == 3 and event == 'intervention'")) == events
     after = results.episodes.query("arm == 'fire' and seed == 3 and step > 120")
     columns = ["step", "task", "return", "length"]
     assert after[columns].to_dict("records") == [
-        {name: row[name] for name in columns} for row in lines(compared / "seed-3/fire/episodes.jsonl")
+        {name: row[name] for name in columns} for row in read_jsonl(compared / "seed-3/fire/episodes.jsonl")
     ]
     assert results.tasks.empty
     scores = json.loads((compared / "report/scores.json").read_text())
@@ -72,9 +65,9 @@ def test_a_single_run_is_one_arm(tmp_path: Path) -> None:
     assert results.tasks["task"].tolist() == [0, 1]
     assert results.tasks["arm"].unique().tolist() == ["none"]
     found = results.performance()
-    losses = [row["losses"] for row in lines(tmp_path / "run/tasks.jsonl")]
+    losses = [row["losses"] for row in read_jsonl(tmp_path / "run/tasks.jsonl")]
     assert found[["after", "on"]].to_numpy().tolist() == [[0, 0], [1, 0], [1, 1]]
-    assert found["value"].tolist() == [loss for row in losses for loss in row]  # type: ignore[attr-defined]
+    assert found["value"].tolist() == [loss for row in losses for loss in row]
     assert results.episodes.empty
     assert results.episodes.columns.tolist() == ["arm", "seed"]
 
@@ -105,24 +98,22 @@ def test_parts_have_the_rows_of_each_arm_and_seed(compared: Path) -> None:
     assert row["agent/weight_norm.last"] > 0
 
 
-def test_results_of_all_tasks_are_taken_from_those_of_each_task(compared: Path) -> None:
-    data = load(compared).studies[""]
-
-    def performance(*outcomes: dict[str, Any]) -> list[Any]:
-        run = replace(data.first, outcomes=list(outcomes))
-        frame = Results(compared, {"": replace(data, arms={"none": [run]})}).performance()
-        assert set(zip(frame["arm"], frame["seed"], strict=True)) == {("none", 3)}
-        return [tuple(row) for row in frame[["after", "on", "value"]].itertuples(index=False)]
-
-    ends = [{"step": 8 * (task + 1), "task": task} for task in range(2)]
-    split = [{"test_accuracy": 0.5, "accuracies": [0.5]}, {"test_accuracy": 0.75, "accuracies": [0.25, 0.75]}]
-    plain = [{"test_accuracy": 0.5}, {"test_accuracy": 0.75}]
-    scored = [{"before": [0.0, 0.0], "scores": [0.5, 0.125]}, {"scores": [0.25, 0.75]}]
-    found = [performance(*(a | b for a, b in zip(ends, of, strict=True))) for of in (split, plain, scored)]
-    assert found[0] == [(0, 0, 0.5), (1, 0, 0.25), (1, 1, 0.75)]
-    assert found[1] == [(0, 0, 0.5), (1, 1, 0.75)]
-    assert found[2] == [(0, 0, 0.5), (0, 1, 0.125), (1, 0, 0.25), (1, 1, 0.75)]
+@pytest.mark.parametrize(
+    ("results", "found"),
+    [
+        (({"accuracies": [0.5]}, {"accuracies": [0.25, 0.75]}), [(0, 0, 0.5), (1, 0, 0.25), (1, 1, 0.75)]),
+        (({"test_accuracy": 0.5}, {"test_accuracy": 0.75}), [(0, 0, 0.5), (1, 1, 0.75)]),
+        (
+            ({"scores": [0.5, 0.125]}, {"scores": [0.25, 0.75]}),
+            [(0, 0, 0.5), (0, 1, 0.125), (1, 0, 0.25), (1, 1, 0.75)],
+        ),
+    ],
+)
+def test_results_of_all_tasks_are_taken_from_those_of_each_task(compared: Path, results: Any, found: Any) -> None:
     assert load(compared).performance().empty  # agents without evaluations
+    run = load(compared).studies[""].first
+    outcomes = [{"step": 8 * (task + 1), "task": task, **own} for task, own in enumerate(results)]
+    assert [tuple(row.values()) for row in performance_of(replace(run, outcomes=outcomes))] == found
 
 
 def test_many_arms_and_studies_are_cut(compared: Path) -> None:
@@ -133,6 +124,5 @@ def test_many_arms_and_studies_are_cut(compared: Path) -> None:
     results = Results(compared, {f"study {i}": many for i in range(9)})
     assert len(repr(results).splitlines()) == 8
     assert repr(results).endswith("and 3 more studies")
-    assert max(map(len, repr(results).splitlines())) < 300
     assert results._repr_html_().count("<tr>") == 41
     assert "and 851 more arms" in results._repr_html_()

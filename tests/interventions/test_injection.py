@@ -18,39 +18,31 @@ from supple.interventions import (
     snapshot,
 )
 from supple.metrics import measure
+from supple.networks import unit_names
+from tests.interventions.common import changed, exact, refused, slots, update
 
 FRAMES = torch.randint(256, (8, 2, 36, 36), dtype=torch.uint8, generator=torch.Generator().manual_seed(3))
 
 
-def build() -> Learner:
-    """A Nature CNN with a target network, as DQN's learner, at step 0."""
+def learner(trained: bool = True) -> Learner:
+    """A Nature CNN with a target network that lags behind, as DQN's learner; or at step 0."""
 
     def network() -> ValueNetwork:
         return ValueNetwork(2 * 36 * 36, 3, (8,), "relu", draws, picture=Picture(2, 36, 36))
 
     draws = torch.Generator().manual_seed(0)
     module = network()
-    return Learner(
-        "q", module, torch.optim.Adam(module.parameters(), lr=1e-3), module.layers(), module.units(),
+    target = Learner(
+        "q", module, torch.optim.Adam(module.parameters(), lr=1e-3), module.layers(), unit_names(module),
         probe=lambda: (FRAMES,), loss=lambda: (module(FRAMES) - 1).square().mean(),
         generator=torch.Generator().manual_seed(1), redraw=lambda: snapshot(network()),
         followers=(copy.deepcopy(module).requires_grad_(False),), capabilities=(ReleasedCode("dqn"), Injectable("mlp")),
     )  # fmt: skip
-
-
-def train(learner: Learner, steps: int = 3) -> Learner:
-    for _ in range(steps):
-        learner.optimizer.zero_grad()
-        learner.loss().backward()
-        learner.optimizer.step()
-    return learner
-
-
-def build_trained() -> Learner:
-    """Its target network lags behind."""
-    learner = train(build())
-    learner.followers[0].load_state_dict(learner.module.state_dict())
-    return train(learner)
+    if trained:
+        update(target, count=3)
+        target.followers[0].load_state_dict(module.state_dict())
+        update(target, count=3)
+    return target
 
 
 @torch.no_grad()
@@ -58,16 +50,7 @@ def outputs(learner: Learner) -> list[Tensor]:
     return [module(FRAMES) for module in (learner.module, *learner.followers)]
 
 
-def equal(a: dict[str, Tensor], b: dict[str, Tensor]) -> bool:
-    return a.keys() == b.keys() and all(torch.equal(a[name], b[name]) for name in a)
-
-
-def state_of(learner: Learner) -> dict[str, dict[str, Tensor]]:
-    named = {p: n for n, p in learner.module.named_parameters()}
-    return {named[p]: {k: v.clone() for k, v in s.items()} for p, s in learner.optimizer.state.items()}
-
-
-def select_below(values: dict[str, Tensor], path: str) -> dict[str, Tensor]:
+def below(values: dict[str, Tensor], path: str) -> dict[str, Tensor]:
     return {name.removeprefix(path): value for name, value in values.items() if name.startswith(path)}
 
 
@@ -76,55 +59,29 @@ def select_below(values: dict[str, Tensor], path: str) -> dict[str, Tensor]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("toward", ["initial", "fresh"])
-def test_outputs_are_the_same_bit_for_bit_after_every_injection(toward):
-    learner = build_trained()
-    for _ in range(4):
-        before = outputs(learner)[0]
-        written = make("injection", toward=toward).apply(learner)
-        assert torch.equal(outputs(learner)[0], before)
-        assert len(written) == 8
-        train(learner)
-        assert not torch.equal(outputs(learner)[0], before)
-    assert isinstance(learner.module.mlp, Injected)
-    assert isinstance(learner.module.mlp.old, Injected)
-    assert not isinstance(learner.module.mlp.new, Injected)
-
-
-@pytest.mark.slow
-def test_the_new_head_starts_from_step_0_or_from_a_fresh_draw():
-    start = select_below(snapshot(build().module), "mlp.")
-    for toward in ("initial", "fresh"):
-        learner = build_trained()
-        for _ in range(2):
-            make("injection", toward=toward).apply(learner)
-            values = snapshot(learner.module)
-            new, twin = select_below(values, "mlp.new."), select_below(values, "mlp.twin.")
-            assert equal(new, twin)
-            assert equal(new, start) == (toward == "initial")
-            assert equal(new, select_below(learner.initial, "mlp.new."))
-            train(learner)
-
-
-def test_only_the_encoder_and_the_new_head_learn():
-    learner = build_trained()
-    make("injection").apply(learner)
-    before = snapshot(learner.module)
-    train(learner)
-    moved = {name for name, value in snapshot(learner.module).items() if not torch.equal(value, before[name])}
-    assert moved == {name for name in before if not name.startswith(("mlp.old.", "mlp.twin."))}
-    assert moved == {name for name, p in learner.module.named_parameters() if p.requires_grad}
+def test_outputs_stay_bit_for_bit_and_the_encoder_and_a_new_head_from_step_0_or_a_fresh_draw_learn(toward):
+    target, start = learner(), below(snapshot(learner(trained=False).module), "mlp.")
+    for _ in range(3):
+        module, before = target.module, outputs(target)[0]
+        assert len(make("injection", toward=toward).apply(target)) == 8
+        assert torch.equal(outputs(target)[0], before)
+        values = snapshot(module)
+        new = below(values, "mlp.new.")
+        exact(new, below(values, "mlp.twin."))
+        exact(new, below(target.initial, "mlp.new."))
+        assert all(map(torch.equal, new.values(), start.values())) == (toward == "initial")
+        update(target, count=3)
+        learning = {name for name in values if not name.startswith(("mlp.old.", "mlp.twin."))}
+        assert changed(module, values) == learning == {n for n, p in module.named_parameters() if p.requires_grad}
+    assert [type(part) is Injected for part in (module.mlp, module.mlp.old, module.mlp.new)] == [True, True, False]
 
 
 def test_gradients_flow_through_the_frozen_heads_to_the_encoder():
-    learner = build_trained()
-    learner.optimizer.zero_grad()
-    learner.loss().backward()
-    before = learner.module.encoder[0].weight.grad.clone()
-    make("injection").apply(learner)
-    learner.optimizer.zero_grad()
-    learner.loss().backward()
-    torch.testing.assert_close(learner.module.encoder[0].weight.grad, before)
-    assert all(p.grad is None for p in learner.module.mlp.old.parameters())
+    target = learner()
+    weight = target.module.encoder[0].weight
+    before = torch.autograd.grad(target.loss(), weight)
+    make("injection").apply(target)
+    torch.testing.assert_close(torch.autograd.grad(target.loss(), weight), before)
 
 
 # -- what it resets ------------------------------------------------------------------------------------------
@@ -132,186 +89,144 @@ def test_gradients_flow_through_the_frozen_heads_to_the_encoder():
 
 @pytest.mark.parametrize("contract", ["uniform", "as_released"])
 def test_the_optimizer_stays_and_holds_exactly_the_trainable_parameters_in_order(contract):
-    learner = build_trained()
-    optimizer, before = learner.optimizer, state_of(learner)
-    make("injection", contract=contract).apply(learner)
-    assert learner.optimizer is optimizer
-    assert [id(p) for p in optimizer.param_groups[0]["params"]] == [
-        id(p) for p in learner.module.parameters() if p.requires_grad
-    ]
-    after = state_of(learner)
-    assert after.keys() == {name for name in before if name.startswith("encoder.")}
-    for name, slots in after.items():
-        if contract == "uniform":
-            assert equal(slots, before[name])
-        else:
-            assert not any(bool(value.any()) for value in slots.values())
+    target = learner()
+    optimizer, before = target.optimizer, slots(target)
+    make("injection", contract=contract).apply(target)
+    assert target.optimizer is optimizer
+    held = [id(p) for p in optimizer.param_groups[0]["params"]]
+    assert held == [id(p) for p in target.module.parameters() if p.requires_grad]
+    kept = {name: state for name, state in before.items() if name.startswith("encoder.")}
+    for state in kept.values() if contract == "as_released" else ():
+        for value in state.values():
+            value.zero_()
+    exact(slots(target), kept)
 
 
 def test_parameter_groups_keep_their_settings():
-    learner = build()
-    groups = [{"params": learner.module.mlp.parameters(), "lr": 0.0}, {"params": learner.module.encoder.parameters()}]
-    learner.optimizer = torch.optim.SGD(groups, lr=1e-2)
-    make("injection").apply(learner)
-    before = snapshot(learner.module)
-    train(learner, 1)
-    moved = {name.split(".")[0] for name, value in snapshot(learner.module).items() if not value.equal(before[name])}
-    assert moved == {"encoder"}
+    target = learner(trained=False)
+    groups = [{"params": target.module.mlp.parameters(), "lr": 0.0}, {"params": target.module.encoder.parameters()}]
+    target.optimizer = torch.optim.SGD(groups, lr=1e-2)
+    make("injection").apply(target)
+    before = snapshot(target.module)
+    update(target)
+    assert {name.split(".")[0] for name in changed(target.module, before)} == {"encoder"}
 
 
 def test_as_released_wraps_the_target_around_its_own_old_head():
-    learner = build_trained()
-    (target,) = learner.followers
-    before, old = outputs(learner)[1], snapshot(target)
-    make("injection", contract="as_released").apply(learner)
-    assert torch.equal(outputs(learner)[1], before)
-    assert not torch.equal(outputs(learner)[0], before)
-    online, values = snapshot(learner.module), snapshot(target)
-    assert equal(select_below(values, "mlp.old."), select_below(old, "mlp."))
-    assert equal(select_below(values, "mlp.new."), select_below(online, "mlp.new."))
-    assert equal(select_below(values, "encoder."), select_below(old, "encoder."))
+    target = learner()
+    (follower,) = target.followers
+    before, old = outputs(target)[1], snapshot(follower)
+    make("injection", contract="as_released").apply(target)
+    after = outputs(target)
+    assert torch.equal(after[1], before)
+    assert not torch.equal(after[0], before)
+    values = snapshot(follower)
+    exact(below(values, "mlp.old."), below(old, "mlp."))
+    exact(below(values, "mlp.new."), below(snapshot(target.module), "mlp.new."))
+    exact(below(values, "encoder."), below(old, "encoder."))
 
 
-def test_the_contract_describes_what_is_reset():
-    learner = build_trained()
-    rest = {"replay, observation statistics, generators": "kept"}
-    assert make("injection").contract(learner) == rest | {
-        "weights": "mlp frozen; a new one and its frozen twin added, both from the step-0 values",
-        "optimizer state": "kept; that of the new head starts fresh",
-        "target network": ":= online network",
-    }
-    assert make("injection", toward="fresh", contract="as_released").contract(learner) == rest | {
-        "weights": "mlp frozen; a new one and its frozen twin added, both from a fresh draw",
-        "optimizer state": "fresh (every tensor)",
-        "target network": "wrapped around its own old head",
+@pytest.mark.parametrize(
+    ("params", "row"),
+    [
+        ({}, {
+            "weights": "mlp frozen; a new one and its frozen twin added, both from the step-0 values",
+            "optimizer state": "kept; that of the new head starts fresh",
+            "target network": ":= online network",
+        }),
+        ({"toward": "fresh", "contract": "as_released"}, {
+            "weights": "mlp frozen; a new one and its frozen twin added, both from a fresh draw",
+            "optimizer state": "fresh (every tensor)",
+            "target network": "wrapped around its own old head",
+        }),
+    ],
+)  # fmt: skip
+def test_the_contract_describes_what_is_reset(params, row):
+    assert make("injection", **params).contract(learner(False)) == row | {
+        "replay, observation statistics, generators": "kept"
     }
 
 
 # -- what comes after it -------------------------------------------------------------------------------------
 
 
-def test_layers_units_and_wiring_name_the_live_parts():
-    learner = build_trained()
+@pytest.mark.slow
+def test_layers_units_and_wiring_name_the_live_parts_which_keep_their_original_names_in_scopes_and_logs():
+    """A reset planned for a layer by name finds it after injections too, and curves go on under one name."""
+    target = learner()
+    before, metrics = [layer.name for layer in target.layers], measure(target, per_layer=True).keys()
     for _ in range(2):
-        make("injection").apply(learner)
-        modules = dict(learner.module.named_modules())
-        assert [(layer.name, layer.role) for layer in learner.layers[-2:]] == [
+        make("injection").apply(target)
+        modules = dict(target.module.named_modules())
+        assert [(layer.name, layer.role) for layer in target.layers[-2:]] == [
             ("mlp.new.0", "hidden"),
             ("mlp.new.2", "head"),
         ]
-        assert all(modules[layer.name] is layer.module for layer in learner.layers)
-        assert learner.units == ("encoder.1", "encoder.3", "encoder.5", "mlp.new.1")
-        assert learner.wiring["mlp.new.1"] == Wiring(("mlp.new.0",), ("mlp.new.2",))
-        assert learner.initial.keys() == modules[""].state_dict().keys()
+        assert all(modules[layer.name] is layer.module for layer in target.layers)
+        assert target.units == ("encoder.1", "encoder.3", "encoder.5", "mlp.new.1")
+        assert target.wiring["mlp.new.1"] == Wiring(("mlp.new.0",), ("mlp.new.2",))
+        assert target.initial.keys() == modules[""].state_dict().keys()
+        assert [target.origins[layer.name] for layer in target.layers] == before
+        assert measure(target, per_layer=True).keys() == metrics
     readers = {name for name in modules if name.startswith("mlp.") and name.endswith(".0")}
-    assert set(learner.wiring["encoder.5"].outgoing) == readers  # frozen heads read the encoder, too
+    assert set(target.wiring["encoder.5"].outgoing) == readers  # frozen heads read the encoder, too
     assert len(readers) == 5
-    assert measure(learner, per_layer=True)["gradient_norm"] > 0
+    reset = make("reset", what="layer", layer="mlp.2")
+    reset.attach(target)
+    assert reset.apply(target) == ["mlp.new.2.weight", "mlp.new.2.bias"]
 
 
-def build_injected(times: int = 1) -> Learner:
-    learner = build_trained()
+@pytest.mark.slow
+@pytest.mark.parametrize("times", [1, 2])
+@pytest.mark.parametrize(("hook", "params"), [("reset", {}), ("snp", {"lam": 1.0}), ("redo", {"tau": 0.0})])
+def test_a_full_reset_leads_to_the_function_of_step_0_and_recycling_silent_units_changes_no_output(times, hook, params):
+    target = learner()
     for _ in range(times):
-        make("injection", toward="fresh").apply(learner)
-        train(learner)
-    return learner
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("times", [1, 2])
-@pytest.mark.parametrize(("hook", "params"), [("reset", {}), ("snp", {"lam": 1.0})])
-def test_a_full_reset_leads_to_the_function_of_step_0(times, hook, params):
-    learner, start = build_injected(times), build()
-    make(hook, **params).apply(learner)
-    torch.testing.assert_close(outputs(learner)[0], outputs(start)[0], rtol=0, atol=1e-6)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("times", [1, 2])
-def test_recycling_silent_encoder_units_afterwards_changes_no_output_on_the_recent_inputs(times):
-    learner = build_injected(times)
+        make("injection", toward="fresh").apply(target)
+        update(target, count=3)
     with torch.no_grad():
-        learner.module.encoder[4].bias[::2] = -100.0  # these channels never fire
-    before = outputs(learner)[0]
-    assert "mlp.twin.0.weight" in make("redo", tau=0.0).apply(learner)
-    assert learner.module.encoder(FRAMES.flatten(1))[:, ::2].amax(0).gt(0).float().mean() > 0.2  # and now they do
-    torch.testing.assert_close(outputs(learner)[0], before, rtol=0, atol=1e-5)
+        target.module.encoder[4].bias[::2] = -100.0  # these channels never fire
+    before = outputs(target if hook == "redo" else learner(trained=False))[0]
+    written = make(hook, **params).apply(target)
+    torch.testing.assert_close(outputs(target)[0], before, rtol=0, atol=1e-5 if hook == "redo" else 1e-6)
+    if hook == "redo":
+        assert "mlp.twin.0.weight" in written
+        assert target.module.encoder(FRAMES.flatten(1))[:, ::2].amax(0).gt(0).float().mean() > 0.2  # and now they do
 
 
-# -- checkpoints ---------------------------------------------------------------------------------------------
+# -- checkpoints and other modules ---------------------------------------------------------------------------
 
 
 def test_changes_are_not_repeated_and_other_ones_are_refused():
-    learner = build_trained()
-    make("injection").apply(learner)
-    restructure(learner, ["injection"])
-    assert learner.changes == ["injection"]
-    with pytest.raises(ValueError, match="was changed by injection; the checkpoint needs none"):
-        restructure(learner, [])
-    with pytest.raises(ValueError, match=r"the checkpoint needs injection\(toward=fresh\)$"):
-        restructure(learner, ["injection(toward=fresh)"])
+    target = learner(trained=False)
+    make("injection").apply(target)
+    restructure(target, ["injection"])
+    assert target.changes == ["injection"]
+    with refused("was changed by injection; the checkpoint needs none"):
+        restructure(target, [])
+    with refused(r"the checkpoint needs injection\(toward=fresh\)$"):
+        restructure(target, ["injection(toward=fresh)"])
 
 
-@pytest.mark.parametrize("times", [1, 2])
-def test_a_new_draw_is_that_of_the_network_before_injection(times):
+@pytest.mark.parametrize("part", ["2", "2.2"])  # a module, and a single layer
+def test_it_works_on_any_part_that_is_named_and_a_new_draw_is_that_of_the_network_before(part):
+    torch.manual_seed(0)
     plain = nn.Sequential(nn.Linear(4, 6), nn.ReLU(), nn.Sequential(nn.Linear(6, 5), nn.ReLU(), nn.Linear(5, 2)))
-    module = copy.deepcopy(plain)
-    learner = learner_for(module, torch.optim.Adam(module.parameters()), capabilities=(Injectable("2"),), seed=3)
-    for _ in range(times):
-        make("injection").apply(learner)
-    drawn = learner.redraw()
-    for name, value in learner_for(plain, seed=3).redraw().items():
-        head = name.removeprefix("2.")
-        places = [name] if head == name else [f"2.{part}.{head}" for part in ("new", "twin")]
-        assert all(torch.equal(drawn[place], value) for place in places)
-    assert type(module[2]).__name__ == "Injected"
-
-
-# -- other modules -------------------------------------------------------------------------------------------
-
-
-def test_it_works_on_any_module_whose_part_is_named_and_on_a_single_layer():
-    for part in ("1", "1.2"):
-        torch.manual_seed(0)
-        head = nn.Sequential(nn.Linear(6, 5), nn.ReLU(), nn.Linear(5, 2))
-        module = nn.Sequential(nn.Sequential(nn.Linear(4, 6), nn.ReLU()), head)
-        learner = learner_for(module, torch.optim.Adam(module.parameters()), capabilities=(Injectable(part),), seed=1)
-        x = torch.randn(16, 4)
+    module, x = copy.deepcopy(plain), torch.randn(16, 4)
+    target = learner_for(module, torch.optim.Adam(module.parameters()), capabilities=(Injectable(part),), seed=3)
+    for toward in ("fresh", "initial"):
         before = module(x)
-        for toward in ("fresh", "initial"):
-            make("injection", toward=toward).apply(learner)
-            assert torch.equal(module(x), before)
-        make("reset", toward="fresh").apply(learner)
-        last = "1.new.2" if part == "1" else "1.2.new"
-        assert learner.layers[-1].name == last
-        assert torch.equal(module.get_submodule(last).weight, module.get_submodule(part).old.new.get_parameter(
-            "2.weight" if part == "1" else "weight"
-        ))  # fmt: skip
-
-
-def test_a_learner_that_names_no_part_is_refused_at_attach_in_one_line():
-    learner = learner_for(nn.Sequential(nn.Linear(2, 3), nn.ReLU(), nn.Linear(3, 1)))
-    with pytest.raises(ValueError, match="injection: 'model' has no part to duplicate") as refusal:
-        make("injection").attach(learner)
-    assert "\n" not in str(refusal.value)
-    with pytest.raises(ValueError, match="no released code applies injection here"):
-        make("injection", contract="as_released").attach(learner)
-    learner.offer(Injectable("mpl"))
-    with pytest.raises(ValueError, match="'model' has no module 'mpl'"):
-        make("injection").attach(learner)
-    make("injection", contract="as_released").attach(build())
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("times", [1, 3])
-def test_parts_keep_their_original_names_in_scopes_and_logs(times):
-    """A reset planned for a layer by name finds it after injections too, and curves go on under one name."""
-    learner = build_trained()
-    before, metrics = [layer.name for layer in learner.layers], measure(learner, per_layer=True).keys()
-    for _ in range(times):
-        make("injection").apply(learner)
-    assert [learner.origins[layer.name] for layer in learner.layers] == before
-    assert measure(learner, per_layer=True).keys() == metrics
-    reset = make("reset", what="layer", layer="mlp.2")
-    reset.attach(learner)
-    assert reset.apply(learner) == ["mlp.new.2.weight", "mlp.new.2.bias"]
+        make("injection", toward=toward).apply(target)
+        assert torch.equal(module(x), before)
+    target.generator.manual_seed(3)
+    for source in target.redraw_draws:
+        source.manual_seed(3)
+    drawn = target.redraw()
+    for name, value in learner_for(plain, seed=3).redraw().items():
+        head = name.removeprefix(f"{part}.")
+        places = [name] if head == name else [f"{part}.{half}.{head}" for half in ("new", "twin")]
+        assert all(torch.equal(drawn[place], value) for place in places)
+    make("reset", toward="fresh").apply(target)
+    injected = module.get_submodule(part)
+    assert target.layers[-1].name == {"2": "2.new.2", "2.2": "2.2.new"}[part]
+    exact(injected.new.state_dict(), injected.old.new.state_dict())

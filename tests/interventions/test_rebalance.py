@@ -8,8 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from supple.interventions import balance_layers_, learner_for, rebalance_
+from supple.interventions import balance_layers_, learner_for, rebalance_, snapshot
 from supple.interventions.balance import balance_pairs_
+from tests.interventions.common import changed, exact, refused
 
 few = settings(max_examples=25)
 sizes = st.integers(1, 6)
@@ -41,18 +42,16 @@ def test_the_product_stays_and_the_balance_is_reached_wherever_it_can_be(
     product, reachable = w2 @ w1, not ((lam > 0 and h > o) or (lam < 0 and h > i))
     if not reachable:
         before = w1.clone(), w2.clone()
-        with pytest.raises(ValueError, match=f"at least as many {'outputs' if lam > 0 else 'inputs'} as hidden units"):
+        with refused(f"at least as many {'outputs' if lam > 0 else 'inputs'} as hidden units"):
             rebalance_(w1, w2, lam)
-        assert torch.equal(before[0], w1)
-        assert torch.equal(before[1], w2)
+        exact((w1, w2), before)
         return
     assert rebalance_(w1, w2, lam).tolist() == [True] * h
     torch.testing.assert_close(w2 @ w1, product, rtol=1e-10, atol=1e-10)
     assert residual(w1, w2, lam) < 1e-9
     again = w1.clone(), w2.clone()
     rebalance_(*again, lam)
-    torch.testing.assert_close(again[0], w1, rtol=0, atol=1e-6)  # √ of rounding, where a singular value is 0
-    torch.testing.assert_close(again[1], w2, rtol=0, atol=1e-6)
+    torch.testing.assert_close(again, (w1, w2), rtol=0, atol=1e-6)  # √ of rounding, where a singular value is 0
 
 
 @pytest.mark.parametrize("lam", [-2.0, 0.0, 3.0])
@@ -89,31 +88,15 @@ def test_no_other_balanced_factors_of_the_product_are_nearer(i: int, h: int, o: 
             assert distance(new1, turn @ new2) > least
 
 
-def test_balanced_maps_are_unchanged() -> None:
-    w1, w2 = draw(3, 5), draw(4, 3, seed=1)
-    rebalance_(w1, w2, 1.5)
-    kept = w1.clone(), w2.clone()
-    rebalance_(w1, w2, 1.5)
-    torch.testing.assert_close((w1, w2), kept, rtol=0, atol=1e-12)
-
-
-def test_a_fresh_lora_keeps_its_function_at_every_balance() -> None:
-    for lam in (-2.0, 0.0, 2.0):
-        a, b = draw(4, 32).float(), torch.zeros(24, 4)
-        rebalance_(a, b, lam)
-        assert not (b @ a).any()
-        assert residual(a, b, lam) < 1e-5
-        assert bool(a.any()) == (lam < 0)
-        assert bool(b.any()) == (lam > 0)
-    torch.testing.assert_close(a, torch.zeros_like(a))  # nothing else is balanced with that product
-
-
-def test_directions_of_a_lora_matrix_are_kept() -> None:
+@pytest.mark.parametrize("lam", [-4.0, 0.0, 2.0])
+def test_a_fresh_lora_keeps_its_function_and_its_directions_at_every_balance(lam: float) -> None:
     """λ < 0 and a zero product: A becomes √|λ| times its own polar factor, the nearest there is."""
     a, b = draw(3, 8), torch.zeros(5, 3, dtype=torch.float64)
     u, _, vt = torch.linalg.svd(a, full_matrices=False)
-    rebalance_(a, b, -4.0)
-    torch.testing.assert_close(a, 2 * u @ vt)
+    rebalance_(a, b, lam)
+    assert residual(a, b, lam) < 1e-9
+    torch.testing.assert_close(a, 2 * u @ vt if lam < 0 else torch.zeros_like(a))
+    assert bool(b.any()) == (lam > 0)
 
 
 def test_layers_and_views_are_written_in_place_in_their_own_type() -> None:
@@ -162,16 +145,6 @@ def test_with_a_homogeneous_activation_the_function_stays_and_the_diagonal_is_re
     assert (diagonal - lam).abs().max() < 1e-9
 
 
-def test_in_float32_the_function_stays_to_1e_6() -> None:
-    torch.manual_seed(0)
-    net = nn.Sequential(nn.Linear(20, 50), nn.ReLU(), nn.Linear(50, 4))
-    x = torch.randn(100, 20)
-    before = net(x)
-    for lam in (5.0, -3.0):
-        rebalance_(net[0], net[2], lam, between="homogeneous")
-        torch.testing.assert_close(net(x), before, rtol=0, atol=1e-6)
-
-
 def test_units_that_no_factor_can_balance_are_unchanged() -> None:
     w1, w2 = draw(4, 3), draw(2, 4, seed=1)
     w1[1] = 0  # nothing comes in: λ > 0 alone is in reach
@@ -190,12 +163,11 @@ def test_units_that_no_factor_can_balance_are_unchanged() -> None:
 @pytest.mark.parametrize("between", ["linear", "homogeneous"])
 @pytest.mark.parametrize("lam", [1e100, -1e100, 1e200])
 def test_a_balance_beyond_the_range_of_the_dtype_is_refused_with_nothing_written(between: str, lam: float) -> None:
-    torch.manual_seed(0)
-    first, second = nn.Linear(4, 3), nn.Linear(3, 5)
-    before = [p.clone() for p in (first.weight, first.bias, second.weight)]
-    with pytest.raises(ValueError, match=r"lam=-?1e\+\d+ the weights of the pair are too large for float32"):
-        rebalance_(first, second, lam, between=between)
-    assert all(map(torch.equal, before, (first.weight, first.bias, second.weight)))
+    layers = nn.Sequential(nn.Linear(4, 3), nn.Linear(3, 5))
+    before = snapshot(layers)
+    with refused(r"lam=-?1e\+\d+ the weights of the pair are too large for float32"):
+        rebalance_(*layers, lam, between=between)
+    assert not changed(layers, before)
 
 
 # -- what is conserved -----------------------------------------------------------------------------------------------
@@ -210,18 +182,17 @@ def test_gradient_flow_conserves_the_balance_and_the_bias_is_part_of_it(activati
     rebalance_(first, second, 1.0, between=between)
     x, y = draw(30, 4), draw(30, 5, seed=1)
     optimizer = torch.optim.SGD([*first.parameters(), *second.parameters()], lr=2e-4)
-    start = first.weight.clone(), first.bias.clone()
+    before = snapshot(first)
     for _ in range(250):
         optimizer.zero_grad()
         (second(activation(first(x))) - y).square().sum(1).mean().backward()
         optimizer.step()
-    moved = first.weight.square().sum(1) - start[0].square().sum(1)
-    of_bias = first.bias.square() - start[1].square()
+    moved = {name: (value.square() - before[name].square()) for name, value in snapshot(first).items()}
     with_bias = second.weight.square().sum(0) - first.weight.square().sum(1) - first.bias.square()
-    assert (with_bias - 1.0).abs().max() < 1e-4 < 1e-3 < of_bias.abs().max()
-    assert moved.abs().max() > 1e-3
+    assert (with_bias - 1.0).abs().max() < 1e-4 < 1e-3 < moved["bias"].abs().max()
+    assert moved["weight"].sum(1).abs().max() > 1e-3
     if between == "linear":
-        assert residual(first.weight.detach(), second.weight.detach(), 1.0, first.bias.detach()) < 1e-4
+        assert residual(first.weight, second.weight, 1.0, first.bias) < 1e-4
 
 
 # -- refusals --------------------------------------------------------------------------------------------------------
@@ -231,23 +202,18 @@ def test_gradient_flow_conserves_the_balance_and_the_bias_is_part_of_it(activati
     ("first", "second", "options", "message"),
     [
         (draw(3, 4), draw(5, 2), {}, r"do not fit: \(3, 4\) and \(5, 2\)"),
-        (draw(2, 3, 4), draw(5, 3), {}, "do not fit"),
-        (draw(3, 4), draw(5, 3), {"bias": draw(4)}, r"bias must have the shape \(3,\), not \(4,\)"),
         (draw(3, 4), draw(5, 3), {"lam": float("nan")}, "lam must lie in"),
         (draw(3, 4) / 0, draw(5, 3), {}, "not finite"),
-        (draw(3, 4), draw(2, 3), {"lam": 1.0}, "has 3 hidden units and 2 outputs"),
-        (draw(3, 2), draw(3, 3), {"lam": -1.0}, "has 3 hidden units and 2 inputs"),
         (draw(3, 4), draw(5, 3), {"between": "tanh"}, "between must be 'linear' or 'homogeneous', got 'tanh'"),
         (nn.Conv2d(3, 3, 3, bias=False), nn.Conv2d(3, 3, 3), {}, "must be Linear or StackedLinear, got Conv2d"),
         (tied := nn.Linear(3, 3), tied, {}, "tied weights cannot be balanced"),
     ],
 )
 def test_maps_that_cannot_be_balanced_are_refused_in_one_line(first, second, options, message) -> None:
-    with pytest.raises(ValueError, match=message) as error:
+    with refused(message):
         rebalance_(first, second, **{"lam": 0.0, **options})
-    assert "\n" not in str(error.value)
 
 
 def test_units_with_several_features_cannot_be_balanced_as_an_initialisation() -> None:
-    with pytest.raises(ValueError, match="only units with one feature each"):
+    with refused("only units with one feature each"):
         balance_layers_([[nn.Linear(3, 4)], [nn.Linear(8, 2)]], 1.0)

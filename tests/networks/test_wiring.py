@@ -92,7 +92,7 @@ def test_a_unit_may_be_a_whole_block_or_a_layer_before_a_function():
 
 def test_the_networks_of_the_project_are_wired():
     dqn = ValueNetwork(4 * 36 * 36, 6, (8,), "relu", torch.Generator(), picture=Picture(4, 36, 36))
-    assert trace_wiring(dqn, dqn.units()) == (
+    assert trace_wiring(dqn, unit_names(dqn)) == (
         {
             "encoder.1": Wiring(("encoder.0",), ("encoder.2",)),
             "encoder.3": Wiring(("encoder.2",), ("encoder.4",)),

@@ -36,10 +36,6 @@ def test_values_have_the_documented_types():
     assert [type(v) for v in params.values()] == [type(v) for v in expected]
 
 
-def test_calls_have_their_position_in_the_text():
-    assert parse_call("  relu").position == 2
-
-
 def test_what_the_grammar_cannot_write_is_refused():
     with pytest.raises(ValueError, match="inf has no text form"):
         format_value(float("inf"))

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from supple.engine.storage.signed_json import read_json
-from supple.experiments import train
 from supple.scripts.cli.console import run
 from supple.scripts.main import dispatch
 
@@ -116,21 +115,3 @@ def test_check_lists_the_promises_that_an_untestable_intervention_breaks(ask: As
     code, said = ask("check bad.py", "apply:1 / 0")
     assert (code, said.count("\n")) == (1, 1)
     assert said.startswith("supple: bad.py: 8 promises are not kept (bad: writes tensors in place, ")
-
-
-def test_python_callers_get_the_exception_with_notes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from supple.interventions import Intervention, interventions
-
-    class Leaves(Intervention):
-        """Leave."""
-
-        def apply(self, learner: object) -> list[str]:
-            raise LookupError("bye")
-
-    monkeypatch.setattr(interventions, "_entries", {**interventions.entries, "leaves": Leaves})
-    settings = {"tasks": "semantic,reversal", "updates_per_task": 30}
-    with pytest.raises(LookupError, match="bye") as told:
-        train("linear", settings, ["leaves@20"], out=tmp_path / "run", warn=lambda line: None)
-    hook, step = told.value.__notes__
-    assert "hook leaves@20: apply on 'model'" in hook
-    assert step == "after step 20"

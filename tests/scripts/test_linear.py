@@ -68,10 +68,3 @@ def test_figures_draws_all_figures(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
     monkeypatch.setattr(linear, "make_figure", lambda name, *_: made.append(name) or {})
     linear.main(["figures", "--out", str(tmp_path)])
     assert made == ["fig1", "fig2", "fig3", "fig4", "fig5", "fig11", "fig12", "fig13", "fig14"]
-
-
-@pytest.mark.slow
-def test_a_real_figure_is_drawn(tmp_path: Path) -> None:
-    linear.main(["fig3", "--out", str(tmp_path)])
-    assert json.loads((tmp_path / "fig3.json").read_text())["figure"] == "fig3"
-    assert (tmp_path / "fig3.png").stat().st_size > 10_000

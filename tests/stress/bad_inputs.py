@@ -7,24 +7,20 @@ changed; nothing is trained. It holds if it is refused in one line and leaves no
 then the value was one that the option has (`--seed 0`).
 """
 
-import json
 import shutil
-import tempfile
-from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from pathlib import Path
 
 import tyro
-from asking import REFUSED, ask
-from small_runs import RUNS, command, places
+from asking import REFUSED, Attempt, ask, count
+from small_runs import RUNS, command
 
 from supple.engine.kinds import find_kind
 from supple.scripts.cli import training
 
 VALUES = ("", "text", "nan", "inf", "-1", "0", "1e300", str(10**30), "[1,2]")
 TAKEN = "taken"
-BAD = ("several lines", "something left", "traceback", "hung")
-LIMIT = 60  # seconds
 
 
 @dataclass(frozen=True)
@@ -33,30 +29,21 @@ class Args:
     kinds: tuple[str, ...] = tuple(RUNS)  # of runs
 
 
+def make_attempts(kind: str, folder: Path, data: dict[str, str]) -> Iterator[Attempt]:
+    known, run = find_kind(kind).settings_class(), folder / "run"
+    words = command(kind, data, run)
+    for option in (f"--{field.name.replace('_', '-')}" for field in fields(known)):
+        for value in VALUES:
+            outcome, said = ask(*words, option, value)
+            if outcome == REFUSED and run.exists():
+                outcome = "something left"
+            yield "kinds", kind, f"{option} {value!r}", outcome or TAKEN, said
+            shutil.rmtree(run, ignore_errors=True)
+
+
 def main(args: Args) -> None:
     training.finish_run = lambda *_: None  # type: ignore[assignment]  # what is taken is not trained
-    counts: dict[str, Counter[str]] = {}
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        (folder / "data").mkdir()
-        data = places(folder / "data")
-        for kind in args.kinds:
-            known, words = find_kind(kind).settings_class(), command(kind, data, folder / "run")
-            counts[kind] = Counter()
-            for option in (f"--{field.name.replace('_', '-')}" for field in fields(known)):
-                for value in VALUES:
-                    outcome, said = ask(*words, option, value, limit=LIMIT)
-                    if outcome == REFUSED and (folder / "run").exists():
-                        outcome = "something left"
-                    outcome = outcome or TAKEN
-                    counts[kind][outcome] += 1
-                    if outcome in BAD:
-                        print(f"{kind} {option} {value!r}: {outcome}: {said.strip()[:400]}", flush=True)
-                    shutil.rmtree(folder / "run", ignore_errors=True)
-            print(f"{kind}: {dict(counts[kind])}", flush=True)
-    if args.out:
-        args.out.parent.mkdir(parents=True, exist_ok=True)
-        args.out.write_text(json.dumps({"values": VALUES, "kinds": counts}, indent=2) + "\n")
+    count(args.kinds, make_attempts, args.out, values=VALUES)
 
 
 if __name__ == "__main__":

@@ -15,8 +15,6 @@ import json
 import os
 import random
 import shutil
-import tempfile
-from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -25,17 +23,15 @@ from typing import Any
 
 import torch
 import tyro
-from asking import ask
+from asking import Attempt, ask, count
 from safetensors.torch import load as from_bytes
 from safetensors.torch import save as to_bytes
-from small_runs import RUNS, command, logs, places, weights
+from small_runs import RUNS, command, logs, weights
 
 from supple.engine.storage import checkpoint, files
 
 SAME, BACK, ACCEPTED = "the same bytes", "went back, the same bytes", "accepted"
-BAD = ("other bytes", "several lines", "traceback", "hung")
 JUNK: tuple[Any, ...] = (None, True, -1, 0, 2.5, "", "x", "²", "a/../b", [], {}, [[]], {"a": None}, [1, "x"])
-LIMIT = 120  # seconds
 
 
 @dataclass(frozen=True)
@@ -183,7 +179,7 @@ def describe(damage: Callable[..., None]) -> str:
 
 def resume(copy: Path, whole: Path, may_differ: bool) -> tuple[str, str]:
     """Return what came of resuming a run, and what was said."""
-    outcome, said = ask("resume", str(copy), limit=LIMIT)
+    outcome, said = ask("resume", str(copy))
     if outcome:
         return outcome, said
     if logs(copy) == logs(whole) and weights(copy) == weights(whole):
@@ -191,13 +187,13 @@ def resume(copy: Path, whole: Path, may_differ: bool) -> tuple[str, str]:
     return ACCEPTED if may_differ else "other bytes", said
 
 
-def make_attempts(args: Args, kind: str, folder: Path, data: dict[str, str]) -> Iterator[tuple[str, str, str, str]]:
-    """Yield table, damage, outcome and what was said, of every attempt on runs of one kind."""
+def make_attempts(args: Args, kind: str, folder: Path, data: dict[str, str]) -> Iterator[Attempt]:
+    """Yield every attempt on runs of one kind."""
     whole, other, draw = folder / kind, folder / f"{kind}-other", random.Random(f"{args.seed} {kind}")
     for place, seed in ((whole, "0"), (other, "1")):
         words = command(kind, data, place)
         words += ["--keep-checkpoints", "3", *(["--seeds", seed] if "--seeds" in words else ["--seed", seed])]
-        outcome, said = ask(*words, limit=LIMIT)
+        outcome, said = ask(*words)
         assert not outcome, said
     to_checkpoints: list[Callable[..., None]] = [
         *(partial(where, damage) for damage in TO_FILES for where in (in_the_newest, in_all)),
@@ -206,19 +202,21 @@ def make_attempts(args: Args, kind: str, folder: Path, data: dict[str, str]) -> 
     for damage in to_checkpoints:
         with temporary_copy(whole) as copy:
             damage(draw, checkpoint.folders_of(copy / "checkpoints"), other)
-            yield "checkpoints", describe(damage), *resume(copy, whole, damage is edit_a_tensor_and_sums)
+            may_differ, what = damage is edit_a_tensor_and_sums, describe(damage)
+            yield "checkpoints", what, what, *resume(copy, whole, may_differ)
     for damage in [edit_a_tensor_and_sums] * 8 * args.rounds:
         with temporary_copy(whole) as copy:
             shutil.rmtree(checkpoint.folders_of(copy / "checkpoints")[-1])
             damage(draw, checkpoint.folders_of(copy / "checkpoints"), other)
-            yield "checkpoints that trained on", describe(damage), *resume(copy, whole, may_differ=True)
+            what = describe(damage)
+            yield "checkpoints that trained on", what, what, *resume(copy, whole, may_differ=True)
     for damage in TO_CONFIGS * args.rounds:
         with temporary_copy(whole) as copy:
             shutil.rmtree(checkpoint.folders_of(copy / "checkpoints")[-1])
             damage(draw, copy / "config.json")
-            outcome, said = ask("report", str(copy), limit=LIMIT)
-            yield "reports of damaged configs", describe(damage), outcome or ACCEPTED, said
-            yield "configs", describe(damage), *resume(copy, whole, may_differ=False)
+            (outcome, said), what = ask("report", str(copy)), describe(damage)
+            yield "reports of damaged configs", what, what, outcome or ACCEPTED, said
+            yield "configs", what, what, *resume(copy, whole, may_differ=False)
 
 
 @contextlib.contextmanager
@@ -233,21 +231,7 @@ def temporary_copy(whole: Path) -> Iterator[Path]:
 
 
 def main(args: Args) -> None:
-    counts: dict[str, dict[str, Counter[str]]] = {}
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        (folder / "data").mkdir()
-        data = places(folder / "data")
-        for kind in args.kinds:
-            for table, damage, outcome, said in make_attempts(args, kind, folder, data):
-                counts.setdefault(table, {}).setdefault(damage, Counter())[outcome] += 1
-                if outcome in BAD:
-                    print(f"{kind}: {damage}: {outcome}: {said.strip()[:400]}", flush=True)
-            print(f"{kind}: done", flush=True)
-    print(json.dumps(counts, indent=1))
-    if args.out:
-        args.out.parent.mkdir(parents=True, exist_ok=True)
-        args.out.write_text(json.dumps({**counts, "kinds": args.kinds, "rounds": args.rounds}, indent=2) + "\n")
+    count(args.kinds, partial(make_attempts, args), args.out, kinds=args.kinds, rounds=args.rounds)
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ import contextlib
 import importlib
 import multiprocessing
 import os
+import random
 import signal
 import sys
 import time
@@ -17,8 +18,9 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+from small_runs import logs, weights
 
-LIMIT = 180.0  # seconds, after which a process is taken to hang
+LIMIT = 300.0  # seconds, after which a process is taken to hang
 SLOW = (
     *("torch._dynamo", "mujoco", "gymnasium.envs.mujoco", "torch.utils.tensorboard", "transformers"),
     *("matplotlib.pyplot", "supple.engine.runs", "supple.scripts.train", "supple.scripts.resume"),
@@ -38,9 +40,9 @@ class Forked:
     pid: int
     errors: Path
 
-    def wait(self, limit: float = LIMIT) -> int | None:
-        """Return its exit code, negative for a signal, once it ends; None where it does not within so many seconds."""
-        until = time.monotonic() + limit
+    def wait(self) -> int | None:
+        """Return its exit code, negative for a signal, once it ends; None where it hangs."""
+        until = time.monotonic() + LIMIT
         while True:
             pid, status = os.waitpid(self.pid, os.WNOHANG)
             if pid:
@@ -52,6 +54,47 @@ class Forked:
     def read_errors(self) -> list[str]:
         """Return what it said to stderr, line by line."""
         return self.errors.read_text().splitlines()
+
+
+class Disturbed:
+    """What is disturbed in a folder of its own: its kills, and what was wrong in the end."""
+
+    def __init__(self, title: str, place: Path) -> None:
+        self.draw, self.place, self.out = random.Random(title), place, place / "out"
+        self.kills: list[str] = []
+        self.wrong: list[str] = []
+
+    def expect_end(self, process: Forked, *codes: int) -> int | None:
+        """Wait for a process, and return its exit code, which is to be one of `codes`."""
+        code = process.wait()
+        if code is None:
+            os.kill(process.pid, signal.SIGKILL)
+            process.wait()
+            self.wrong.append("hung")
+        elif code not in codes or any("Traceback" in line for line in process.read_errors()):
+            self.wrong.append(f"exit code {code}: {' | '.join(process.read_errors())[-1500:]}")
+        return code
+
+    def expect_same(self, found: dict[str, Any], whole: dict[str, Any]) -> None:
+        """Compare what `describe_folder` returned with that of what nobody disturbed."""
+        for name in sorted(found.keys() | whole.keys()):
+            if found.get(name) != whole.get(name):
+                which = sorted({*found[name]} ^ {*whole[name]}) if name == "names" else ""
+                self.wrong.append(f"other {name} {which}")
+
+
+def has_failed(folder: Path) -> bool:
+    """Return whether a run in a folder failed, because its worker was killed."""
+    return any('"failed"' in file.read_text() for file in folder.rglob("outcome.json"))
+
+
+def describe_folder(folder: Path) -> dict[str, Any]:
+    """Return what must be the same in the end: the names of files, and the logs and tensors of every run."""
+    runs = [file.parent for file in sorted(folder.rglob("checkpoints"))]
+    found: dict[str, Any] = {f"logs of {run.relative_to(folder)}": logs(run) for run in runs}
+    found |= {f"tensors of {run.relative_to(folder)}": weights(run) for run in runs}
+    files = (str(file.relative_to(folder)) for file in folder.rglob("*") if file.parent.name != "tensorboard")
+    return {**found, "names": sorted(files)}
 
 
 def find_workers() -> list[psutil.Process]:

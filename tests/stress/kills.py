@@ -13,7 +13,6 @@ import contextlib
 import json
 import math
 import os
-import random
 import shutil
 import signal
 import subprocess
@@ -27,8 +26,8 @@ from typing import Any
 
 import psutil
 import tyro
-from forked import LIMIT, Forked, find_workers, import_everything, start
-from small_runs import RUNS, STACKS, command, logs, places, weights
+from forked import LIMIT, Disturbed, Forked, describe_folder, find_workers, has_failed, import_everything, start
+from small_runs import RUNS, STACKS, command, compared, places
 
 COMPARED = {
     "ppo": "--fork-at 0.5 --arm none --arm fire --seeds 0-1",
@@ -69,8 +68,7 @@ class Subject:
         """Return the command that goes on with it in a folder, or begins it."""
         if not (out / self.plan).is_file():
             return self.begin(out)
-        failed = any('"failed"' in file.read_text() for file in out.rglob("outcome.json"))  # its worker was killed
-        return ["resume", str(out), *["--retry-failed"] * failed]
+        return ["resume", str(out), *["--retry-failed"] * has_failed(out)]
 
     def train(self, folder: Path) -> None:
         """Train it undisturbed."""
@@ -79,28 +77,16 @@ class Subject:
         self.seconds, self.whole = time.monotonic() - started, describe_folder(folder)
 
 
-class Trial:
-    """A run or comparison that is disturbed in a folder of its own: its kills, and what was wrong in the end."""
+class Trial(Disturbed):
+    """A run or comparison that is disturbed."""
 
-    def __init__(self, subject: Subject, draw: random.Random, folder: Path) -> None:
-        self.subject, self.draw, self.folder, self.out = subject, draw, folder, folder / "out"
-        self.kills: list[str] = []
-        self.wrong: list[str] = []
+    def __init__(self, subject: Subject, title: str, place: Path) -> None:
+        super().__init__(title, place)
+        self.subject = subject
         self.notes: list[str] = []
 
     def start(self, die_at: int = 0, name: str = "errors") -> Forked:
-        return start(self.subject.words(self.out), self.folder / name, die_at, self.out)
-
-    def expect_end(self, process: Forked, *codes: int) -> int | None:
-        """Wait for a process, and return its exit code, which is to be one of `codes`."""
-        code = process.wait()
-        if code is None:
-            os.kill(process.pid, signal.SIGKILL)
-            process.wait()
-            self.wrong.append("hung")
-        elif code not in codes or any("Traceback" in line for line in process.read_errors()):
-            self.wrong.append(f"exit code {code}: {' | '.join(process.read_errors())[-1500:]}")
-        return code
+        return start(self.subject.words(self.out), self.place / name, die_at, self.out)
 
     def finish(self) -> None:
         """Let it finish undisturbed, and compare the result."""
@@ -108,21 +94,7 @@ class Trial:
             self.compare()
 
     def compare(self) -> None:
-        found = describe_folder(self.out)
-        for name in sorted(found.keys() | self.subject.whole.keys()):
-            ours, theirs = found.get(name), self.subject.whole.get(name)
-            if ours != theirs:
-                which = sorted(set(ours) ^ set(theirs)) if name == "names" else ""
-                self.wrong.append(f"other {name} {which}")
-
-
-def describe_folder(folder: Path) -> dict[str, Any]:
-    """Return what must be the same in the end: the names of files, and the logs and tensors of every run."""
-    runs = [file.parent for file in sorted(folder.rglob("checkpoints"))]
-    found: dict[str, Any] = {f"logs of {run.relative_to(folder)}": logs(run) for run in runs}
-    found |= {f"tensors of {run.relative_to(folder)}": weights(run) for run in runs}
-    files = (str(file.relative_to(folder)) for file in folder.rglob("*") if file.parent.name != "tensorboard")
-    return {**found, "names": sorted(files)}
+        self.expect_same(describe_folder(self.out), self.subject.whole)
 
 
 # -- trials -----------------------------------------------------------------------------------------------------------
@@ -172,7 +144,7 @@ def kill_after_a_time(trial: Trial) -> int | None:
 
 def fill_the_disk(trial: Trial) -> None:
     """Start and resume it with little room on the disk, then with enough."""
-    with small_disk(trial.folder / "disk") as disk:
+    with small_disk(trial.place / "disk") as disk:
         trial.out, ballast = disk / "out", disk / "ballast"
         for _ in range(trial.draw.randint(2, 4)):
             leave_room(ballast, room := int(math.exp(trial.draw.uniform(math.log(2048), math.log(DISK / 16)))))
@@ -256,13 +228,7 @@ def make_subjects(data: dict[str, str]) -> dict[str, dict[str, Subject]]:
         return Subject(kind, lambda out: [*command(kind, data, out), *more.split()], "config.json")
 
     def make_comparison(kind: str, arms: str) -> Subject:
-        def begin(out: Path) -> list[str]:
-            words = command(kind, data, out)[1:]
-            hooks = {place + i for place, word in enumerate(words) if word == "--hook" for i in (0, 1)}
-            kept = [word for place, word in enumerate(words) if place not in hooks]
-            return ["compare", *kept, *arms.split(), "--jobs", "2"]
-
-        return Subject(kind, begin, "comparison.json")
+        return Subject(kind, lambda out: compared(kind, data, out, f"{arms} --jobs 2"), "comparison.json")
 
     return {
         "runs": {kind: make_run(kind) for kind in RUNS | STACKS},
@@ -304,7 +270,7 @@ def main(args: Args) -> None:
             (place := Path(name) / "trial").mkdir()
             if not subject.whole:
                 subject.train(place / "whole")
-            trial = Trial(subject, random.Random(f"{args.seed} {title}"), place)
+            trial = Trial(subject, f"{args.seed} {title}", place)
             act(trial)
             line = {"trial": title, "kills": trial.kills, "notes": trial.notes, "wrong": trial.wrong}
             with args.out.open("a") as file:

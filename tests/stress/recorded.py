@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import tyro
-from small_runs import RUNS, command, places
+from small_runs import RUNS, command, compared, places
 
 FORKED = {
     "ppo": "--fork-at 0.5 --arm none --arm fire --seeds 0-1 --jobs 2",
@@ -87,8 +87,7 @@ def main(args: Args) -> None:
             train(command(kind, made, runs / kind))
             record(runs / kind, args.out / kind, folder)
             if kind in FORKED:
-                words = compared(command(kind, made, runs / f"{kind}-arms"), FORKED[kind].split())
-                train(["compare", *words])
+                train(compared(kind, made, runs / f"{kind}-arms", FORKED[kind]))
                 train(["report", str(runs / f"{kind}-arms")])
                 record(runs / f"{kind}-arms", args.out / f"{kind}-arms", folder)
             train(["report", str(runs / kind)])
@@ -109,12 +108,6 @@ def main(args: Args) -> None:
             own = [kind, *(["permuted-mnist"] if kind == "vision" else [])]
             for verb in ("train", "compare"):
                 write(args.out / "help" / f"{verb}-{kind}", said([verb, *own, "--help"]))
-
-
-def compared(words: list[str], more: list[str]) -> list[str]:
-    """Return the words after `supple compare` for those of `supple train`, without their hooks."""
-    hooks = {i for i, word in enumerate(words) if word == "--hook"}
-    return [word for i, word in enumerate(words[1:], 1) if i not in hooks and i - 1 not in hooks] + more
 
 
 def process(words: list[str]) -> subprocess.Popen[str]:

@@ -77,6 +77,13 @@ def command(kind: str, places: dict[str, str], out: Path) -> list[str]:
     return ["train", kind.removesuffix("-stack"), *(places.get(word, word) for word in words), "--out", str(out)]
 
 
+def compared(kind: str, places: dict[str, str], out: Path, arms: str) -> list[str]:
+    """Return the words of `supple` that compare arms in such a run, without its hooks."""
+    words = command(kind, places, out)[1:]
+    hooks = {place + i for place, word in enumerate(words) if word == "--hook" for i in (0, 1)}
+    return ["compare", *(word for place, word in enumerate(words) if place not in hooks), *arms.split()]
+
+
 def logs(run: Path) -> dict[str, list[dict[str, Any]]]:
     """Return every log without its clocks."""
     return {

@@ -26,8 +26,7 @@ from typing import Any
 
 import psutil
 import tyro
-from forked import Forked, find_workers, import_everything, start
-from kills import describe_folder
+from forked import LIMIT, Disturbed, Forked, describe_folder, find_workers, has_failed, import_everything, start
 
 SWEEP = """
 [lin]
@@ -53,7 +52,6 @@ if not hasattr(QueuedRun, "noted"):
     QueuedRun.record, QueuedRun.noted = noted, True
 gymnasium.register("Noted-v0", "noted:nothing")  # a plug-in has to bring something
 """
-LIMIT = 300.0  # seconds
 
 
 @dataclass(frozen=True)
@@ -65,15 +63,13 @@ class Args:
     seed: int = 0
 
 
-class Trial:
-    """A sweep that is disturbed in a folder of its own: its kills, and what was wrong in the end."""
+class Trial(Disturbed):
+    """A sweep that is disturbed."""
 
-    def __init__(self, title: str, seed: int, place: Path) -> None:
-        self.title, self.draw, self.place = title, random.Random(f"{seed} {title}"), place
-        self.out, self.notes, self.file = place / "out", place / "notes", place / "sweep.toml"
+    def __init__(self, title: str, place: Path) -> None:
+        super().__init__(title, place)
+        self.notes, self.file = place / "notes", place / "sweep.toml"
         self.plugin = ["--plugin", str(place / "noted.py")]
-        self.kills: list[str] = []
-        self.wrong: list[str] = []
         place.mkdir()
         self.notes.touch()
         self.file.write_text(SWEEP)
@@ -85,26 +81,17 @@ class Trial:
     def start(self, words: list[str]) -> Forked:
         return start(words, self.place / f"errors-{len(self.kills)}-{random.random()}")
 
-    def expect_end(self, process: Forked, *codes: int) -> None:
-        code = process.wait(LIMIT)
-        if code not in codes or any("Traceback" in line for line in process.read_errors()):
-            self.wrong.append(f"exit code {code}: {' | '.join(process.read_errors())[-1000:]}")
-
     def finish(self) -> None:
         """Let it finish undisturbed."""
         psutil.wait_procs(find_workers(), timeout=10)
-        failed = any('"failed"' in file.read_text() for file in self.out.rglob("outcome.json"))
-        self.expect_end(self.start(self.sweep("--jobs", "2", *["--retry-failed"] * failed)), 0)
+        self.expect_end(self.start(self.sweep("--jobs", "2", *["--retry-failed"] * has_failed(self.out))), 0)
 
     def describe(self) -> dict[str, Any]:
         found = describe_folder(self.out)
         return {**found, "names": [name for name in found["names"] if "report" not in name]}
 
     def compare(self, whole: dict[str, Any]) -> None:
-        found = self.describe()
-        self.wrong += [
-            f"other {name}" for name in sorted(found.keys() | whole.keys()) if found.get(name) != whole.get(name)
-        ]
+        self.expect_same(self.describe(), whole)
         counts = Counter(line for line in self.notes.read_text().splitlines() if line.startswith("finished"))
         self.wrong += [f"{count} times {line}" for line, count in counts.items() if count > 1]
         if len(counts) < len(list(self.out.rglob("outcome.json"))) - len(self.kills):  # one may fall between
@@ -114,8 +101,7 @@ class Trial:
 def kill_sweep(trial: Trial, seconds: float) -> None:
     """Kill the sweep, or one of its processes, at random moments."""
     for _ in range(trial.draw.randint(2, 4)):
-        failed = any('"failed"' in file.read_text() for file in trial.out.rglob("outcome.json"))
-        process = trial.start(trial.sweep("--jobs", "2", *["--retry-failed"] * failed))
+        process = trial.start(trial.sweep("--jobs", "2", *["--retry-failed"] * has_failed(trial.out)))
         time.sleep(trial.draw.uniform(0, 0.6 * seconds))
         if (busy := find_workers()) and trial.draw.random() < 0.4:
             trial.draw.choice(busy).kill()
@@ -191,7 +177,7 @@ def main(args: Args) -> None:
     }  # fmt: skip
     import_everything()
     with tempfile.TemporaryDirectory() as name:
-        whole = Trial("undisturbed", args.seed, Path(name) / "trial")
+        whole = Trial("undisturbed", Path(name) / "trial")
         begun = time.monotonic()
         whole.finish()
         assert not whole.wrong, whole.wrong
@@ -202,7 +188,9 @@ def main(args: Args) -> None:
             for number in range(count):
                 if (title := f"{sort}, {number + 1}") in done:
                     continue
-                trial = Trial(title, args.seed, Path(name) / "trial")  # in the same place: configs name the plug-in
+                trial = Trial(
+                    f"{args.seed} {title}", Path(name) / "trial"
+                )  # in the same place: configs name the plug-in
                 act(trial, seconds)
                 trial.compare(wanted)
                 rows.append({"trial": title, "kills": trial.kills, "wrong": trial.wrong})

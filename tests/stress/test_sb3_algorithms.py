@@ -6,7 +6,6 @@ Not part of `make test`: `pytest tests/stress/test_sb3_algorithms.py`.
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import gymnasium as gym
 import pytest
@@ -14,10 +13,19 @@ import torch
 
 pytest.importorskip("stable_baselines3")
 
-from supple.agents.sb3 import SuppleCallback, learners_of
-from supple.metrics import diagnose
+from supple.agents.sb3 import SuppleCallback
 from supple.scripts.main import dispatch
-from tests.integrations.sb3.twins import ALGORITHMS, POLICIES, assert_same, env_for, model_of, objects, result
+from tests.integrations.sb3.twins import (
+    ALGORITHMS,
+    POLICIES,
+    assert_same,
+    env_for,
+    loaded,
+    model_of,
+    require_undisturbed,
+    require_unharmed,
+    result,
+)
 
 CASES = [(algorithm, policy) for algorithm in ALGORITHMS for policy in POLICIES]
 HOOKS = ["fire(method=polar)@0.25", "snp(noise=0.1)@every:16", "l2_init(strength=1e-2)", "snp@when:weight_norm>0"]
@@ -33,24 +41,9 @@ def quiet_on_one_thread() -> Iterator[None]:
     torch.set_num_threads(threads)
 
 
-def loaded(algorithm: str, policy: str, file: Path) -> Any:
-    return ALGORITHMS[algorithm].load(file, env=env_for(algorithm, policy), device="cpu")
-
-
 @pytest.mark.parametrize(("algorithm", "policy"), CASES)
 def test_measuring_does_not_change_a_run_nor_its_continuation(algorithm: str, policy: str, tmp_path: Path) -> None:
-    ends = []
-    for callback in (None, SuppleCallback(measure_every=8)):
-        model = model_of(algorithm, policy)
-        before = objects(model)
-        model.learn(32, callback=callback)
-        assert objects(model) == before
-        ends.append(result(model))
-        model.save(tmp_path / "model")
-        model = loaded(algorithm, policy, tmp_path / "model")
-        ends.append(result(model.learn(32, callback=callback, reset_num_timesteps=False)))
-    assert_same(ends[0], ends[2])
-    assert_same(ends[1], ends[3])
+    require_unharmed(algorithm, policy, tmp_path)
 
 
 @pytest.mark.parametrize(("algorithm", "policy"), CASES)
@@ -72,12 +65,7 @@ def test_hooks_continue_from_a_saved_state(algorithm: str, policy: str, tmp_path
 
 @pytest.mark.parametrize(("algorithm", "policy"), CASES)
 def test_a_diagnosis_does_not_change_the_model(algorithm: str, policy: str) -> None:
-    model = model_of(algorithm, policy).learn(32)
-    before, ids = result(model), objects(model)
-    for learner in learners_of(model).values():
-        assert diagnose(learner, updates=3).now.units
-    assert_same(result(model), before)
-    assert objects(model) == ids
+    require_undisturbed(algorithm, policy)
 
 
 @pytest.mark.parametrize(("algorithm", "policy"), CASES)

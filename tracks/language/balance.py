@@ -6,8 +6,10 @@ the norm of the whole gradient (Figure 3) are measured on every batch. The other
 not seen.
 """
 
+import json
 import time
 from collections.abc import Mapping, Sequence
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +17,12 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from supple.engine.storage import files
+from supple.engine.storage.strict_json import strict_json
 from supple.interventions import Rescaling, scale_pairs, sib_
 from supple.interventions.base import check_within
 from supple.metrics import hessian_eigenvalues
+from supple.networks import evaluating
 
 Batch = Mapping[str, Tensor]  # input_ids and labels (−100: does not count), both (batch, tokens); attention_mask
 KEPT = 1e-5  # logits that differ by less than this share of the largest are the same in float32
@@ -64,34 +69,38 @@ def balance(
     for i, batch in enumerate(batches):
         if "labels" not in batch or not bool((batch["labels"][:, 1:] != -100).any()):
             raise ValueError(f"retain batch {i + 1} has no labels that count: there is no loss to balance by")
-    check_within("sib", "[1, ∞)", ratio=ratio)
+    check_within("sib", ratio=(ratio, "[1, ∞)"))
     scale_pairs(model)  # refuses before minutes are spent on curvature
-    training = model.training
-    model.eval()
-    try:
-        logits = [_logits(model, batch) for batch in batches]
-        norms = [_gradient_norm(model, batch) for batch in batches]
-        curvature = _curvature(model, batches[0], eigenvalues, max_basis, tolerance, max_iterations)
+    trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
+
+    def look() -> tuple[list[float], list[float]]:
+        """Return the norm of the gradient of each batch, and the largest eigenvalues on the first one."""
+        norms = [_gradient_norm(model, trained, batch) for batch in batches]
+        if not eigenvalues:
+            return norms, []
+        found = hessian_eigenvalues(
+            lambda: batch_loss(model, batches[0]), trained, eigenvalues, tolerance=tolerance,
+            max_iterations=max_iterations, block=1, max_basis=max_basis or 3 * eigenvalues + 1,
+        )  # fmt: skip
+        return norms, [float(value) for value in found]
+
+    with evaluating(model):
+        logits, before = [_logits(model, batch) for batch in batches], look()
         started = time.perf_counter()
         balanced = sib_(model, lambda: batch_loss(model, batches[0]), ratio)
         seconds = time.perf_counter() - started
-        report = {
-            "architecture": getattr(getattr(model, "config", None), "model_type", type(model).__name__),
-            "pairs": balanced.pairs,
-            "channels": len(balanced.alpha),
-            "logits": _difference(model, batches, logits),
-            "gradient_norm": _compare(norms, [_gradient_norm(model, batch) for batch in batches])
-            | {"of_pairs": [balanced.gradient_norm, balanced.predicted]},
-            "eigenvalues": None,
-            "alpha": _factors(balanced, ratio),
-            "seconds": seconds,
-        }
-        if eigenvalues:
-            after = _curvature(model, batches[0], eigenvalues, max_basis, tolerance, max_iterations)
-            report["eigenvalues"] = _compare(curvature, after)
-    finally:
-        model.train(training)
-    return report
+        kept, after = _difference(model, batches, logits), look()
+    norms, curvature = (_compare(*sides) for sides in zip(before, after, strict=True))
+    return {
+        "architecture": getattr(getattr(model, "config", None), "model_type", type(model).__name__),
+        "pairs": balanced.pairs,
+        "channels": len(balanced.alpha),
+        "logits": kept,
+        "gradient_norm": norms | {"of_pairs": [balanced.gradient_norm, balanced.predicted]},
+        "eigenvalues": curvature if eigenvalues else None,
+        "alpha": _factors(balanced, ratio),
+        "seconds": seconds,
+    }
 
 
 def write_balance(reports: Mapping[str, Mapping[str, Any]], folder: Path) -> list[Path]:
@@ -99,25 +108,18 @@ def write_balance(reports: Mapping[str, Mapping[str, Any]], folder: Path) -> lis
 
     The files are sib.json, and the figures sib_eigenvalues.png (if eigenvalues were measured) and
     sib_gradient_norms.png."""
-    from supple.reports.pages.exports import put_json
-
     from .report.balance import eigenvalue_ratios, gradient_norms
 
     folder.mkdir(parents=True, exist_ok=True)
-    written = [folder / "sib.json"]
-    put_json(_temporary(written[0]), reports)
-    for plot in (eigenvalue_ratios(reports), gradient_norms(reports)):
-        if plot is not None:
-            written.append(folder / f"{plot.name}.png")
-            plot.figure.savefig(_temporary(written[-1]), format="png")
-    for path in written:
-        _temporary(path).replace(path)
-    return written
-
-
-def _temporary(path: Path) -> Path:
-    """Return a temporary name for a file until it is complete."""
-    return path.with_name(path.name + ".tmp")
+    body = json.dumps(strict_json(reports), indent=2, allow_nan=False, ensure_ascii=False)
+    contents = {folder / "sib.json": f"{body}\n".encode()}
+    for plot in filter(None, (eigenvalue_ratios(reports), gradient_norms(reports))):
+        picture = BytesIO()
+        plot.figure.savefig(picture, format="png")
+        contents[folder / f"{plot.name}.png"] = picture.getvalue()
+    for path, content in contents.items():
+        files.replace(path, content)
+    return list(contents)
 
 
 @torch.no_grad()
@@ -133,29 +135,10 @@ def _difference(model: nn.Module, batches: Sequence[Batch], before: Sequence[Ten
     return {"largest": largest, "difference": difference, "relative": relative, "kept": relative <= KEPT}
 
 
-def _gradient_norm(model: nn.Module, batch: Batch) -> float:
-    trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
+def _gradient_norm(model: nn.Module, trained: Sequence[Tensor], batch: Batch) -> float:
     gradients = torch.autograd.grad(batch_loss(model, batch), trained, allow_unused=True)
     norms = [torch.linalg.vector_norm(g, dtype=torch.float64) for g in gradients if g is not None]
     return float(torch.linalg.vector_norm(torch.stack(norms)))
-
-
-def _curvature(
-    model: nn.Module, batch: Batch, k: int, max_basis: int | None, tolerance: float, max_iterations: int
-) -> list[float]:
-    if not k:
-        return []
-    trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
-    eigenvalues = hessian_eigenvalues(
-        lambda: batch_loss(model, batch),
-        trained,
-        k,
-        tolerance=tolerance,
-        max_iterations=max_iterations,
-        block=1,
-        max_basis=max_basis or 3 * k + 1,
-    )
-    return [float(value) for value in eigenvalues]
 
 
 def _compare(before: Sequence[float], after: Sequence[float]) -> dict[str, Any]:

@@ -3,10 +3,12 @@
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from .examples import Example
 
@@ -15,7 +17,6 @@ MARK = "answer"
 # Qwen3 would open a chain of thought, which the answers here do not have; LLaMA 3 would write what day it is, so that
 # a run would not be the same tomorrow, and falls back to this day where it does not know.
 TEMPLATE_SETTINGS = {"tokenize": False, "enable_thinking": False, "date_string": "26 Jul 2024"}
-_plain: set[str] = set()  # models without a template of which that was said
 
 
 @dataclass(frozen=True)
@@ -59,16 +60,13 @@ def collate(encoded: Sequence[Encoded], pad: int) -> tuple[Tensor, Tensor, Tenso
 
     Padding is on the right, where causal attention does not see it, so the loss does not need the mask.
     """
-    width = max(len(example.ids) for example in encoded)
-    tokens = torch.full((len(encoded), width), pad, dtype=torch.int64)
-    labels = torch.full_like(tokens, IGNORED)
-    mask = torch.zeros(len(encoded), width, dtype=torch.int64)
-    for row, example in enumerate(encoded):
-        ids = torch.tensor(example.ids)
-        tokens[row, : len(ids)] = ids
-        labels[row, example.prompt : len(ids)] = ids[example.prompt :]
-        mask[row, : len(ids)] = 1
-    return tokens, labels, mask
+    ids = [torch.tensor(example.ids) for example in encoded]
+    labels = [
+        row.index_fill(0, torch.arange(example.prompt), IGNORED) for row, example in zip(ids, encoded, strict=True)
+    ]
+    rows = (ids, pad), (labels, IGNORED), ([torch.ones_like(row) for row in ids], 0)
+    tokens, targets, mask = (pad_sequence(each, batch_first=True, padding_value=value) for each, value in rows)
+    return tokens, targets, mask
 
 
 def shortest_ids(encoded: Sequence[Encoded]) -> Tensor:
@@ -84,17 +82,19 @@ def prompt_ids(tokenizer: Any, example: Example) -> list[int]:
     turn (Gemma), the system text comes before the question.
     """
     if not tokenizer.chat_template:
-        if (name := tokenizer.name_or_path or type(tokenizer).__name__) not in _plain:
-            _plain.add(name)
-            message = (
-                f"the tokenizer of {name} has no chat template: prompts are written as 'Question: …\\nAnswer:' instead"
-            )
-            warnings.warn(message, stacklevel=2)
+        _warn_without_template(tokenizer.name_or_path or type(tokenizer).__name__)
         system = f"{example.system}\n" if example.system else ""
-        start = [tokenizer.bos_token_id]  # begins a sequence, if this tokenizer has one
-        start = start if tokenizer("").input_ids[:1] == start else []
-        return start + _tokenize(tokenizer, f"{system}Question: {example.prompt}\nAnswer:")
+        begins = tokenizer("").input_ids[:1] == [tokenizer.bos_token_id]  # a sequence, with a token of its own
+        text = f"{system}Question: {example.prompt}\nAnswer:"
+        return [tokenizer.bos_token_id] * begins + _tokenize(tokenizer, text)
     return _tokenize(tokenizer, _render(tokenizer, example))
+
+
+@cache
+def _warn_without_template(name: str) -> None:
+    """Warn once of each model."""
+    message = f"the tokenizer of {name} has no chat template: prompts are written as 'Question: …\\nAnswer:' instead"
+    warnings.warn(message, stacklevel=3)
 
 
 def answer_ids(tokenizer: Any, text: str) -> list[int]:

@@ -88,7 +88,9 @@ def load_task(text: str, seed: int, train: int | None = None, test: int | None =
         if not examples:
             kind = "multiple-choice " if only_choices else ""
             raise UsageError(f"task {text!r} has no {kind}examples to {'learn from' if split == 'train' else 'test'}")
-    name = _task_name(path)
+    name = path.stem if path.is_file() else path.name
+    for split in SPLITS:
+        name = name.removesuffix(split).rstrip("_-.") or name
     chosen = _sample(parts[0], train, derive(seed, "examples", name))
     tested = _sample(parts[1], test, derive(0, "test examples"))
     score = next((score for key, score in TRACE_SCORES.items() if key in name.lower()), "accuracy")
@@ -116,8 +118,6 @@ def _read_records(path: Path) -> Iterator[tuple[Any, str]]:
     """Yield (object, its place) for each example of a file."""
     try:
         text = path.read_bytes().decode()
-    except OSError as error:
-        raise UsageError(f"{path}: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise UsageError(f"{path}: not a text file in UTF-8") from error
     if text.lstrip().startswith("["):
@@ -181,9 +181,9 @@ def _split_examples(path: Path, only_choices: bool) -> tuple[list[list[Example]]
     def read(files: Sequence[Path]) -> list[Example]:
         return [example for file in files for example in read_examples(file) if example.choices or not only_choices]
 
-    if pair := _find_pair(path):
-        return [read([file]) for file in pair], f"as given ({pair[0].name}, {pair[1].name})"
     files = sorted(file for file in path.iterdir() if file.suffix in SUFFIXES) if path.is_dir() else [path]
+    if pair := _find_pair(path, files):
+        return [read([file]) for file in pair], f"as given ({pair[0].name}, {pair[1].name})"
     if not files:
         raise UsageError(f"{path} has no examples: no .jsonl or .json file lies in it")
     parts: list[list[Example]] = [[], []]
@@ -200,7 +200,7 @@ def _split_examples(path: Path, only_choices: bool) -> tuple[list[list[Example]]
     return [learned, parts[1]], how
 
 
-def _find_pair(path: Path) -> tuple[Path, Path] | None:
+def _find_pair(path: Path, files: Sequence[Path]) -> tuple[Path, Path] | None:
     """Return the files of a given division: train.json and test.json, NAME_train.jsonl and NAME_test.jsonl, and so on.
 
     The partner of a file is in the same folder. A file without a partner is no pair."""
@@ -211,16 +211,8 @@ def _find_pair(path: Path) -> tuple[Path, Path] | None:
                 if partner.is_file():
                     return (path, partner) if here == "train" else (partner, path)
         return None
-    files = sorted(file for file in path.iterdir() if file.suffix in SUFFIXES)
     by_split = [[file for file in files if file.stem.lower().endswith(split)] for split in SPLITS]
     return (by_split[0][0], by_split[1][0]) if [len(matches) for matches in by_split] == [1, 1] else None
-
-
-def _task_name(path: Path) -> str:
-    stem = path.stem if path.is_file() else path.name
-    for split in SPLITS:
-        stem = stem.removesuffix(split).rstrip("_-.") or stem
-    return stem
 
 
 def _sample(examples: Sequence[Example], count: int | None, seed: int) -> tuple[Example, ...]:

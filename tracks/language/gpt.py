@@ -118,17 +118,22 @@ class GPT(nn.Module):
             self.ln_f = nn.LayerNorm(config.width, bias=config.bias)
             self.lm_head = nn.Linear(config.width, config.vocab_size, bias=False)
         self.lm_head.weight = self.wte.weight
-        self._initialize(generator)
+        for name, part in self.named_modules():
+            if isinstance(part, (nn.Linear, nn.Embedding)) and part is not self.lm_head:
+                std = STD / math.sqrt(2 * config.layers) if name.endswith("c_proj") else STD
+                nn.init.normal_(part.weight, 0.0, std, generator)
+                if isinstance(part, nn.Linear) and part.bias is not None:
+                    nn.init.zeros_(part.bias)
 
-    def forward(self, tokens: Tensor) -> Tensor:
+    def forward(self, tokens: Tensor, targets: Tensor | None = None) -> Tensor:
+        """Return the logits; with targets (B, T) the mean cross-entropy in nats over those that are not −100."""
         x = self.dropout(self.wte(tokens) + self.wpe.weight[: tokens.shape[1]])  # (B, T, width)
         for block in self.h:
             x = block(x)
-        return self.lm_head(self.ln_f(x))
-
-    def loss(self, tokens: Tensor, targets: Tensor) -> Tensor:
-        """Return the mean cross-entropy in nats over the targets (B, T) that are not −100, or NaN if all are."""
-        return F.cross_entropy(self(tokens).flatten(0, 1), targets.flatten(), ignore_index=IGNORED)
+        logits = self.lm_head(self.ln_f(x))
+        if targets is None:
+            return logits
+        return F.cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=IGNORED)
 
     def losses(self, tokens: Tensor, targets: Tensor) -> Tensor:
         """Return the mean cross-entropy of each sequence, (B,)."""
@@ -141,22 +146,11 @@ class GPT(nn.Module):
         """Return the pairs of `sib`: the value rows of c_attn with the columns of c_proj, channel by channel.
 
         The MLP has no gate, and GELU(αx) is not αGELU(x), so it has no pair."""
-        c, pairs = self.config, []
-        for i, block in enumerate(self.h):
-            assert isinstance(block, DecoderBlock)
-            layers = block.attn.c_attn, block.attn.c_proj
-            pairs.append(ScalePair(f"h.{i}.attn", *layers, c.width, heads=c.heads, first=2 * c.width))
-        return pairs
-
-    @torch.no_grad()
-    def _initialize(self, generator: torch.Generator) -> None:
-        for name, part in self.named_modules():
-            if isinstance(part, (nn.Linear, nn.Embedding)) and part is not self.lm_head:
-                residual = name.endswith("c_proj")
-                std = STD / math.sqrt(2 * self.config.layers) if residual else STD
-                part.weight.normal_(0.0, std, generator=generator)
-                if isinstance(part, nn.Linear) and part.bias is not None:
-                    part.bias.zero_()
+        c, blocks = self.config, list[Any](self.h)
+        layers = [(block.attn.c_attn, block.attn.c_proj) for block in blocks]
+        return [
+            ScalePair(f"h.{i}.attn", *pair, c.width, heads=c.heads, first=2 * c.width) for i, pair in enumerate(layers)
+        ]
 
 
 def make_adamw(
@@ -179,20 +173,6 @@ def make_adamw(
     return torch.optim.AdamW([g for g in groups if g["params"]], lr=learning_rate, betas=betas, fused=True)
 
 
-def gpt_layers(model: GPT) -> tuple[Layer, ...]:
-    """Return the layers of a GPT in forward order.
-
-    They are `qkv` (three matrices in one), `attn_proj`, `fc` and `mlp_proj` of each block, all hidden, and the head,
-    which is also the embedding. No layer is only an encoder. Positions and normalisations are no layers: `fire` leaves
-    them alone, while `snp` and `reset` with the scope "all" include them."""
-    layers: list[Layer] = []
-    for i in range(len(model.h)):
-        for path, (part, split) in PARTS.items():
-            name = f"h.{i}.{path}"
-            layers.append(Layer(name, model.get_submodule(name), "hidden", len(layers), part, split))
-    return (*layers, Layer("lm_head", model.lm_head, "head", len(layers)))
-
-
 def gpt_learner(
     model: GPT,
     optimizer: torch.optim.Optimizer | None,
@@ -203,6 +183,10 @@ def gpt_learner(
     batches: Callable[[int | None], Iterator[Tensor]] = no_batches,
 ) -> Learner:
     """Return the learner of a GPT for interventions and metrics. Call it before the first update.
+
+    The layers are `qkv` (three matrices in one), `attn_proj`, `fc` and `mlp_proj` of each block, all hidden, and the
+    head, which is also the embedding. No layer is only an encoder. Positions and normalisations are no layers: `fire`
+    leaves them alone, while `snp` and `reset` with the scope "all" include them.
 
     Units are the activations of the MLPs, between c_fc and c_proj. Features are the outputs of ln_f, which the head
     reads. New draws (`redraw`) come from the learner's generator.
@@ -215,12 +199,17 @@ def gpt_learner(
         generator: Draws for interventions.
         batches: Yields losses of single sequences, (B,), for as many batches as it is given.
     """
+    layers: list[Layer] = []
+    for i in range(len(model.h)):
+        for path, (part, split) in PARTS.items():
+            name = f"h.{i}.{path}"
+            layers.append(Layer(name, model.get_submodule(name), "hidden", len(layers), part, split))
     blocks = [f"h.{i}.mlp" for i in range(len(model.h))]
     return Learner(
         "model",
         model,
         optimizer,
-        gpt_layers(model),
+        (*layers, Layer("lm_head", model.lm_head, "head", len(layers))),
         tuple(f"{block}.activation" for block in blocks),
         probe=probe,
         loss=loss,

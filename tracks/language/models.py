@@ -36,6 +36,10 @@ class LanguageModel:
     source: str
 
     @property
+    def device(self) -> torch.device:
+        return next(self.model.parameters()).device
+
+    @property
     def pad(self) -> int:
         """The token for padding. It does not matter which one it is, because padding is masked."""
         tokenizer = self.tokenizer
@@ -56,26 +60,20 @@ def load_model(name: str, device: str = "cpu", seed: int = 0) -> LanguageModel:
     Raises UsageError for a name that is none of these, and RunError for a model that cannot be loaded.
     """
     require("transformers")
-    path = Path(name).expanduser()
+    path, source = Path(name).expanduser(), name
     if name == SMOLLM2:
-        model, tokenizer, source = (
-            *_read_model(_find_smollm2()),
-            "SmolLM2-135M-Instruct (GGUF Q4_1, dequantised to float32)",
-        )
+        model, tokenizer = _read_model(_find_smollm2())
+        source = "SmolLM2-135M-Instruct (GGUF Q4_1, dequantised to float32)"
     elif name.startswith("llama:"):
         from .tiny_llama import fresh_llama
 
-        model, tokenizer = fresh_llama(name, seed)
-        source = f"{name}, random weights of seed {seed}"
-    elif path.suffix == ".gguf":
-        if not path.is_file():
-            raise UsageError(f"no such file: {name}")
-        model, tokenizer, source = *_read_model(path.parent, path.name), f"{path.name}, dequantised to float32"
+        (model, tokenizer), source = fresh_llama(name, seed), f"{name}, random weights of seed {seed}"
+    elif path.suffix == ".gguf" and path.is_file():
+        (model, tokenizer), source = _read_model(path.parent, path.name), f"{path.name}, dequantised to float32"
     elif path.is_dir():
-        model, tokenizer, source = *_read_model(path), name
+        model, tokenizer = _read_model(path)
     elif is_on_hub(name):
-        model, tokenizer = read_from_hub(name, _pretrained)
-        source = f"{name} from the hub"
+        (model, tokenizer), source = read_from_hub(name, _pretrained), f"{name} from the hub"
     else:
         raise UsageError(f"no such model: {name!r} (a model is {FORMS})")
     return LanguageModel(model.float().to(device).eval(), tokenizer, source)
@@ -143,11 +141,9 @@ def read_safely(path: Path, what: str) -> Iterator[None]:
         raise UsageError(f"{path} is no model in transformers' layout: it has no config.json")
     try:
         yield
-    except (RunError, UsageError):
+    except (RunError, UsageError, KeyboardInterrupt, SystemExit):
         raise
     except BaseException as error:  # transformers raises anything for bad files, and Rust's panics are no Exception
-        if isinstance(error, KeyboardInterrupt | SystemExit):
-            raise
         raise RunError(f"{path}: not {what} that can be read: {one_line(error)}") from error
 
 
@@ -160,9 +156,9 @@ def read_from_hub(name: str, read: Callable[..., Any]) -> Any:
     try:
         try:
             return read(name, local_files_only=True)
-        except (OSError, ValueError) as error:
-            if isinstance(error, UsageError):
-                raise
+        except UsageError:
+            raise
+        except (OSError, ValueError):
             HfApi().model_info(name, timeout=10.0)  # without a network this fails at once, downloads only after minutes
         return read(name, local_files_only=False)
     except UsageError:

@@ -2,10 +2,9 @@
 
 import re
 from collections import Counter
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
-SCORES = ("accuracy", "rouge_l", "sari", "similarity")
 # Digits, with commas before every three of them or without. A minus right after another number takes away from it.
 NUMBER = re.compile(r"(?:(?<![\w)])-)?(?:(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?:\.\d+)?|(?<!\d)\.\d+)")
 FINAL = "####"  # what stands before the result in answers of GSM8K
@@ -31,15 +30,15 @@ def score(name: str, answer: str, expected: str, source: str = "") -> float:
 
     Raises ValueError for another name.
     """
-    if name == "accuracy":
-        return float(_right(answer, expected))
-    if name == "rouge_l":
-        return _overlap(_words(answer), _words(expected))
-    if name == "sari":
-        return sari(source, answer, expected)
-    if name == "similarity":
-        return _overlap(answer.strip(), expected.strip())
-    raise ValueError(f"unknown score {name!r} (known: {', '.join(SCORES)})")
+    scores: dict[str, Callable[[], float]] = {
+        "accuracy": lambda: float(_right(answer, expected)),
+        "rouge_l": lambda: _overlap(_words(answer), _words(expected)),
+        "sari": lambda: sari(source, answer, expected),
+        "similarity": lambda: _overlap(answer.strip(), expected.strip()),
+    }
+    if name not in scores:
+        raise ValueError(f"unknown score {name!r} (known: {', '.join(scores)})")
+    return scores[name]()
 
 
 def sari(source: str, answer: str, expected: str) -> float:

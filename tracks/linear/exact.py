@@ -22,9 +22,8 @@ An error of the paper that matters here (tests/tracks/linear/test_exact_printed.
 """
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 
 import numpy as np
 import torch
@@ -153,8 +152,14 @@ class Exact:
             factor = self._rotated(time[:, None, None])
             write((factor.flatten(0, 1) @ self._vectors.T).view(factor.shape), part)
 
-        with _each_chunk_on_a_thread() as pool:
-            list(pool.map(evaluate, torch.from_numpy(checked).split(chunk), out.split(chunk)))
+        # PyTorch decomposes the matrices of a batch one after the other: so a chunk on each of its threads
+        threads = torch.get_num_threads()
+        torch.set_num_threads(1)
+        try:
+            with ThreadPoolExecutor(threads) as pool:
+                list(pool.map(evaluate, torch.from_numpy(checked).split(chunk), out.split(chunk)))
+        finally:
+            torch.set_num_threads(threads)
         return result
 
     def _rotated(self, time: Tensor) -> Tensor:
@@ -184,20 +189,6 @@ class Exact:
             stacked = torch.cat([(above * unit)[close].mT, torch.diag_embed((left * unit)[close, :, 0])], 1)
             root[close] = torch.linalg.qr(stacked, mode="r").R.mT
         return torch.linalg.solve_triangular(root, rows.mul_(unit), upper=False)
-
-
-@contextmanager
-def _each_chunk_on_a_thread() -> Iterator[ThreadPoolExecutor]:
-    """Yield a pool of as many threads as PyTorch would use, each for its own small matrices.
-
-    PyTorch decomposes the matrices of a batch one after the other, on one thread."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        with ThreadPoolExecutor(threads) as pool:
-            yield pool
-    finally:
-        torch.set_num_threads(threads)
 
 
 def eigensystem(sigma_yx: Array, lam: float) -> tuple[Array, Array]:

@@ -94,15 +94,10 @@ def random_init(n_in: int, n_hidden: int, n_out: int, kind: Kind = "lecun", rng:
         n_out: N_o.
         kind: The variance of the weights: 1/fan_in (lecun), 2/(fan_in + fan_out) (glorot) or 2/fan_in (he).
         rng: A generator, a seed, or None for a new generator.
-
-    Raises ValueError for another rule.
     """
     rng = np.random.default_rng(rng)
-    first, second = _variances(n_in, n_hidden, n_out, kind)
-    return (
-        rng.normal(0.0, math.sqrt(first), (n_hidden, n_in)),
-        rng.normal(0.0, math.sqrt(second), (n_out, n_hidden)),
-    )
+    first, second = np.sqrt(_variances(n_in, n_hidden, n_out, kind))
+    return rng.normal(0.0, first, (n_hidden, n_in)), rng.normal(0.0, second, (n_out, n_hidden))
 
 
 def expected_balance(n_in: int, n_hidden: int, n_out: int, kind: Kind = "lecun") -> float:
@@ -119,13 +114,11 @@ def expected_balance(n_in: int, n_hidden: int, n_out: int, kind: Kind = "lecun")
 
 
 def _variances(n_in: int, n_hidden: int, n_out: int, kind: Kind) -> tuple[float, float]:
-    if kind == "lecun":
-        return 1 / n_in, 1 / n_hidden
-    if kind == "he":
-        return 2 / n_in, 2 / n_hidden
-    if kind == "glorot":
-        return 2 / (n_in + n_hidden), 2 / (n_hidden + n_out)
-    raise ValueError(f"unknown kind of initialisation {kind!r} (known: lecun, glorot, he)")
+    return {
+        "lecun": (1 / n_in, 1 / n_hidden),
+        "he": (2 / n_in, 2 / n_hidden),
+        "glorot": (2 / (n_in + n_hidden), 2 / (n_hidden + n_out)),
+    }[kind]
 
 
 def balanced_factors(function: ArrayLike, n_hidden: int, lam: float, rotation: Array) -> tuple[Array, Array]:
@@ -199,13 +192,9 @@ def check_sizes(lam: float, n_in: int, n_hidden: int, n_out: int) -> None:
     """
     if not math.isfinite(lam):
         raise ValueError(f"λ must be a finite number, got {lam}")
-    if lam > 0 and n_hidden > n_out:
+    least, name, gram = (n_out, "n_out", "W2ᵀW2 = W1W1ᵀ + λI") if lam > 0 else (n_in, "n_in", "W1W1ᵀ = W2ᵀW2 + |λ|I")
+    if lam and n_hidden > least:
         raise ValueError(
-            f"no λ-balanced network has λ = {lam:g} > 0 with n_hidden = {n_hidden} > n_out = {n_out}: "
-            f"W2ᵀW2 = W1W1ᵀ + λI has rank {n_hidden}, and W2 only {n_out} rows"
-        )
-    if lam < 0 and n_hidden > n_in:
-        raise ValueError(
-            f"no λ-balanced network has λ = {lam:g} < 0 with n_hidden = {n_hidden} > n_in = {n_in}: "
-            f"W1W1ᵀ = W2ᵀW2 + |λ|I has rank {n_hidden}, and W1 only {n_in} columns"
+            f"no λ-balanced network has λ = {lam:g} with n_hidden = {n_hidden} > {name} = {least}: "
+            f"{gram} has rank {n_hidden}, but at most {name}"
         )

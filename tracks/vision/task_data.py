@@ -81,15 +81,14 @@ class Stream:
 
     def _check(self) -> None:
         s, d = self.settings, self.data
-        needed = s.classes_needed()
-        if needed > d.num_classes:
-            raise UsageError(
-                f"{s.tasks} tasks need {needed} classes that do not repeat, and {d.name} has {d.num_classes}: "
-                f"choose fewer --tasks"
-            )
-        if s.images is not None and s.stream in ("permuted", "random-labels") and s.images > len(d.train_labels):
+        if s.images is not None and s.images > len(d.train_labels):
             raise UsageError(f"--images {s.images}: {d.name} has {len(d.train_labels)} training images")
         if s.by_class:
+            if (needed := s.classes_between(s.tasks - 1)[1]) > d.num_classes:
+                raise UsageError(
+                    f"{s.tasks} tasks need {needed} classes that do not repeat, and {d.name} has {d.num_classes}: "
+                    f"choose fewer --tasks"
+                )
             fewest, needed_images = min(map(len, self._by_class)), s.images_per_class or 1
             if fewest < needed_images:
                 raise UsageError(
@@ -104,9 +103,10 @@ class Stream:
             size = self._size(index)
             if size < s.batch_size:
                 raise UsageError(f"task {index} has {size} images, fewer than --batch-size {s.batch_size}")
-            updates = s.updates_per_task or round(s.epochs_of(index) * size / s.batch_size)
-            tasks.append(ImageTask(index, start, start + max(1, updates), s.dataset, size))
-            start += max(1, updates)
+            epochs = s.epochs if index or s.first_epochs is None else s.first_epochs
+            updates = max(1, s.updates_per_task or round(epochs * size / s.batch_size))
+            tasks.append(ImageTask(index, start, start + updates, s.dataset, size))
+            start += updates
         return tuple(tasks)
 
     def _size(self, index: int) -> int:

@@ -1,78 +1,93 @@
-"""DQN's act, remember and update, on observations made here."""
+"""DQN's networks, what it does and learns, beside its equations and Stable-Baselines3."""
 
-from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
 import pytest
 import torch
-import torch.nn.functional as F
+from gymnasium import spaces
+from torch import Tensor, nn
 
-from supple.agents.dqn import DQNSettings
 from supple.agents.dqn.agent import DQN
-from supple.agents.dqn.network import ValueNetwork
-from supple.agents.dqn.sizes import Pixels
-from supple.envs import Picture, StepResult
+from supple.agents.dqn.network import Sizes, ValueNetwork
+from supple.agents.offpolicy.replay import Sample
+from supple.engine.compile import can_compile
+from supple.engine.hooks.driver import HookDriver
+from supple.envs import Picture
+from supple.interventions import parse_hook
+from supple.networks import unit_names
+from tests.agents.dqn.worlds import IMAGES, PIXELS, VECTORS, agent_with, lived, world
 from tests.agents.lives import live
-from tests.agents.states import apply
-
-PIXELS = Pixels(stack=4, height=36, width=36, actions=3)
 
 
-def agent_with(**changes: Any) -> DQN:
-    values: dict[str, Any] = {
-        "env": "a", "steps": 1_000, "num_envs": 2, "hidden": (16,), "batch_size": 8, "replay_size": 400,
-        "encoder": "nature(channels=[8,8,8])",
-        "learning_starts": 0, "exploration_steps": 100, "target_period": 1_000, "device": "cpu", **changes,
-    }  # fmt: skip
-    return DQN(DQNSettings(**values), {"a": PIXELS})
+def batch_of(agent: DQN, size: int = 32) -> Sample:
+    return agent.experience.memory.sample(size, torch.Generator().manual_seed(1))
 
 
-def world(num_envs: int = 2, seed: int = 0, ends: float = 0.1) -> Iterator[StepResult]:
-    """Yield steps with random images and rewards, in which episodes are terminated and truncated."""
-    rng = np.random.default_rng(seed)
-    stack = np.zeros((num_envs, 4, 36, 36), np.uint8)
-    while True:
-        final = np.concatenate([stack[:, 1:], rng.integers(0, 256, (num_envs, 1, 36, 36), np.uint8)], axis=1)
-        terminated, truncated = rng.random(num_envs) < ends, rng.random(num_envs) < ends
-        stack = final.copy()
-        stack[terminated | truncated] = 0
-        stack[terminated | truncated, -1] = rng.integers(0, 256, (36, 36), np.uint8)
-        yield StepResult(stack.copy(), rng.normal(size=num_envs) * 5, terminated, truncated, final, [])
+def differing(agent: DQN, by: float = 0.3) -> DQN:
+    """Return an agent whose target differs from its network."""
+    draws = torch.Generator().manual_seed(2)
+    with torch.no_grad():
+        for p in agent.target.parameters():
+            p.add_(by * torch.randn(p.shape, generator=draws))
+    return agent
 
 
-def begun(agent: DQN, seed: int = 0) -> Iterator[StepResult]:
-    steps = world(agent.settings.num_envs, seed)
-    agent.begin_episodes(next(steps).obs)
-    return steps
+def flat(network: nn.Module) -> Tensor:
+    return torch.cat([p.detach().flatten() for p in network.parameters()])
 
 
-def parameters(agent: DQN) -> list[torch.Tensor]:
-    return [p.detach().clone() for p in agent.network.parameters()]
+# -- networks ------------------------------------------------------------------------------------------------
 
 
-def same(a: list[torch.Tensor], b: list[torch.Tensor]) -> bool:
-    return all(torch.equal(x, y) for x, y in zip(a, b, strict=True))
+@pytest.mark.parametrize("initialization", ["xavier", "pytorch"])
+def test_layers_of_nature_come_in_forward_order_with_the_initial_values_of_the_name(initialization: Any) -> None:
+    draws, picture = torch.Generator().manual_seed(0), Picture(4, 84, 84)
+    own: dict[str, Any] = {"initialization": initialization, "picture": picture}
+    network = ValueNetwork(picture.size, 9, None, "relu", draws, "layer", **own)
+    assert [tuple(layer.weight.shape) for layer in network.layers()] == [
+        (32, 4, 8, 8), (64, 32, 4, 4), (64, 64, 3, 3), (512, 3136), (9, 512),
+    ]  # fmt: skip
+    assert [layer.role for layer in network.layers()] == ["encoder"] * 3 + ["hidden", "head"]
+    assert unit_names(network)[-1] == "mlp.2"
+    for layer in network.layers():
+        taps, (d_out, d_in) = layer.weight[0, 0].numel(), layer.weight.shape[:2]
+        bound = (6 / ((d_in + d_out) * taps) if initialization == "xavier" else 1 / (d_in * taps)) ** 0.5
+        bias = layer.module.get_parameter("bias").detach()
+        assert 0.9 * bound < float(layer.weight.detach().abs().max()) <= bound
+        assert bool(bias.any()) == (initialization == "pytorch")
+        assert float(bias.abs().max()) <= bound
 
 
-# -- acting ------------------------------------------------------------------------------------------------
+def test_the_network_for_small_images_is_that_of_minatar() -> None:
+    network = agent_with(IMAGES, encoder="auto", hidden=None).network
+    layers = nn.Sequential(
+        nn.Conv2d(3, 16, 3), nn.ReLU(), nn.Flatten(), nn.Linear(1024, 128), nn.ReLU(), nn.Linear(128, 3)
+    )
+    for theirs, ours in zip(layers.parameters(), network.parameters(), strict=True):
+        theirs.data.copy_(ours)
+    images = torch.randint(0, 2, (4, 10, 10, 3), dtype=torch.uint8)
+    torch.testing.assert_close(network(images.flatten(1)), layers(images.movedim(-1, 1).float()))
 
 
-def test_epsilon_stays_1_until_learning_starts_and_then_falls_linearly() -> None:
-    agent = agent_with(learning_starts=40, exploration_steps=100, exploration=0.2)
-    found = []
-    for agent.experience.decisions in (0, 40, 65, 90, 140, 10_000):
-        found.append(agent.epsilon)
-    assert found == pytest.approx([1.0, 1.0, 0.8, 0.6, 0.2, 0.2])
+def test_values_may_be_a_softmax_over_the_actions() -> None:
+    values = agent_with(VECTORS, softmax_values=True).network(torch.randn(7, 5))
+    torch.testing.assert_close(values.sum(1), torch.ones(7))
+
+
+# -- acting and remembering ----------------------------------------------------------------------------------
 
 
 @pytest.mark.slow
 def test_every_environment_draws_for_itself_whether_to_explore() -> None:
     """One draw for all environments, as in FIRE's released code, would make all of them explore or none."""
-    agent = agent_with(num_envs=8)
-    steps = begun(agent)
-    agent.current = next(steps).obs
+    agent, steps = agent_with(num_envs=8, exploration_start=1.0, exploration=0.01, eval_epsilon=0.0), world(rows=8)
+    agent.begin_episodes(next(steps).obs)
     greedy = agent.network(torch.from_numpy(agent.current)).argmax(1).numpy()
+    with agent.greedy("a") as policy:
+        np.testing.assert_array_equal(policy(agent.current), greedy)
     agent.experience.decisions = 50  # ε = 0.505
     agreeing = np.array([(agent.act() == greedy).mean() for _ in range(200)])
     chance = 1 - agent.epsilon * 2 / 3
@@ -80,149 +95,126 @@ def test_every_environment_draws_for_itself_whether_to_explore() -> None:
     assert agreeing.std() == pytest.approx(np.sqrt(chance * (1 - chance) / 8), rel=0.25)
 
 
-@pytest.mark.slow
-def test_evaluation_acts_nearly_greedily_and_leaves_no_trace() -> None:
-    agent = agent_with(activation="rand_smooth_leaky", eval_epsilon=0.0)
-    steps = begun(agent)
-    live(agent, steps, 10)
-    before = agent.exploration.get_state(), torch.get_rng_state()
-    observations = next(steps).obs
-    with agent.greedy("a") as policy:
-        actions = policy(observations)
-        np.testing.assert_array_equal(actions, agent.network(torch.from_numpy(observations)).argmax(1))
-    assert agent.network.training
-    assert torch.equal(before[0], agent.exploration.get_state())
-    assert torch.equal(before[1], torch.get_rng_state())
+@pytest.mark.parametrize("clip", [True, False])
+def test_rewards_are_clipped_to_their_sign_unless_asked_otherwise(clip: bool) -> None:
+    rewards = batch_of(lived(IMAGES, clip_rewards=clip), 100).rewards
+    assert (set(rewards.tolist()) <= {-1.0, 0.0, 1.0}) == clip
 
 
-# -- learning ----------------------------------------------------------------------------------------------
+# -- targets and updates -------------------------------------------------------------------------------------
 
 
 @pytest.mark.slow
 def test_in_bfloat16_weights_stay_float32_and_steps_are_nearly_those_of_float32() -> None:
-    ends, agents = [], [agent_with(precision=precision) for precision in ("float32", "bfloat16")]
+    moves, agents = [], [agent_with(precision=p, learning_rate=1e-4) for p in ("float32", "bfloat16")]
     for agent in agents:
-        start = parameters(agent)
-        torch.manual_seed(0)
-        live(agent, begun(agent), 40)
+        start = flat(agent.network)
+        live(agent, world(), 40, begin=True)
         assert {p.dtype for p in agent.network.parameters()} == {torch.float32}
-        ends.append(
-            torch.cat([(after - before).flatten() for after, before in zip(parameters(agent), start, strict=True)])
-        )
-    assert not torch.equal(*ends)
-    assert torch.cosine_similarity(*ends, dim=0) > 0.9
+        moves.append(flat(agent.network) - start)
+    assert not torch.equal(*moves)
+    assert torch.cosine_similarity(*moves, dim=0) > 0.9
     sample = agents[1].experience.require_recent()
-    wanted = agents[1].loss.targets(sample)
-    assert wanted.dtype == torch.float32
-    exact = (
-        sample.rewards
-        + agents[1].settings.gamma
-        * agents[1].target(agents[1].space.split(sample.frames)[1]).amax(1)
-        * ~sample.terminated
-    )
-    torch.testing.assert_close(wanted, exact, rtol=0.02, atol=0.02)
+    agents[0].target.load_state_dict(agents[1].target.state_dict())
+    exact, found = (agent.targets_of(sample) for agent in agents)
+    assert found.dtype == torch.float32
+    torch.testing.assert_close(found, exact, rtol=0.02, atol=0.02)
 
 
 @pytest.mark.slow
 def test_target_network_is_copied_whole_every_period_and_stays_between() -> None:
-    agent = agent_with(target_period=40)
-    steps = begun(agent)
-    copies = []
+    agent, steps, copies = agent_with(VECTORS, target_period=40), world(VECTORS), []
+    agent.begin_episodes(next(steps).obs)
     for _ in range(50):
-        before = [p.clone() for p in agent.target.parameters()]
+        before = flat(agent.target)
         live(agent, steps, 1)
-        after = list(agent.target.parameters())
-        if not same(before, after):
-            assert same(after, parameters(agent))
+        if not torch.equal(before, flat(agent.target)):
+            assert torch.equal(flat(agent.target), flat(agent.network))
             copies.append(agent.experience.decisions)
     assert copies == [40, 80]
 
 
-def test_termination_cuts_the_target_and_truncation_bootstraps_from_the_true_last_observation() -> None:
-    agent = agent_with(replay_size=64, gamma=0.5, clip_rewards=False)
-    steps = begun(agent)
-    expected: dict[bytes, float] = {}
-    for _ in range(30):
-        state = agent.current.copy()
-        agent.act()
-        result = next(steps)
-        agent.remember(result)
-        with torch.no_grad():
-            values = agent.target(torch.from_numpy(result.final_obs)).amax(1).numpy()
-        for e in range(2):
-            bootstrap = 0.0 if result.terminated[e] else 0.5 * values[e]
-            expected[state[e].tobytes()] = float(np.float32(result.reward[e])) + bootstrap
-    batch = agent.experience.memory.sample(200, torch.Generator().manual_seed(0))
-    found = agent.loss.targets(batch)
-    wanted = [expected[s.numpy().tobytes()] for s in batch.frames[:, :-1]]
-    np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5)
+@pytest.mark.parametrize("double_q", [False, True])
+def test_the_target_is_that_of_the_equation(double_q: bool) -> None:
+    agent = differing(lived(double_q=double_q, gamma=0.9))
+    batch = batch_of(agent)
+    with torch.no_grad():
+        online, target = agent.network(batch.frames[:, 1]), agent.target(batch.frames[:, 1])
+    best = online.argmax(1)
+    assert not torch.equal(best, target.argmax(1))
+    value = target[range(32), best] if double_q else target.max(1).values
+    wanted = torch.where(batch.terminated, batch.rewards, batch.rewards + 0.9 * value)
+    torch.testing.assert_close(agent.targets_of(batch), wanted)
 
 
-def test_rewards_are_clipped_to_their_sign_unless_asked_otherwise() -> None:
-    for clip in (True, False):
-        agent = agent_with(clip_rewards=clip, learning_starts=10_000)
-        live(agent, begun(agent), 20)
-        rewards = agent.experience.memory.sample(100, torch.Generator().manual_seed(0)).rewards
-        assert (set(rewards.tolist()) <= {-1.0, 0.0, 1.0}) == clip
+def test_double_q_asks_the_network_as_it_is_at_each_gradient_step() -> None:
+    """Several batches come in one sample; the choice in the second is that of the network after the first step."""
+    together, apart = (differing(lived(double_q=True, batch_size=16, learning_rate=0.05)) for _ in range(2))
+    batch = batch_of(together)
+    together._learn_from(batch)
+    for half in range(2):
+        apart._learn_from(Sample(*(tensor[16 * half : 16 * half + 16] for tensor in batch)))
+    torch.testing.assert_close(flat(together.network), flat(apart.network))
 
 
-# -- interventions and checkpoints -------------------------------------------------------------------------
+ADAM = {"betas": (0.99, 0.99), "eps": 1e-5, "weight_decay": 0.1}
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["fire", "snp", "reset", "reset(what=head)", "redo"])
-@pytest.mark.parametrize("contract", ["uniform", "as_released"])
-def test_interventions_write_in_place(name: str, contract: str) -> None:
-    agent = agent_with()
-    steps = begun(agent)
-    live(agent, steps, 20)
-    memory = [p.data_ptr() for p in (*agent.network.parameters(), *agent.target.parameters())]
-    slots = [v.data_ptr() for s in agent.optimizer.state.values() for v in s.values()]
-    apply(agent, name, contract)
-    assert memory == [p.data_ptr() for p in (*agent.network.parameters(), *agent.target.parameters())]
-    assert slots == [v.data_ptr() for s in agent.optimizer.state.values() for v in s.values()]
-    live(agent, steps, 5)
-    agent.numbers()
+@pytest.mark.parametrize("largest", [0.1, 1e9])
+@pytest.mark.parametrize("space", [VECTORS, PIXELS], ids=["vectors", "images"])
+def test_a_gradient_step_is_that_of_stable_baselines3(
+    space: Sizes, largest: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from stable_baselines3 import DQN as Peer
+    from stable_baselines3.common.type_aliases import ReplayBufferSamples
+
+    images, gym_env = space is PIXELS, gym.Env()
+    shape, hidden = ((4, 36, 36), ()) if images else ((5,), (16, 8))
+    agent = lived(
+        space, max_grad_norm=0.0 if largest > 1 else largest, adam_betas=ADAM["betas"], adam_epsilon=ADAM["eps"],
+        weight_decay=ADAM["weight_decay"], encoder="nature", hidden=hidden or (512,), clip_rewards=images,
+    )  # fmt: skip
+    differing(agent, 0.01 if images else 0.3)
+    gym_env.observation_space = spaces.Box(0, 255, shape, np.uint8 if images else np.float32)
+    gym_env.action_space = spaces.Discrete(3)
+    peer = Peer(
+        "CnnPolicy" if images else "MlpPolicy", gym_env, learning_rate=1e-3, max_grad_norm=largest, device="cpu",
+        buffer_size=10, policy_kwargs={"optimizer_kwargs": ADAM, "net_arch": list(hidden)}, gamma=0.99,
+    )  # fmt: skip
+    with torch.no_grad():
+        for theirs, ours in ((peer.policy.q_net, agent.network), (peer.policy.q_net_target, agent.target)):
+            for p, q in zip(theirs.parameters(), ours.parameters(), strict=True):
+                p.copy_(q)
+    agent.optimizer.state.clear()
+    batch = batch_of(agent, 8)
+    states, following = agent.space.split(batch.frames)
+    samples = ReplayBufferSamples(
+        states, batch.actions[:, None], following, batch.terminated.float()[:, None], batch.rewards[:, None], None
+    )
+    monkeypatch.setattr(peer.replay_buffer, "sample", lambda *a, **k: samples)
+    monkeypatch.setattr(type(peer), "logger", SimpleNamespace(record=lambda *a, **k: None))
+    peer.train(1, 8)
+    agent._learn_from(batch)
+    torch.testing.assert_close(flat(peer.policy.q_net), flat(agent.network), rtol=1e-4, atol=1e-6)
 
 
 @pytest.mark.slow
-def test_injection_leaves_the_values_of_actions_as_they_were_and_learning_goes_on() -> None:
-    agent = agent_with()
-    steps = begun(agent)
-    live(agent, steps, 20)
-    observations = torch.from_numpy(next(steps).obs)
-    before = agent.network(observations).detach()
-    apply(agent, "injection")
-    torch.testing.assert_close(agent.network(observations), before, rtol=0, atol=1e-6)
-    live(agent, steps, 20)
-    assert not torch.allclose(agent.network(observations), before, atol=1e-4)
+@pytest.mark.parametrize(("loss", "expected"), [("huber", [0.5 * 0.25, 2.0 - 0.5]), ("mse", [0.25, 4.0])])
+def test_the_loss_is_hubers_or_the_square(loss: str, expected: list[float]) -> None:
+    agent = lived(loss=loss)
+    batch = batch_of(agent, 2)
+    values = agent.network(batch.frames[:, 0]).gather(1, batch.actions[:, None]).squeeze(1)
+    found = agent.losses_of(batch, values + torch.tensor([0.5, -2.0]))[0]
+    torch.testing.assert_close(found, torch.tensor(expected))
 
 
-def test_environments_of_one_stream_must_show_and_take_the_same() -> None:
-    with pytest.raises(ValueError, match=r"one network for all tasks.*a has .*b has"):
-        DQN(DQNSettings(env="a", steps=10), {"a": PIXELS, "b": PIXELS._replace(actions=4)})
-
-
-def test_frames_too_small_for_the_network_are_refused() -> None:
-    with pytest.raises(ValueError, match="36 × 36 or more"):
-        DQN(DQNSettings(env="a", steps=10, encoder="nature", device="cpu"), {"a": PIXELS._replace(height=35)})
-
-
-def test_the_network_is_the_nature_cnn() -> None:
-    network = ValueNetwork(4 * 84 * 84, 9, None, "relu", torch.Generator().manual_seed(0), picture=Picture(4, 84, 84))
-    assert [tuple(layer.weight.shape) for layer in network.layers()] == [
-        (32, 4, 8, 8), (64, 32, 4, 4), (64, 64, 3, 3), (512, 3136), (9, 512),
-    ]  # fmt: skip
-    assert [layer.role for layer in network.layers()] == ["encoder"] * 3 + ["hidden", "head"]
-    for layer in network.layers():
-        taps = layer.weight[0, 0].numel()
-        bound = (6 / ((layer.weight.shape[0] + layer.weight.shape[1]) * taps)) ** 0.5
-        assert 0.9 * bound < float(layer.weight.detach().abs().max()) <= bound
-        assert not layer.module.get_parameter("bias").any()
-    frames = torch.randint(0, 256, (2, 4, 84, 84), dtype=torch.uint8)
-    x = frames.float() / 255
-    for layer, stride in zip(network.layers(), (4, 2, 1), strict=False):
-        x = F.conv2d(x, layer.weight.contiguous(), layer.module.get_parameter("bias"), stride).relu()
-    for layer in network.layers()[3:]:
-        x = F.linear(x.flatten(1) if x.ndim == 4 else x.relu(), layer.weight, layer.module.get_parameter("bias"))
-    torch.testing.assert_close(network(frames), x)
+@pytest.mark.slow
+@pytest.mark.skipif(not can_compile(), reason="torch.compile does not work here")
+def test_compiled_updates_are_those_of_eager_mode_with_penalties_and_double_q() -> None:
+    agents = [agent_with(IMAGES, compile=how, double_q=True, max_grad_norm=0.1) for how in ("off", "on")]
+    for agent in agents:
+        hook = parse_hook("l2_init(strength=0.01)")
+        live(agent, world(IMAGES), 12, HookDriver([hook], agent.learners, lambda **_: None, 40), begin=True)
+    assert agents[1].compiles
+    torch.testing.assert_close(*(flat(agent.network) for agent in agents), rtol=1e-4, atol=1e-5)

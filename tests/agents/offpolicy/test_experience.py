@@ -8,7 +8,8 @@ import torch
 
 from supple.agents.dqn import DQNSettings
 from supple.agents.dqn.agent import DQN
-from supple.agents.dqn.sizes import RowSizes
+from supple.agents.dqn.network import Sizes
+from supple.agents.offpolicy.replay import ReplayLayout
 from supple.agents.sac import SACSettings
 from supple.agents.sac.agent import SAC
 from supple.agents.sac.inputs import Control
@@ -26,7 +27,9 @@ def sac(**changes: Any) -> SAC:
 
 
 def dqn(**changes: Any) -> DQN:
-    return DQN(DQNSettings(**{**COMMON, "hidden": (8,), **changes}), {"a": RowSizes(3, 2)})
+    return DQN(
+        DQNSettings(**{**COMMON, "hidden": (8,), **changes}), {"a": Sizes(ReplayLayout((3,), np.float32, actions=2))}
+    )
 
 
 both = pytest.mark.parametrize("make", [sac, dqn])

@@ -13,15 +13,15 @@ from torch import Tensor
 
 from supple.agents.dqn import DQNSettings
 from supple.agents.dqn.agent import DQN
-from supple.agents.dqn.sizes import RowSizes
 from supple.agents.offpolicy.experience import ReplayFeed
 from supple.agents.offpolicy.graph import WARM_UP, UpdateGraph
 from supple.agents.offpolicy.replay import ReplayLayout, ReplayMemory
 from supple.agents.sac import SACSettings
 from supple.agents.sac.agent import SAC
-from supple.agents.sac.inputs import Control
+from tests.agents.dqn.worlds import VECTORS
 from tests.agents.lives import live, vectors
 from tests.agents.offpolicy.test_replay import World, both, draws, stream
+from tests.agents.sac.worlds import CONTROL, D
 from tests.agents.states import apply
 
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA GPU")
@@ -116,10 +116,10 @@ COMMON: dict[str, Any] = {
     "learning_rate": 1e-3, "device": "cuda", "replay_ratio": 1.0,
 }  # fmt: skip
 AGENTS: dict[str, Callable[..., Any]] = {
-    "dqn": lambda **own: DQN(DQNSettings(**COMMON, hidden=(32, 32), double_q=True, **own), {"a": RowSizes(7, 3)}),
+    "dqn": lambda **own: DQN(DQNSettings(**COMMON, hidden=(32, 32), double_q=True, **own), {"a": VECTORS}),
     "sac": lambda **own: SAC(
         SACSettings(**COMMON, actor_width=16, critic_width=16, action_repeat=1, **own),
-        {"a": Control(7, (-1.0, -2.0), (1.0, 2.0))},
+        {"a": CONTROL},
     ),
 }
 
@@ -129,7 +129,7 @@ AGENTS: dict[str, Callable[..., Any]] = {
 def test_a_recorded_update_learns_what_the_eager_one_does_across_interventions(name: str) -> None:
     agents = [AGENTS[name](capture=capture) for capture in (True, False)]
     for agent in agents:
-        steps = vectors(7, rows=2)
+        steps = vectors(D, rows=2)
         agent.begin_episodes(next(steps).obs)
         for applied in ("fire", "injection", "reset"):
             live(agent, steps, 20)

@@ -17,6 +17,8 @@ from supple.envs import StepResult
 from supple.interventions import Hook, Intervention, Learner
 from tests.agents.states import changed
 
+from .test_network import require_balance
+
 SPACES = {"a": PolicySpace(4, Gaussian(2)), "b": PolicySpace(3, Gaussian(1))}
 NO_HOOKS = HookDriver([], {}, lambda **_: None, 1)
 
@@ -91,6 +93,15 @@ def test_hooks_look_at_every_gradient_step_and_an_epoch_visits_rows_once_up_to_t
     assert agent.learners["agent"].last_inputs() is None  # between updates
 
 
+def test_the_network_and_its_fresh_draws_begin_with_the_balance() -> None:
+    agent = agent_with(hidden=(8, 8), activation="relu", init_lambda=1.5)
+    fresh = copy.deepcopy(agent.network)
+    fresh.load_state_dict({**agent.network.state_dict(), **agent.learners["agent"].redraw()})
+    assert not torch.equal(fresh.body[0].weight, agent.network.body[0].weight)
+    for net in (agent.network, fresh):
+        require_balance([[*net.adapters.values()], [net.body[0]], [net.body[2]], [*net.policy.values()]], 1.5)
+
+
 @pytest.mark.slow
 def test_training_on_one_environment_leaves_what_belongs_to_another_untouched() -> None:
     agent = agent_with()
@@ -133,7 +144,6 @@ def test_advantages_are_normalised_once_in_the_batch_or_in_each_minibatch(scope:
     advantages = agent.recent.last[1].advantages  # type: ignore[index]
     normal = abs(float(advantages.mean())) < 1e-5 and float(advantages.std()) == pytest.approx(1, abs=1e-4)
     assert normal == (scope == "batch")
-    assert agent._loss_settings.normalize_advantage == (scope == "minibatch")
 
 
 @pytest.mark.parametrize("taken", [1, 5])

@@ -1,4 +1,5 @@
 from itertools import pairwise
+from typing import Any
 
 import pytest
 import torch
@@ -8,6 +9,14 @@ from supple.agents.ppo.network import MultiHead, PolicySpace
 from supple.agents.ppo.policies import Bernoulli, Categorical, Gaussian, Policy
 
 SPACES = {"a": PolicySpace(5, Gaussian(2)), "b": PolicySpace(3, Gaussian(4))}
+
+
+def require_balance(groups: list[list[Any]], lam: float) -> None:
+    """Require ‖outgoing‖² − ‖incoming‖² = λ of each unit between the layers of one group and those of the next."""
+    for first, second in pairwise(groups):
+        into = sum(layer.weight.square().sum(1) + layer.bias.square() for layer in first)
+        out = sum(layer.weight.square().sum(0) for layer in second)
+        torch.testing.assert_close(out - into, torch.full_like(out, lam), rtol=0, atol=1e-5)
 
 
 def network(adapter: int = 6, share_value: bool = True, activation: str = "tanh", seed: int = 0) -> MultiHead:
@@ -36,33 +45,10 @@ def test_means_and_values_are_the_plain_forward_pass_of_their_environment(share_
         assert torch.equal(values, net.values(x, key))
 
 
-def test_every_environment_has_an_adapter_and_heads_of_its_own_and_shares_the_body() -> None:
-    net = network()
-    mean, values = net(torch.randn(4, 5), "a")
-    (mean.sum() + values.sum() + net.log_std["a"].sum()).backward()
-    reached = {name for name, p in net.named_parameters() if p.grad is not None}
-    expected = {n for n, _ in net.named_parameters() if ".b." not in f".{n}."}
-    assert reached == expected
-    assert {"body.0.weight", "adapters.a.weight", "policy.a.bias", "value.a.weight", "log_std.a"} <= reached
-
-
-def test_a_separate_value_function_does_not_change_the_policy() -> None:
-    net = network(share_value=False)
-    net.values(torch.randn(4, 5), "a").sum().backward()
-    assert {n.split(".")[0] for n, p in net.named_parameters() if p.grad is not None} == {
-        "value_adapters", "value_body", "value",
-    }  # fmt: skip
-
-
-def test_without_an_adapter_the_body_reads_the_observation() -> None:
-    net = MultiHead(
-        {"a": PolicySpace(5, Gaussian(2)), "b": PolicySpace(5, Gaussian(1))}, (8,), 0, "relu", True, torch.Generator()
-    )
+def test_without_an_adapter_the_body_reads_observations_of_equal_sizes() -> None:
+    net = MultiHead({key: PolicySpace(5, Gaussian(2)) for key in "ab"}, (8,), 0, "relu", True, torch.Generator())
     assert net.body[0].in_features == 5
     assert not any("adapters" in name for name, _ in net.named_parameters())
-
-
-def test_without_an_adapter_observations_of_different_sizes_are_refused() -> None:
     with pytest.raises(ValueError, match=r"--adapter 0 needs .* equal observation sizes.*'b': 3"):
         network(adapter=0)
 
@@ -81,13 +67,8 @@ def test_layers_come_in_forward_order_with_their_roles() -> None:
 
 def test_initial_weights_are_orthogonal_with_the_usual_gains_and_zero_biases() -> None:
     net = network()
-    for name, gain in {
-        "adapters.a": 1.0,
-        "body.0": 2**0.5,
-        "body.2": 2**0.5,
-        "policy.a": 0.01,
-        "value.b": 1.0,
-    }.items():
+    gains = {"adapters.a": 1.0, "body.0": 2**0.5, "body.2": 2**0.5, "policy.a": 0.01, "value.b": 1.0}
+    for name, gain in gains.items():
         layer = net.get_submodule(name)
         singular = torch.linalg.svdvals(layer.weight.detach())
         torch.testing.assert_close(singular, torch.full_like(singular, gain), rtol=1e-4, atol=1e-6)
@@ -96,17 +77,13 @@ def test_initial_weights_are_orthogonal_with_the_usual_gains_and_zero_biases() -
 
 
 def test_pytorchs_initialisation_is_that_of_its_linear_layers() -> None:
-    """Weights and biases are uniform between the same bounds, everywhere, and fill them."""
+    """Weights and biases lie between the same bounds, everywhere, and fill them."""
     draws = torch.Generator().manual_seed(0)
     net = MultiHead(SPACES, (200, 100), 50, "relu", False, draws, initialization="pytorch")
     for layer in [module for module in net.modules() if isinstance(module, nn.Linear)]:
         bound = layer.in_features**-0.5
-        peer = nn.Linear(layer.in_features, layer.out_features)
-        for mine, theirs in ((layer.weight, peer.weight), (layer.bias, peer.bias)):
-            assert max(mine.abs().max(), theirs.abs().max()) <= bound
-            if mine.numel() >= 200:
-                assert mine.abs().max() > 0.95 * bound
-                assert float(mine.detach().std()) == pytest.approx(bound / 3**0.5, rel=0.15)  # of U(−b, b)
+        assert layer.bias.abs().max() <= bound
+        assert 0.9 * bound < layer.weight.abs().max() <= bound
 
 
 def test_a_separate_value_function_can_have_other_widths() -> None:
@@ -141,28 +118,20 @@ def test_initial_weights_come_from_the_given_generator_alone() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("adapter", [0, 6])
 @pytest.mark.parametrize("share_value", [True, False])
-@pytest.mark.parametrize("lam", [2.0, 0.0, -1.0])
+@pytest.mark.parametrize("lam", [2.0, -1.0])
 def test_hidden_units_begin_with_the_balance_that_is_asked_for(adapter: int, share_value: bool, lam: float) -> None:
-    spaces, draws = (
-        {"a": PolicySpace(5, Gaussian(2)), "b": PolicySpace(5, Gaussian(4))},
-        torch.Generator().manual_seed(0),
+    spaces = {"a": PolicySpace(5, Gaussian(2)), "b": PolicySpace(5, Gaussian(4))}
+    net, drawn = (
+        MultiHead(spaces, (8, 7), adapter, "tanh", share_value, torch.Generator().manual_seed(0), init_lambda=own)
+        for own in (lam, None)
     )
-    net = MultiHead(spaces, (8, 7), adapter, "tanh", share_value, draws, init_lambda=lam)
-    drawn = MultiHead(spaces, (8, 7), adapter, "tanh", share_value, torch.Generator().manual_seed(0))
     assert torch.equal(net.log_std["a"], drawn.log_std["a"])
-    heads = [*net.policy.values(), *net.value.values()]
-    ways = [(net.adapters, net.body, heads)]
+    policy, value = [*net.policy.values()], [*net.value.values()]
+    ways = [(net.adapters, net.body, [*policy, *value])]
     if not share_value:
-        ways = [
-            (net.adapters, net.body, [*net.policy.values()]),
-            (net.value_adapters, net.value_body, [*net.value.values()]),
-        ]
-    for adapters, body, last in ways:
-        groups = [*([[*adapters.values()]] if adapter else []), [body[0]], [body[2]], last]
-        for first, second in pairwise(groups):
-            into = sum(layer.weight.square().sum(1) + layer.bias.square() for layer in first)
-            out = sum(layer.weight.square().sum(0) for layer in second)
-            torch.testing.assert_close(out - into, torch.full_like(out, lam), rtol=0, atol=1e-5)
+        ways = [(net.adapters, net.body, policy), (net.value_adapters, net.value_body, value)]
+    for adapters, body, heads in ways:
+        require_balance([*([[*adapters.values()]] if adapter else []), [body[0]], [body[2]], heads], lam)
     ratio = net.policy["a"].weight.norm(dim=0) / drawn.policy["a"].weight.norm(dim=0)
     same = net.policy["b"].weight.norm(dim=0) / drawn.policy["b"].weight.norm(dim=0)
     torch.testing.assert_close(ratio, same)  # one factor for all that read a unit

@@ -1,5 +1,6 @@
 """The network of PPO that reads images, and how it is set up."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,13 +10,14 @@ from torch import Tensor
 
 from supple.agents.encoders import multiplications, parse_encoder
 from supple.agents.ppo import PPOSettings
-from supple.agents.ppo.agent import PPO
 from supple.agents.ppo.network import MultiHead, PolicySpace
 from supple.agents.ppo.normalizers import Normalizers
 from supple.agents.ppo.policies import Categorical, Gaussian
-from supple.agents.ppo.update import LossSettings, ppo_loss
+from supple.agents.ppo.update import ppo_loss
 from supple.envs import Picture
 from supple.interventions import Wiring
+
+from .test_network import require_balance
 
 SMALL, LARGE = Picture(2, 6, 5), Picture(3, 40, 36)
 ENCODERS = {"minatar(channels=[4,3])": SMALL, "impala(channels=[3,2])": SMALL, "nature(channels=[4,3,2])": LARGE}
@@ -56,7 +58,7 @@ def test_channels_first_and_last_have_the_same_loss_and_gradients(encoder: str) 
         draws = torch.Generator().manual_seed(0)
         net = MultiHead({"a": space(picture)}, (8,), 0, "relu", True, draws, encoder=encoder)
         batch = (seen, torch.arange(6) % 3, *others)
-        loss, _ = ppo_loss(net, "a", batch, LossSettings(0.2, False, 0.5, 0.01, True))
+        loss, _ = ppo_loss(net, "a", batch, PPOSettings(entropy_coefficient=0.01))
         losses.append([loss, *torch.autograd.grad(loss, list(net.parameters()))])
     for ours, theirs in zip(*losses, strict=True):
         assert torch.equal(ours, theirs)
@@ -101,31 +103,7 @@ def test_convolutions_begin_orthogonal_with_gain_root_two(encoder: str) -> None:
 
 def test_units_behind_convolutions_begin_with_the_balance_that_is_asked_for() -> None:
     net = network("minatar(channels=[4,3])", init_lambda=0.5)
-    heads = [*net.policy.values(), *net.value.values()]
-    for first, second in (([net.body[1]], [net.body[3]]), ([net.body[3]], heads)):
-        into = sum(layer.weight.square().sum(1) + layer.bias.square() for layer in first)
-        out = sum(layer.weight.square().sum(0) for layer in second)
-        torch.testing.assert_close(out - into, torch.full_like(out, 0.5), rtol=0, atol=1e-5)
-
-
-@pytest.mark.parametrize(
-    ("spaces", "own", "message"),
-    [
-        ({"a": space(SMALL), "b": space(LARGE)}, {}, "needs equal images, but a shows images of 6 × 5 .* and b images"),
-        ({"a": space(SMALL), "b": PolicySpace(60, Categorical(3))}, {}, r"a shows images .* and b vectors"),
-        ({"a": space(SMALL), "b": PolicySpace(60, Categorical(3))}, {"heads": "one"}, "a shows images .* b vectors"),
-        ({"a": space(SMALL), "b": space(SMALL, 1)}, {}, "--adapter 0 needs environments with equal observation sizes"),
-        ({"a": space(SMALL)}, {"adapter": 4}, "--adapter 4 is for vectors, and a shows images of 6 × 5"),
-        ({"a": space(SMALL)}, {"encoder": "nature"}, "images of 6 × 5 pixels are too small for --encoder nature"),
-        ({"a": PolicySpace(4, Categorical(3))}, {"encoder": "nature"}, "--encoder nature reads images, but a shows"),
-    ],
-)
-def test_what_does_not_fit_is_refused_in_one_line(
-    spaces: dict[str, PolicySpace], own: dict[str, Any], message: str
-) -> None:
-    with pytest.raises(ValueError, match=message) as error:
-        PPO(PPOSettings(env="a", steps=1, **own), spaces)
-    assert "\n" not in str(error.value)
+    require_balance([[net.body[1]], [net.body[3]], [*net.policy.values(), *net.value.values()]], 0.5)
 
 
 def test_defaults_depend_on_what_is_shown() -> None:
@@ -153,30 +131,16 @@ def test_pixels_are_not_normalised_but_the_numbers_after_them_are() -> None:
     np.testing.assert_array_equal(seen[:, : SMALL.size], rows)
     np.testing.assert_allclose(seen[:, SMALL.size :], (numbers - numbers.mean(0)) / numbers.std(0), rtol=1e-6)
     assert joined.observations["a"].mean.tolist() == [3.0, 4.0]
+    plain = Normalizers(replace(settings, normalize_observations=False), {"a": space(SMALL, 1)}, ())
+    large = np.full((2, SMALL.size + 1), 1e6, np.float32)
+    plain.begin(large, "a")
+    assert plain.observe(large, "a") is large
 
 
-def test_large_numbers_beside_an_image_stay_if_nothing_is_normalised() -> None:
-    settings = PPOSettings(env="a", steps=1, normalize_observations=False)
-    normalizers = Normalizers(settings, {"a": space(SMALL, 1), "b": PolicySpace(3, Categorical(2))}, ())
-    rows = np.full((2, SMALL.size + 1), 1e6, np.float32)
-    normalizers.begin(rows, "a")
-    assert normalizers.observe(rows, "a") is rows
-    assert list(normalizers.centres) == ["b"]
-
-
-@pytest.mark.parametrize(
-    ("encoder", "picture", "worth"),
-    [
-        ("minatar", Picture(10, 10, 10), True),
-        ("nature", Picture(1, 36, 36), False),
-        ("impala", Picture(3, 64, 64), False),
-    ],
-)
-def test_only_small_convolutions_are_worth_stacking(
-    encoder: str, picture: Picture, worth: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(PPOSettings, "find_picture", lambda self: picture)
-    assert PPOSettings(env="a", steps=1, encoder=encoder).worth_stacking() is worth
+def test_only_small_convolutions_are_worth_stacking(monkeypatch: pytest.MonkeyPatch) -> None:
+    for encoder, picture in (("minatar", Picture(10, 10, 10)), ("nature", Picture(1, 36, 36))):
+        monkeypatch.setattr(PPOSettings, "find_picture", lambda self, picture=picture: picture)
+        assert PPOSettings(env="a", steps=1, encoder=encoder).worth_stacking() is (encoder == "minatar")
 
 
 @pytest.mark.parametrize("encoder", ENCODERS)

@@ -44,34 +44,9 @@ def test_with_one_head_environments_share_what_is_learned(share_value: bool) -> 
     assert steps == {4.0}  # two steps in each environment, for every parameter
 
 
-def test_one_head_has_as_many_parameters_as_an_agent_of_one_environment() -> None:
-    one, both = agent_with({"a": EQUAL["a"]}, heads="environment"), agent_with(EQUAL)
-    sizes = [[p.shape for p in agent.network.parameters()] for agent in (one, both)]
-    assert sizes[0] == sizes[1]
-
-
-@pytest.mark.parametrize(
-    ("other", "message"),
-    [
-        (
-            PolicySpace(5, Categorical(3)),
-            "a has 4 observations and 3 Categorical outputs and b has 5 observations and 3 Categorical outputs",
-        ),
-        (
-            PolicySpace(4, Categorical(2)),
-            "a has 4 observations and 3 Categorical outputs and b has 4 observations and 2 Categorical outputs",
-        ),
-        (
-            PolicySpace(4, Gaussian(3)),
-            "a has 4 observations and 3 Categorical outputs and b has 4 observations and 3 Gaussian outputs",
-        ),
-    ],
-)
-def test_environments_with_other_spaces_are_refused_by_name(other: PolicySpace, message: str) -> None:
-    with pytest.raises(
-        ValueError, match="PPO with --heads one has one network for all tasks and needs equal spaces"
-    ) as error:
+@pytest.mark.parametrize("other", [PolicySpace(5, Categorical(3)), PolicySpace(4, Gaussian(3))])
+def test_environments_with_other_spaces_are_refused_by_name(other: PolicySpace) -> None:
+    shown = f"needs equal spaces, but a has 4 observations and 3 Categorical outputs and b has {other}"
+    with pytest.raises(ValueError, match=shown):
         agent_with({"a": EQUAL["a"], "b": other})
-    assert message in str(error.value)
-    assert "\n" not in str(error.value)
     agent_with({"a": EQUAL["a"], "b": other}, heads="environment")

@@ -32,11 +32,6 @@ def filled(rng: np.random.Generator, steps: int, envs: int, truncations: bool, c
     return rollout
 
 
-def ends_of(rollout: Rollout) -> dict[tuple[int, int], np.ndarray]:
-    """Return the last observations of truncated episodes by step and environment."""
-    return {(t, int(env)): observations[env] for t, cut, observations in rollout.cuts for env in np.flatnonzero(cut)}
-
-
 def value(observations: torch.Tensor) -> torch.Tensor:
     return observations.sum(-1) + observations[..., 0].sin()
 
@@ -66,64 +61,30 @@ def test_advantages_equal_those_of_stable_baselines3_where_nothing_is_truncated(
 @pytest.mark.slow
 @settings(max_examples=25)
 @given(seed=st.integers(0, 2**32 - 1), steps=st.integers(1, 12), envs=st.integers(1, 3))
-def test_each_episode_is_a_recursion_of_its_own_and_truncation_bootstraps_from_its_true_end(
-    seed: int, steps: int, envs: int
-) -> None:
-    rng = np.random.default_rng(seed)
-    rollout = filled(rng, steps, envs, truncations=True)
-    following = rng.normal(size=(envs, 3)).astype(np.float32)
-    batch = batch_of(rollout, following)
-    ends = ends_of(rollout)
-
-    def value_of(observation: np.ndarray) -> float:
-        return float(value(torch.from_numpy(observation[None]))[0])
-
-    for env in range(envs):
-        for t in range(steps):
-            # Â_t = Σ_k (γλ)^k δ_{t+k}, up to the end of this episode or of the rollout.
-            expected, weight = 0.0, 1.0
-            for k in range(t, steps):
-                if rollout.terminated[k, env]:
-                    after = 0.0
-                elif rollout.truncated[k, env]:
-                    after = value_of(ends[k, env])
-                else:
-                    after = value_of(following[env] if k + 1 == steps else rollout.observations[k + 1, env])
-                delta = rollout.rewards[k, env] + GAMMA * after - value_of(rollout.observations[k, env])
-                expected += weight * delta
-                weight *= GAMMA * LAM
-                if rollout.terminated[k, env] or rollout.truncated[k, env]:
-                    break
-            row = t * envs + env
-            assert batch.advantages[row] == np.float32(expected) or abs(batch.advantages[row] - expected) < 1e-4
-            assert abs(batch.returns[row] - expected - value_of(rollout.observations[t, env])) < 1e-4
-
-
-@pytest.mark.slow
-@settings(max_examples=25)
-@given(seed=st.integers(0, 2**32 - 1), steps=st.integers(1, 12), envs=st.integers(1, 3))
-def test_monte_carlo_targets_are_discounted_sums_of_rewards_up_to_a_terminal_state_or_the_value_of_a_cut(
+def test_advantages_and_monte_carlo_targets_are_sums_over_each_episode_that_bootstrap_from_its_true_end_if_truncated(
     seed: int, steps: int, envs: int
 ) -> None:
     rng = np.random.default_rng(seed)
     rollout = filled(rng, steps, envs, truncations=True)
     following = rng.normal(size=(envs, 3)).astype(np.float32)
     batch = batch_of(rollout, following, target_lam=1.0)
-    bootstrap = ends_of(rollout)
-    bootstrap |= {(steps - 1, env): following[env] for env in range(envs) if (steps - 1, env) not in bootstrap}
-    expected = np.zeros((steps, envs))
-    for env in range(envs):
-        for start in range(steps):
-            for t in range(start, steps):
-                expected[start, env] += GAMMA ** (t - start) * rollout.rewards[t, env]
-                if rollout.terminated[t, env]:
-                    break
-                if rollout.truncated[t, env] or t == steps - 1:
-                    cut = torch.from_numpy(bootstrap[t, env][None])
-                    expected[start, env] += GAMMA ** (t - start + 1) * float(value(cut)[0])
-                    break
-    np.testing.assert_allclose(batch.returns.reshape(steps, envs), expected, rtol=1e-4, atol=1e-4)
-    assert torch.equal(batch.advantages, batch_of(rollout, following).advantages)  # which have a λ of their own
+    values = value(torch.from_numpy(rollout.observations)).numpy()
+    running = value(torch.from_numpy(following)).numpy()
+    after = np.concatenate([values[1:], running[None]])
+    for t, cut, last in rollout.cuts:
+        after[t, cut] = value(torch.from_numpy(last)).numpy()[cut]
+    after[rollout.terminated] = 0
+    done, deltas = rollout.terminated | rollout.truncated, rollout.rewards + GAMMA * after - values
+    advantages, returns = np.zeros((2, steps, envs))
+    for t in range(steps):
+        weight = np.ones(envs)
+        for k in range(t, steps):  # Â_t = Σ_k (γλ)^k δ_{t+k}, up to the end of this episode or of the rollout
+            advantages[t] += weight * deltas[k]
+            weight *= GAMMA * LAM * ~done[k]
+    for t in reversed(range(steps)):
+        running = returns[t] = rollout.rewards[t] + GAMMA * np.where(done[t], after[t], running)
+    np.testing.assert_allclose(batch.advantages.reshape(steps, envs), advantages, rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(batch.returns.reshape(steps, envs), returns, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("policy", [Categorical(4), Bernoulli(4)])

@@ -1,4 +1,4 @@
-"""A stack of SAC agents: each member draws, acts and learns as its run alone."""
+"""A stack of SAC agents, and its members alone: what tests of stacks of all agents need of them."""
 
 from collections.abc import Iterator, Mapping
 from functools import partial
@@ -10,32 +10,27 @@ import torch
 from torch import Tensor
 
 from supple.agents.sac.agent import SAC
-from supple.agents.sac.inputs import Control
 from supple.agents.sac.networks import Actor, Critics
-from supple.engine.divergence import members_not_finite, return_to_start
-from supple.engine.hooks.driver import HookDriver
-from supple.envs import Picture, StepResult
 from supple.interventions import Learner
-from tests.agents.lives import ENVS, SEEDS, Lives, images, of_seeds, vectors
-from tests.agents.sac.conftest import CONTROL, NO_HOOKS, agent_with
+from tests.agents.lives import ENVS, Lives, images, of_seeds, vectors
+from tests.agents.sac.worlds import CONTROL, IMAGES, D, agent_with
 
-D, A = 5, 2
 KINDS: dict[str, dict[str, Any]] = {
-    "simba": {"network": "simba", "target_entropy": -1.0},
+    "simba": {"network": "simba", "target_entropy": -1.0, "heads": "one-hot"},
     "mlp": {"network": "mlp", "normalization": "layer", "critics": 3, "replay_ratio": 1.5, "priming_updates": 20},
-    "spectral": {"network": "mlp", "normalization": "spectral", "critics": 1, "log_std": "clipped"},
+    "spectral": {"network": "mlp", "normalization": "spectral", "critics": 1, "heads": "environment"},
     "random": {"network": "mlp", "activation": "rand_smooth_leaky", "normalize_observations": False},
-    "images": {"network": "mlp", "hidden": (8,), "encoder": "minatar(channels=[4])"},
+    "images": {"network": "mlp", "hidden": (8,), "log_std": "clipped", "encoder": "minatar(channels=[4])"},
     "residual": {"network": "simba", "encoder": "impala(channels=[4])"},
 }
-IMAGE = Picture(3, 8, 8)
-SEEN = Control(IMAGE.size, (-1.0,) * A, (1.0,) * A, IMAGE, "uint8")
 
 
 def agent(kind: str, *seeds: int, **changes: Any) -> SAC:
     own = {**KINDS[kind], **of_seeds(*seeds), **changes}
-    control = SEEN if "encoder" in own else CONTROL
-    made = agent_with(control, **{"num_envs": ENVS, "learning_starts": 6, **own})
+    space: Any = IMAGES if "encoder" in own else CONTROL
+    if "heads" in own:
+        space = {"b": CONTROL, "a": CONTROL}  # the one that is lived in is not the first
+    made = agent_with(space, **{"num_envs": ENVS, "learning_starts": 6, **own})
     if len(seeds) == 1:
         torch.manual_seed(made.settings.seed)
     return made
@@ -55,17 +50,14 @@ class SACLives(Lives):
 
     def compare(self, tolerance: float) -> None:
         super().compare(tolerance)
+        ours, key = self.stack.inputs, self.stack.inputs.key
         for member, one in enumerate(self.alone):
-            np.testing.assert_array_equal(
-                self.stack.inputs.statistics["all"].mean[member], one.inputs.statistics["all"].mean
-            )
-            np.testing.assert_array_equal(
-                self.stack.inputs.centres["all"].offset[member], one.inputs.centres["all"].offset
-            )
+            np.testing.assert_array_equal(ours.statistics[key].mean[member], one.inputs.statistics[key].mean)
+            np.testing.assert_array_equal(ours.centres[key].offset[member], one.inputs.centres[key].offset)
 
 
 def lives_of(kind: str, **changes: Any) -> Lives:
-    world = images(IMAGE.size) if "encoder" in KINDS[kind] else vectors(D)
+    world = images(IMAGES.observation) if "encoder" in KINDS[kind] else vectors(D)
     return SACLives(partial(agent, kind, **changes), world)
 
 
@@ -78,35 +70,3 @@ def in_float64(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     torch.set_default_dtype(torch.float64)
     yield
     torch.set_default_dtype(torch.float32)
-
-
-def live_once(one: SAC, result: StepResult, hooks: HookDriver) -> None:
-    one.act()
-    one.remember(result)
-    one.update(hooks, last=False)
-    hooks.after_steps(one.experience.decisions - ENVS, one.experience.decisions)
-
-
-@pytest.mark.slow
-def test_a_member_that_diverges_leaves_the_others_alone() -> None:
-    stack, spoiled = (agent("simba", *SEEDS) for _ in range(2))
-    for one in (stack, spoiled):
-        steps = vectors(D)
-        one.begin_episodes(next(steps).obs)
-        for step in range(14):
-            if step == 8 and one is spoiled:
-                with torch.no_grad():
-                    one.actor.mean.weight[1, 0] = float("nan")
-                live_once(one, next(steps), NO_HOOKS)
-                assert members_not_finite(one.learners) == [1]
-                assert one.sound().tolist() == [True, False, True]
-                for learner in one.learners.values():
-                    return_to_start(learner, [1])
-                one.numbers()
-            else:
-                live_once(one, next(steps), NO_HOOKS)
-    for name, learner in stack._all_learners().items():
-        module = spoiled._all_learners()[name].module
-        rows = learner.networks_of([0, 2])
-        for key, parameter in learner.module.named_parameters():
-            assert torch.equal(parameter[rows], module.get_parameter(key)[rows]), (name, key)

@@ -32,8 +32,6 @@ def put(monkeypatch: pytest.MonkeyPatch, given: Mapping[str, str]) -> None:
         ({}, 1, 0),
         ({"RANK": "3"}, 1, 0),  # of a scheduler
         ({"RANK": "", "WORLD_SIZE": ""}, 1, 0),
-        ({"WORLD_SIZE": "1"}, 1, 0),
-        ({"WORLD_SIZE": "1", "RANK": "0"}, 1, 0),
         (PAIR, 2, 1),
     ],
 )

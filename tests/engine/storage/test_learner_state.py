@@ -25,13 +25,10 @@ def test_restored_initial_values_have_the_memory_layout_of_before() -> None:
     state = learner_state(ours)
     state["initial"] = {name: value.contiguous() for name, value in ours.initial.items()}  # as a file has them
     load_learner_state(theirs, copy.deepcopy(state))
-    assert {name: value.stride() for name, value in theirs.initial.items()} == {
-        name: value.stride() for name, value in ours.initial.items()
-    }
+    assert all(theirs.initial[name].stride() == value.stride() for name, value in ours.initial.items())
     for learner in (ours, theirs):
         make("nap").apply(learner)
-    for name, value in ours.module.named_parameters():
-        assert torch.equal(theirs.module.get_parameter(name), value)
+    assert all(map(torch.equal, ours.module.parameters(), theirs.module.parameters()))
 
 
 def test_restored_initial_values_lie_where_the_network_does() -> None:
@@ -59,7 +56,6 @@ def test_the_state_of_an_optimizer_other_than_adam_can_be_read_back() -> None:
     ("path", "wrong", "says"),
     [
         ("optimizer/0/exp_avg", torch.zeros(3), "exp_avg should be float32 of shape (32, 8, 8, 8), but is float32 of"),
-        ("optimizer/1/step", torch.tensor(1), "step should be float32 of shape (), but is int64 of shape ()"),
         ("initial/3.bias", torch.zeros(()), "initial of 'model'.3.bias should be float32 of shape (2,)"),
         ("marked/3.bias", torch.zeros(2, dtype=torch.int64), "marked of 'model'.3.bias should be float32"),
     ],

@@ -1,6 +1,5 @@
 """The run directory: created completely or not at all, with logs that can be truncated to a checkpoint."""
 
-import json
 import math
 import os
 from pathlib import Path
@@ -41,10 +40,11 @@ def test_logs_that_are_truncated_and_written_again_equal_logs_without_interrupti
         run.start_logs(lengths, 12.0, AGENT_LOGS)
         assert 12.0 <= run.seconds() < 13.0
         log_some(run, 2)
-    for name in ("episodes", "events"):
-        assert contents(run)[LOGS[name]] == whole[LOGS[name]]
-    lines = [json.loads(line) for line in (tmp_path / LOGS["metrics"]).read_text().splitlines()]
-    assert [(line["step"], line["loss"]) for line in lines] == [(1, 1 / 3), (2, 2 / 3)]
+    again = contents(run)
+    assert [again[LOGS[name]] for name in ("episodes", "events")] == [
+        whole[LOGS[name]] for name in ("episodes", "events")
+    ]
+    assert [(line["step"], line["loss"]) for line in read_log(tmp_path, "metrics")] == [(1, 1 / 3), (2, 2 / 3)]
 
 
 def test_numbers_that_json_does_not_have_are_logged_as_null_with_their_texts(tmp_path: Path) -> None:
@@ -82,14 +82,12 @@ def test_the_returns_of_a_stack_are_shown_by_seed_and_after_a_while(
 ) -> None:
     shown: list[tuple[int, dict[str, Any]]] = []
     with RunDirectory(tmp_path, "") as run:
-        run.show = lambda step, values: shown.append((step, dict(values)))
+        run.show = lambda step, values: shown.append((step, {**values}))
         run.start_logs({}, 0.0, AGENT_LOGS)
         for seed, value in ((3, 1.0), (8, 5.0), (3, 2.0)):
             run.episode(step=1, seed=seed, **{"return": value})
         run.metrics(2, {"loss": math.inf}, seed=3)
-        assert shown == [
-            (2, {"seed-3/loss": math.inf}), (2, {"seed-3/train/return": 1.5}), (2, {"seed-8/train/return": 5.0})
-        ]  # fmt: skip
         monkeypatch.setattr("supple.engine.storage.run_directory.SHOWN", 0.0)
         run.episode(step=4, seed=3, **{"return": 7.0})
-        assert shown[3:] == [(4, {"seed-3/train/return": 7.0})]
+    returns = (2, {"seed-3/train/return": 1.5}), (2, {"seed-8/train/return": 5.0}), (4, {"seed-3/train/return": 7.0})
+    assert shown == [(2, {"seed-3/loss": math.inf}), *returns]

@@ -11,23 +11,13 @@ from supple import reports
 from supple.engine import storage
 from supple.engine.spec import read_spec
 from supple.engine.storage.versions import remark, versions
-from supple.engine.user_code import plugins
 from supple.experiments import resume, train
-from supple.registry.errors import UsageError
 from supple.scripts.main import dispatch
+from tests.processes import stop_at
 
 SETTINGS = {"tasks": "semantic,reversal", "updates_per_task": 20, "checkpoint_every": 10}
 INSTALLED = metadata.version
 HERE = INSTALLED("torch")
-
-
-class Stop(Exception):
-    """Stands in for a kill."""
-
-
-def stop(step: int) -> None:
-    if step >= 20:
-        raise Stop
 
 
 @contextmanager
@@ -52,11 +42,11 @@ def test_a_run_that_continues_under_other_versions_says_so_once_keeps_them_all_a
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = tmp_path / "run"
-    with installed("3.11.0", torch="2.0.0", gymnasium=""), pytest.raises(Stop):
-        train("linear", SETTINGS, out=run, progress=stop)
+    with installed("3.11.0", torch="2.0.0", gymnasium=""), pytest.raises(KeyboardInterrupt):
+        train("linear", SETTINGS, out=run, progress=stop_at(20))
     identity = read_spec(run).resolved.identity
-    with installed(torch="2.1.0"), pytest.raises(Stop):
-        resume(run, progress=stop, warn=lambda _: None)
+    with installed(torch="2.1.0"), pytest.raises(KeyboardInterrupt):
+        resume(run, progress=stop_at(20), warn=lambda _: None)
     dispatch(["resume", str(run)])
     assert capsys.readouterr().err.splitlines() == [
         f"supple: {run} was trained with python 3.11.0 (here {versions()['python']}), torch 2.0.0 and 2.1.0 (here "
@@ -76,29 +66,6 @@ def test_a_run_that_continues_under_other_versions_says_so_once_keeps_them_all_a
 def test_equal_versions_and_packages_of_one_side_only_are_not_mentioned() -> None:
     with installed(gymnasium=""):
         assert remark(Path("run"), {"": [{"torch": HERE, "gymnasium": "1.0", "gone": "2"}]}, {}) == ""
-
-
-@pytest.mark.slow
-def test_a_run_in_which_a_plug_in_raised_continues_with_another_version_of_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def load(version: str) -> None:
-        monkeypatch.setattr(plugins, "_loaded", {"my.py": plugins.Plugin("my.py", "my.py", version * 64, {})})
-
-    def killed(step: int) -> None:
-        raise KeyboardInterrupt
-
-    load("1")
-    with pytest.raises(Stop):
-        train("linear", SETTINGS, out=tmp_path, progress=stop)
-    load("2")
-    with pytest.raises(KeyboardInterrupt):
-        resume(tmp_path, progress=killed, warn=(lines := list[str]()).append)
-    assert f"my.py {'1' * 12} (here {'2' * 12})" in lines[0]
-    load("1")
-    with pytest.raises(UsageError, match="restore that version"):  # it has not failed since
-        resume(tmp_path)
-    assert read_spec(tmp_path).resolved.versions[-1]["my.py"] == "2" * 12
 
 
 @pytest.mark.slow

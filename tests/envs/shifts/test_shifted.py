@@ -1,15 +1,22 @@
 """The wrapper: several shifts in order, tasks that move, spaces, generators, and everything that is refused."""
 
 import copy
+import json
 import re
+from pathlib import Path
 
 import gymnasium as gym
 import numpy as np
 import pytest
 from gymnasium.spaces import Box, Dict, Discrete, MultiDiscrete
 from gymnasium.utils.env_checker import check_env
+from hypothesis import given
+from hypothesis import strategies as st
 
+from supple.agents.tasks import make_tasks, shift_tasks
 from supple.envs import Shifted, make_env, parse_shifts
+from supple.envs.shifts.physics import model_of
+from supple.scripts import train
 from tests.envs.worlds import Toy
 
 
@@ -167,3 +174,92 @@ def test_checking_a_shift_does_not_advance_generators() -> None:
     env.action_space.seed(1)
     Shifted(env, "direction")
     np.testing.assert_array_equal(env.action_space.sample(), plain.sample())
+
+
+def offset(env: Shifted) -> np.ndarray:
+    return env.step(0)[0] - env.unwrapped.shown
+
+
+@pytest.mark.slow
+@given(seed=st.integers(0, 2**32), task=st.integers(1, 4), share=st.sampled_from([0.0, 0.25, 0.5, 1.0, 3.0]))
+def test_gradual_numbers_are_interpolated_linearly(seed: int, task: int, share: float) -> None:
+    inner = Toy(gym.spaces.Box(0, 0, (3,), np.float64))
+    env = Shifted(inner, "offset(over=100)", seed, task)
+    before, after = (np.array(env.shifts.values(inner, seed, k)["offset"]["offset"]) for k in (task - 1, task))
+    env.reset(seed=0)
+    env.progress(int(100 * share))
+    t = min(share, 1.0)
+    expected = {0.0: before, 1.0: after}.get(t, before + t * (after - before))
+    (np.testing.assert_array_equal if t in (0.0, 1.0) else np.testing.assert_allclose)(offset(env), expected)
+
+
+@pytest.mark.parametrize("steps", [0, 30, 100])
+def test_an_episode_has_the_new_values_with_the_share_of_steps_as_probability(steps: int) -> None:
+    env = Shifted(Toy(), "negate_reward(over=100)", task=1)
+    env.reset(seed=0)
+    env.progress(steps)
+    signs = []
+    for _ in range(400):
+        env.reset()
+        rewards = [env.step(0)[1] for _ in range(2)]
+        assert abs(rewards[1]) == 2
+        assert rewards[0] * rewards[1] > 0  # one side for the whole episode
+        signs.append(rewards[0] < 0)
+    assert np.mean(signs) == (steps / 100 if steps != 30 else pytest.approx(0.3, abs=0.1))
+
+
+def test_which_episodes_are_changed_is_drawn_from_the_seed_of_the_reset() -> None:
+    def sides(seed: int) -> list[bool]:
+        env = Shifted(Toy(), "negate_reward(over=100)", task=1)
+        env.progress(50)
+        found = []
+        for k in range(20):
+            env.reset(seed=seed if k == 0 else None)
+            found.append(env.step(0)[1] < 0)
+        return found
+
+    assert sides(1) == sides(1)
+    assert sides(1) != sides(2)
+
+
+def test_a_gradual_change_starts_again_in_every_task() -> None:
+    env = Shifted(Toy(gym.spaces.Box(0, 0, (3,), np.float64)), "offset(over=10)", task=1)
+    env.reset(seed=0)
+    env.progress(10)
+    first = offset(env)
+    env.task = 2
+    np.testing.assert_array_equal(offset(env), first)
+    env.progress(5)  # not before the next episode
+    np.testing.assert_array_equal(offset(env), first)
+    env.reset()
+    assert not np.allclose(offset(env), first)
+    env.progress(0)
+    np.testing.assert_array_equal(offset(env), first)
+
+
+def test_a_lake_whose_map_no_seed_determines_is_refused() -> None:
+    with pytest.raises(ValueError, match="FrozenLake8x8-v1 with map_name null draws another map for each copy"):
+        make_env("FrozenLake8x8-v1", kwargs={"map_name": None})
+
+
+def test_values_have_the_sizes_of_the_environment_with_its_arguments() -> None:
+    kwargs = {"exclude_current_positions_from_observation": False, "forward_reward_weight": 2.0}
+    text = "offset + friction"
+    task = shift_tasks(make_tasks(["HalfCheetah-v5"], 2, 2_048), parse_shifts(text), (0,), kwargs)[1]
+    assert len(task.shift["offset"]["offset"]) == 18
+    env = make_env("HalfCheetah-v5", shifts=text, task=1, kwargs=kwargs)
+    before = model_of(make_env("HalfCheetah-v5", kwargs=kwargs)).geom_friction[:, 0]
+    env.reset(seed=0)
+    np.testing.assert_allclose(model_of(env).geom_friction[:, 0], before * task.shift["friction"]["factor"])
+
+
+@pytest.mark.slow
+def test_copies_of_all_tasks_have_the_arguments(tmp_path: Path) -> None:
+    """With `sutton_barto_reward`, CartPole rewards nothing but a fall, by −1: this is what every episode returns."""
+    words = "ppo --env cartpole --cycles 2 --steps-per-task 128 --num-envs 2 --rollout-steps 32 --minibatch-size 32"
+    more = "--epochs 1 --hidden 8 --eval-episodes 0 --compile off --env-workers 1 --shift"
+    arguments = ["offset(scale=3) + flip_actions", "--env-kwargs", '{"sutton_barto_reward": true}']
+    train.main([*words.split(), *more.split(), *arguments, "--out", str(tmp_path / "run")])
+    episodes = [json.loads(line) for line in (tmp_path / "run/episodes.jsonl").read_text().splitlines()]
+    assert {episode["task"] for episode in episodes} == {0, 1}
+    assert {episode["return"] for episode in episodes if not episode.get("broken_off")} == {-1.0}

@@ -38,20 +38,6 @@ def test_the_goal_of_a_task_is_the_same_whichever_tasks_came_before() -> None:
         assert env.unwrapped.goal == (224 if task == 0 else drawn[task])
 
 
-def test_gradual_goals_change_episode_by_episode() -> None:
-    env = Shifted(gym.make("NineRooms-v0"), "goal(over=10)", seed=1, task=1)
-    new, found = env.shifts.values(env, 1, 1)["goal"]["goal"], []
-    env.reset(seed=0)
-    for steps in (0, 5, 10):
-        env.progress(steps)
-        goals = set()
-        for _ in range(12):
-            env.reset()
-            goals.add(env.unwrapped.goal)
-        found.append(goals)
-    assert found == [{224}, {224, new}, {new}]
-
-
 @pytest.mark.parametrize("slippery", [False, True])
 @pytest.mark.parametrize("rows", [("SH", "FG"), *(generate_random_map(4, seed=seed) for seed in range(3))])
 def test_a_mirrored_lake_is_the_lake_of_the_mirrored_map(rows: tuple[str, ...], slippery: bool) -> None:

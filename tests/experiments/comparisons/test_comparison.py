@@ -12,7 +12,7 @@ from supple.engine.settings import RunSettings
 from supple.engine.storage.names import slug
 from supple.experiments.comparisons.comparison import Comparison
 from supple.experiments.comparisons.folder import create
-from supple.experiments.comparisons.grid import Point, make_points, name_seeds
+from supple.experiments.comparisons.grid import FIXED, Point, make_points, name_seeds
 from supple.experiments.sweeps.study import Study
 from supple.registry.errors import UsageError
 from supple.tracks.linear.settings import LinearSettings
@@ -31,12 +31,24 @@ def test_folders_are_named_after_seeds_and_hooks() -> None:
     ("changes", "words"),
     [
         ({"seeds": (0, 0)}, "--seeds must be different numbers"),
-        ({"seeds": (0, -1)}, "--seeds must be different numbers"),
         ({"settings": RunSettings(hook=("fire@0.5",))}, "--hook is for single runs"),
         ({"points": (Point("none + fire", {}),)}, "none cannot be combined"),
         (
             {"points": (Point("epochs=1", {}), Point("none", {"epochs": 1})), "settings": ACROBOT, "fork_step": 0},
             "of epochs=1 · none would lie inside the one of epochs=1",
+        ),
+        *(
+            ({"points": make_points(("none",), {name: (1, 2)})}, f": {name} cannot differ between the runs")
+            for name in FIXED
+        ),
+        (
+            {"points": make_points(("none + learning_rte=1",))},
+            "no setting 'learning_rte': did you mean 'learning_rate",
+        ),
+        ({"points": make_points(("none + learning_rate=fast",))}, "learning_rate should be a finite number"),
+        (
+            {"points": make_points(("none + learning_rate=0.1",))},
+            "settings of one arm need a comparison",
         ),
     ],
 )
@@ -49,13 +61,6 @@ def test_what_is_wrong_for_any_kind_is_refused_before_anything_is_built(
     with pytest.raises(UsageError, match=words):
         create(tmp_path / "out", comparison, 1)
     assert not (tmp_path / "out").exists()
-
-
-def test_what_arms_and_seeds_decide_is_no_variant(tmp_path: Path) -> None:
-    for values in ({"seeds": ((0, 1), (2, 3))}, {"seed": (0, 1)}, {"stack": ("off", 2)}, {"hook": (("fire@0.5",),)}):
-        comparison = Comparison("ppo", ACROBOT, make_points(("none",), values), (0, 1), fork_step=0)
-        with pytest.raises(UsageError, match=rf": {next(iter(values))} cannot differ between the runs"):
-            create(tmp_path / "c", comparison, 1)
 
 
 def test_stacks_are_those_that_all_points_allow() -> None:
@@ -86,18 +91,3 @@ def test_an_arm_has_settings_of_its_own(tmp_path: Path) -> None:
         replace(base, hook=("snp@task",), learning_rate=0.5),
         replace(base, n_hidden=4),
     ]
-
-
-@pytest.mark.parametrize(
-    ("arm", "words"),
-    [
-        ("none + learning_rte=1", "linear has no setting 'learning_rte': did you mean 'learning_rate'?"),
-        ("none + learning_rate=fast", "learning_rate should be a finite number"),
-        ("none + learning_rate=0.1", "settings of one arm need a comparison without a trunk"),
-    ],
-)
-def test_an_arm_that_cannot_have_such_settings_is_refused(tmp_path: Path, arm: str, words: str) -> None:
-    with pytest.raises(UsageError, match=words):
-        create(
-            tmp_path / "c", Comparison("linear", LinearSettings(), make_points(("none", arm)), (0,), fork_step=20), 1
-        )

@@ -56,11 +56,10 @@ def test_arm_continues_the_trunk_of_its_own_seed(tmp_path):
         write_run(folder / f"seed-{seed}" / "x", [episode(150, 10 + seed, task=1)], arm="fire", seed=seed)
         write_run(folder / f"seed-{seed}" / "y", [episode(160, 20 + seed, task=1)], arm="none", seed=seed)
     data = load(folder)
-    assert list(data.arms) == ["none", "fire"]
-    assert data.fork_step == 100
+    assert (list(data.arms), data.fork_step) == (["none", "fire"], 100)
     assert [run.seed for run in data.arms["fire"]] == [0, 1]
-    assert [run.episodes.returns.tolist() for run in data.arms["fire"]] == [[0, 10], [1, 11]]
-    assert [run.episodes.returns.tolist() for run in data.arms["none"]] == [[0, 20], [1, 21]]
+    returns = {arm: [run.episodes.returns.tolist() for run in runs] for arm, runs in data.arms.items()}
+    assert returns == {"none": [[0, 20], [1, 21]], "fire": [[0, 10], [1, 11]]}
 
 
 def test_the_finished_model_of_a_run_is_no_run(tmp_path):
@@ -75,9 +74,8 @@ def test_arms_are_named_after_their_variant_and_continue_its_own_trunk(tmp_path)
     folder = write_comparison(tmp_path / "c", ["none", "fire"], [0], variants=rates)
     for i, variant in enumerate(rates):
         place = folder / "seed-0" / f"learning_rate={variant['learning_rate']}"
-        for arm, run in {None: "trunk", "none": "none"}.items():
-            ended = episode(150 if arm else 50, float(10 * bool(arm) + i), task=int(arm is not None))
-            write_run(place / run, [ended], arm, variant=variant)
+        write_run(place / "trunk", [episode(50, float(i))], variant=variant)
+        write_run(place / "none", [episode(150, 10.0 + i, task=1)], "none", variant=variant)
     data = load(folder)
     assert list(data.arms) == ["learning_rate=0.001 · none", "learning_rate=0.0001 · none"]
     assert [run.episodes.returns.tolist() for [run] in data.arms.values()] == [[0, 10], [1, 11]]

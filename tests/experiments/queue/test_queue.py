@@ -2,12 +2,12 @@
 
 import errno
 import json
+import multiprocessing
 import os
-from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
-import psutil
 import pytest
 
 from supple.engine.machine import resources
@@ -24,9 +24,8 @@ from supple.experiments.queue.workers import train_queue
 from supple.experiments.sweeps.sweep import open_queue, retry_failed
 from supple.registry.errors import DiskError, RunError, UsageError
 from supple.tracks.linear.settings import LinearSettings
-from tests.processes import wait_until
-
-Worked = Callable[[list[QueuedRun]], list[str]]
+from tests.experiments.conftest import Worked
+from tests.processes import stop_at
 
 
 def plan(path: Path, **changes: Any) -> Queue:
@@ -58,9 +57,6 @@ def test_failed_runs_are_set_aside_with_their_reason_and_tried_again_with_a_mend
     def load(version: str) -> None:
         monkeypatch.setattr(plugins, "_loaded", {"my.py": plugins.Plugin("my.py", "my.py", version * 64, {})})
 
-    def killed(step: int, end: int) -> None:
-        raise KeyboardInterrupt
-
     load("1")
     runs = plan(out := tmp_path / "out", seeds=(0,), fork_step=0, arms=("none", "snp@40"))
     with monkeypatch.context() as broken:
@@ -71,7 +67,7 @@ def test_failed_runs_are_set_aside_with_their_reason_and_tried_again_with_a_mend
     assert "after step 40: ZeroDivisionError: division by zero; its traceback is in " in outcome["reason"]
     assert "Traceback" in (runs[1].folder / "traceback.txt").read_text()
     with runs[0].lock() or pytest.fail("it is locked") as held, pytest.raises(KeyboardInterrupt):
-        runs[0].train(held, killed, pytest.fail)
+        runs[0].train(held, lambda step, end: stop_at(0)(step), pytest.fail)
     load("2")
     for refused in (open_queue, retry_failed):
         with pytest.raises(UsageError, match=r"restore that version.*--retry-failed"):
@@ -183,20 +179,15 @@ def test_eight_workers_on_one_queue_share_no_run(tmp_path: Path, worked: Worked)
     assert all(run.outcome == {"outcome": FINISHED} for run in runs)
 
 
-@pytest.mark.slow
 def test_processes_are_spread_over_the_gpus_and_each_sees_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    seen, hire = [], workers._start_worker
+    seen: list[str] = []
 
-    def hired(*asked: Any) -> workers.Worker:
-        """A real one, which ends at once."""
-        worker = hire(*asked)
-        process = psutil.Process(worker.process.pid)
-        wait_until(lambda: resources.VISIBLE in process.environ())  # until then, it is still a copy of this one
-        seen.append(process.environ()[resources.VISIBLE])
-        process.kill()
-        return worker
+    def process(**_: Any) -> Any:
+        """A process that dies at once."""
+        return SimpleNamespace(start=lambda: seen.append(os.environ[resources.VISIBLE]), join=list, exitcode=1)
 
-    monkeypatch.setattr(workers, "_start_worker", hired)
+    context = SimpleNamespace(Pipe=multiprocessing.Pipe, Process=process)
+    monkeypatch.setattr(workers, "multiprocessing", SimpleNamespace(get_context=lambda method: context))
     monkeypatch.setattr("torch.cuda.device_count", lambda: 2)
     monkeypatch.setenv(resources.VISIBLE, "4,GPU-7a")
     with pytest.raises(RunError, match="died before it started a run"):
@@ -205,7 +196,7 @@ def test_processes_are_spread_over_the_gpus_and_each_sees_one(tmp_path: Path, mo
     assert os.environ[resources.VISIBLE] == "4,GPU-7a"
 
 
-@pytest.mark.slow
+@pytest.mark.usefixtures("forked_workers")
 def test_a_full_disk_stops_everything_since_no_run_could_go_on(tmp_path: Path) -> None:
     runs = plan(tmp_path / "out", seeds=(0,), fork_step=0, arms=("none",))
     (tmp_path / "out/seed-0").write_text("no folder can be made here")

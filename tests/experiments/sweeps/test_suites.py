@@ -190,6 +190,13 @@ def test_a_suite_of_another_name_is_not_there() -> None:
         find_suite("sibb")
 
 
+def in_words(hours: float | None) -> str:
+    if hours is None:
+        return "not estimated"
+    minutes = f"{max(round(60 * hours), 1)} min" if hours < 1 else f"{hours:.0f} h"
+    return minutes if hours < 72 else f"{hours / 24:,.0f} days"
+
+
 def test_the_table_of_the_page_is_that_of_the_files() -> None:
     """Where it is not, the message has the rows as they should be."""
     text = io.StringIO()
@@ -198,7 +205,5 @@ def test_the_table_of_the_page_is_that_of_the_files() -> None:
     for name, file in suites().items():
         found = read_sweep(file).about
         own = [hours(name).get(scale) for scale in SCALES]
-        words = ["not estimated" if h is None else f"{h:.0f} h" if h < 72 else f"{h / 24:,.0f} days" for h in own]
-        words = [f"{max(round(60 * h), 1)} min" if h and h < 1 else word for h, word in zip(own, words, strict=True)]
-        rows.writerow((name, found["title"], found["source"], *words))
+        rows.writerow((name, found["title"], found["source"], *map(in_words, own)))
     assert text.getvalue() == (ROOT / "docs/reference/suites.csv").read_text(), text.getvalue()

@@ -19,7 +19,7 @@ from supple.agents.sb3 import SuppleCallback, learners_of  # noqa: E402
 from supple.interventions import EntropyTemperature, Learner, Wiring  # noqa: E402
 from supple.metrics import cheap_metrics, measure  # noqa: E402
 from supple.networks.linear_pairs import find_joints  # noqa: E402
-from tests.integrations.sb3.twins import Noise, small  # noqa: E402
+from tests.integrations.sb3.twins import env_for, small  # noqa: E402
 
 pytestmark = pytest.mark.slow
 
@@ -53,7 +53,7 @@ def test_heads_and_critics_side_by_side_share_a_depth() -> None:
 
 
 def test_a_shared_encoder_of_images_feeds_both_heads_and_separate_ones_their_own() -> None:
-    env = Noise("CnnPolicy", spaces.Discrete(2))
+    env = env_for("PPO", "CnnPolicy", spaces.Discrete(2))
     settings = {"policy": "CnnPolicy", "n_steps": 8, "batch_size": 8}
     shared = learners_of(small(PPO, env, policy_kwargs={"net_arch": []}, **settings))["policy"]
     assert shared.wiring["features_extractor.linear.1"].outgoing == ("action_net", "value_net")
@@ -65,7 +65,7 @@ def test_a_shared_encoder_of_images_feeds_both_heads_and_separate_ones_their_own
 
 
 def test_parts_of_a_dictionary_extractor_lie_side_by_side() -> None:
-    env = Noise("MultiInputPolicy", spaces.Discrete(2))
+    env = env_for("DQN", "MultiInputPolicy", spaces.Discrete(2))
     q = learners_of(small(DQN, env, policy="MultiInputPolicy"))["q"]
     assert q.layers[0].name == "features_extractor.extractors.image.cnn.0"
     assert q.wiring["features_extractor.extractors.image.linear.1"].outgoing == ("q_net.0",)
@@ -219,7 +219,7 @@ def test_state_dependent_noise_is_measured_and_put_back() -> None:
 def test_models_that_cannot_be_read_are_refused_in_one_line() -> None:
     with pytest.raises(ValueError, match="does not support object: use PPO"):
         learners_of(object())  # type: ignore[arg-type]
-    env = Noise("CnnPolicy", spaces.Box(-1, 1, (2,)))
+    env = env_for("PPO", "CnnPolicy", spaces.Box(-1, 1, (2,)))
     model = small(SAC, env, policy="CnnPolicy", policy_kwargs={"share_features_extractor": True})
     with pytest.raises(ValueError, match="share a features extractor"):
         learners_of(model)

@@ -13,7 +13,7 @@ from stable_baselines3 import A2C, DDPG, DQN, PPO, SAC, TD3
 
 from supple.integrations.sb3 import learners_of
 from supple.metrics import diagnose, measure
-from tests.integrations.sb3.twins import Noise, small
+from tests.integrations.sb3.twins import env_for, small
 
 pytestmark = pytest.mark.slow
 
@@ -35,7 +35,7 @@ NAMES = [f"{kind.__name__}-{space}-{'-'.join(more)}" for kind, space, more in CA
 
 def trained(kind: Any, space: str, settings: dict[str, Any]) -> Any:
     net = {"net_arch": [16, 16], "activation_fn": torch.nn.ReLU, **settings.get("policy_kwargs", {})}
-    return small(kind, Noise("MlpPolicy", SPACES[space]), **{**settings, "policy_kwargs": net}).learn(64)
+    return small(kind, env_for("", "MlpPolicy", SPACES[space]), **{**settings, "policy_kwargs": net}).learn(64)
 
 
 def tensors(outputs: Any) -> list[torch.Tensor]:

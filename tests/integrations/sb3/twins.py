@@ -1,12 +1,16 @@
 """Runs of SB3 with and without `SuppleCallback`, and everything in them that must be equal."""
 
+from pathlib import Path
 from typing import Any
 
-import gymnasium as gym
 import numpy as np
 import torch
 from gymnasium import spaces
 from stable_baselines3 import A2C, DDPG, DQN, PPO, SAC, TD3
+
+from supple.integrations.sb3 import SuppleCallback, learners_of
+from supple.metrics import diagnose, trainability
+from tests.envs.worlds import Toy
 
 ALGORITHMS: dict[str, Any] = {kind.__name__: kind for kind in (PPO, A2C, DQN, SAC, TD3, DDPG)}
 POLICIES = ("MlpPolicy", "CnnPolicy", "MultiInputPolicy")
@@ -16,28 +20,10 @@ SEEN: dict[str, spaces.Space] = {
 }  # fmt: skip
 
 
-class Noise(gym.Env):
-    """An environment of random rewards and observations for a policy, with episodes of 6 steps."""
-
-    def __init__(self, policy: str, action_space: spaces.Space) -> None:
-        self.observation_space, self.action_space = SEEN[policy], action_space
-
-    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict]:
-        super().reset(seed=seed)
-        if seed is not None:
-            self.observation_space.seed(seed)
-        self.steps = 0
-        return self.observation_space.sample(), {}
-
-    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict]:
-        self.steps += 1
-        return self.observation_space.sample(), float(self.np_random.random()), False, self.steps == 6, {}
-
-
-def env_for(algorithm: str, policy: str, action_space: spaces.Space | None = None) -> Noise:
+def env_for(algorithm: str, policy: str, action_space: spaces.Space | None = None) -> Toy:
     if action_space is None:
         action_space = spaces.Discrete(3) if algorithm in ("PPO", "A2C", "DQN") else spaces.Box(-1, 1, (2,), np.float32)
-    return Noise(policy, action_space)
+    return Toy(SEEN[policy], action_space)
 
 
 def model_of(algorithm: str, policy: str, action_space: spaces.Space | None = None, **more: Any) -> Any:
@@ -90,3 +76,37 @@ def objects(model: Any) -> list[int]:
 def assert_same(ours: list[torch.Tensor], theirs: list[torch.Tensor]) -> None:
     assert len(ours) == len(theirs)
     assert all(map(torch.equal, ours, theirs))
+
+
+def loaded(algorithm: str, policy: str, file: Path) -> Any:
+    return ALGORITHMS[algorithm].load(file, env=env_for(algorithm, policy), device="cpu")
+
+
+def require_unharmed(algorithm: str, policy: str, folder: Path) -> None:
+    """Assert that measuring changes nothing of a run, nor of its continuation after saving and loading."""
+    ends = []
+    for callback in (None, SuppleCallback(measure_every=8)):
+        model = model_of(algorithm, policy)
+        before = objects(model)
+        model.learn(32, callback=callback)
+        assert objects(model) == before
+        ends.append(result(model))
+        model.save(folder / "model")
+        model = loaded(algorithm, policy, folder / "model")
+        ends.append(result(model.learn(32, callback=callback, reset_num_timesteps=False)))
+    assert_same(ends[0], ends[2])
+    assert_same(ends[1], ends[3])
+
+
+def require_undisturbed(algorithm: str, policy: str) -> Any:
+    """Assert that a diagnosis changes nothing of a model, which is returned."""
+    model = model_of(algorithm, policy).learn(32)
+    before, ids = result(model), objects(model)
+    for learner in learners_of(model).values():
+        fit = trainability(learner, updates=2)
+        assert fit is not None
+        assert 0 < float(fit.loss) < 1.5
+        assert diagnose(learner, updates=3).now.units
+    assert_same(result(model), before)
+    assert objects(model) == ids
+    return model

@@ -40,15 +40,6 @@ def test_a_run_prints_its_plan_first_and_results_and_next_commands_last(
     assert "supple compare linear" in said[done + 3]
 
 
-@pytest.mark.slow
-def test_resuming_a_finished_run_says_that_it_is_finished(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    out = tmp_path / "run"
-    dispatch(shlex.split(f"train {LINEAR} --out {out}"))
-    lines(capsys)
-    dispatch(["resume", str(out)])
-    assert lines(capsys)[0] == f"{out} has been trained to its end, step 60"
-
-
 @pytest.mark.parametrize(
     "line", [f"{LINEAR} --hook='{HOOK}'", f"{PPO} --hook fire@0.5 --hook 'l2_init(strength=1e-3)'"]
 )

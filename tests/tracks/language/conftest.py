@@ -1,6 +1,5 @@
 """What the tests of language runs share: two small texts, and the command line of a tiny GPT on them."""
 
-import random
 from pathlib import Path
 from typing import Any
 
@@ -14,19 +13,6 @@ WORDS = {
 }
 
 
-def sentences(words: list[str], count: int, seed: int) -> str:
-    """Return lines of words that follow one another by a rule, with some noise."""
-    source = random.Random(seed)
-    lines = []
-    for _ in range(count):
-        place, line = source.randrange(len(words)), []
-        for _ in range(6):
-            line.append(words[place % len(words)])
-            place += 1 if source.random() < 0.8 else source.randrange(5)
-        lines.append(" ".join(line))
-    return "\n".join(lines) + "\n"
-
-
 class Bench(Runs):
     """A folder with two texts and a cache of its own, and runs on them."""
 
@@ -34,7 +20,7 @@ class Bench(Runs):
         self.folder = folder
         self.texts = {name: folder / f"{name}.txt" for name in WORDS}
         for name, path in self.texts.items():
-            path.write_text(sentences(WORDS[name], 150, len(name)))
+            path.write_text(10 * "".join(f"{' '.join(WORDS[name][i:] + WORDS[name][:i])}\n" for i in range(12)))
 
     def command(self, out: Path, *more: str, command: str = "train") -> list[str]:
         """`train pretrain`, or another command, of a GPT with 2 blocks of width 16, 12 + 8 updates."""

@@ -3,11 +3,11 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from supple.tracks.language.answers import answer_loss, answer_nll, choose, generate, score, task_score
+from supple.tracks.language.answers import answer_loss, answer_nll, choose, generate, task_score
 from supple.tracks.language.chat import encode, prompt_ids
 from supple.tracks.language.examples import Example, TaskData
 from supple.tracks.language.models import LanguageModel, load_model
-from supple.tracks.language.scores import longest_common_subsequence, sari
+from supple.tracks.language.scores import longest_common_subsequence, sari, score
 from tests.tracks.logs import refusal
 
 pytestmark = pytest.mark.slow
@@ -38,22 +38,22 @@ def log_likelihoods(lm: LanguageModel, ids: list[int]) -> torch.Tensor:
 def test_losses_of_answers_are_those_of_each_example_by_itself_with_their_gradient(lm: LanguageModel) -> None:
     encoded = encode(lm.tokenizer, EXAMPLES, 100)
     alone = [-log_likelihoods(lm, example.ids)[example.prompt - 1 :].sum() for example in encoded]
-    together = answer_nll(lm.model, encoded, lm.pad)
+    together = answer_nll(lm, encoded)
     assert together.tolist() == pytest.approx([each.item() for each in alone], rel=1e-4)
     weight = lm.model.get_parameter("model.layers.0.mlp.up_proj.weight")
     expected, found = (torch.autograd.grad(loss, weight)[0] for loss in (sum(alone), together.sum()))
     torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
     mean = sum(alone).item() / sum(len(example.answer) for example in encoded)
-    assert answer_loss(lm.model, encoded, lm.pad, batch_size=2) == pytest.approx(mean, rel=1e-4)
+    assert answer_loss(lm, encoded, batch_size=2) == pytest.approx(mean, rel=1e-4)
 
 
 def test_greedy_generation_is_that_of_transformers_for_each_prompt_alone(lm: LanguageModel) -> None:
-    prompts, expected = ["Hi", "What is the longest of them?", "2 + 2 ="], []
+    prompts, expected = [Example(text, "") for text in ("Hi", "What is the longest of them?", "2 + 2 =")], []
     for prompt in prompts:
-        ids = torch.tensor([prompt_ids(lm.tokenizer, Example(prompt, ""))])
+        ids = torch.tensor([prompt_ids(lm.tokenizer, prompt)])
         written = lm.model.generate(ids, attention_mask=torch.ones_like(ids), max_new_tokens=6, do_sample=False)
         expected.append(lm.tokenizer.decode(written[0, ids.shape[1] :], skip_special_tokens=True).strip())
-    assert generate(lm.model, lm.tokenizer, prompts, 6, batch_size=2) == expected
+    assert generate(lm, prompts, 6, batch_size=2) == expected
     assert len(set(expected)) > 1
 
 
@@ -66,19 +66,19 @@ def test_the_likeliest_choice_is_chosen_of_letters_and_of_words(lm: LanguageMode
         encoded = [encode(lm.tokenizer, [Example(question.prompt, choice)], 100)[0] for choice in question.choices]
         sums = [float(log_likelihoods(lm, each.ids[:-1])[each.prompt - 1 :].sum()) for each in encoded]
         expected.append(question.choices[sums.index(max(sums))])
-    assert choose(lm.model, lm.tokenizer, questions, batch_size=3) == expected
+    assert choose(lm, questions, batch_size=3) == expected
     assert len(set(expected)) > 2
 
 
 def test_a_task_is_scored_by_choices_and_by_generation(lm: LanguageModel) -> None:
     closed = Example("question 1", "", ("A", "B"))
-    right = choose(lm.model, lm.tokenizer, [closed])[0]
-    written = generate(lm.model, lm.tokenizer, ["Hi"], 3)[0]
+    right = choose(lm, [closed])[0]
+    written = generate(lm, [Example("Hi", "")], 3)[0]
     tests = (Example("question 1", right, ("A", "B")), Example("Hi", "no such answer"), Example("Hi", written or "-"))
     task = TaskData("t", (), tests)
     expected = (1 + (written != "")) / 3
-    assert task_score(lm.model, lm.tokenizer, task, max_new_tokens=3) == pytest.approx(expected)
-    assert task_score(lm.model, lm.tokenizer, task, max_new_tokens=3, examples=1) == 1.0
+    assert task_score(lm, task, max_new_tokens=3) == pytest.approx(expected)
+    assert task_score(lm, task, max_new_tokens=3, examples=1) == 1.0
 
 
 @pytest.mark.parametrize(
@@ -142,5 +142,5 @@ def test_an_unknown_score_is_refused_by_name() -> None:
 
 def test_a_choice_longer_than_what_may_be_seen_still_has_a_token_before_it(lm: LanguageModel) -> None:
     question = Example("a long question", "b", ("a long choice", "b"))
-    chosen = [choose(lm.model, lm.tokenizer, [question], max_length=length) for length in (4, 14)]
+    chosen = [choose(lm, [question], max_length=length) for length in (4, 14)]
     assert chosen[0] == chosen[1]

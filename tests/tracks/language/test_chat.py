@@ -4,7 +4,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from supple.tracks.language import chat
 from supple.tracks.language.chat import IGNORED, collate, encode, end_of_turn, prompt_ids
 from supple.tracks.language.examples import Example
 from supple.tracks.language.tiny_llama import byte_tokenizer
@@ -62,11 +61,10 @@ def test_a_long_prompt_loses_its_beginning_and_a_long_answer_its_end() -> None:
     assert tiny.ids == [whole.ids[whole.prompt - 1], *whole.answer[:2]]
 
 
-def test_without_a_template_a_plain_form_is_used_and_said_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chat, "_plain", set())
+def test_without_a_template_a_plain_form_is_used_and_said_once() -> None:
     tokenizer = with_template(None)
-    tokenizer.name_or_path = "some/base"
-    with pytest.warns(UserWarning, match="some/base has no chat template"):
+    tokenizer.name_or_path = "no/template"
+    with pytest.warns(UserWarning, match="no/template has no chat template"):
         (encoded,) = encode(tokenizer, [Example("How?", "So.", (), "Be brief.")], 100)
     assert tokenizer.decode(encoded.ids) == "Be brief.\nQuestion: How?\nAnswer: So.<|end|>"
     assert tokenizer.decode(encoded.answer) == " So.<|end|>"

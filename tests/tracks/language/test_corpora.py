@@ -57,7 +57,7 @@ def test_training_and_validation_parts_together_are_the_text(tmp_path: Path, tok
         ends = np.flatnonzero(part.tokens == corpus.tokenizer.end)
         assert ends[-1] == len(part) - 1
         parts.append([corpus.tokenizer.decode(t[:-1]) for t in np.split(np.array(part.tokens), ends + 1)[:-1]])
-        assert part.about.source == "a text"
+        assert part.about["source"] == "a text"
     for whole, first, second in zip(texts, *parts, strict=True):
         assert first + second == whole
         assert len(second.encode()) == pytest.approx(len(whole.encode()) / 10, rel=0.05)
@@ -186,20 +186,15 @@ def test_a_corpus_smaller_than_a_batch_or_a_block_is_refused(tmp_path: Path):
     [
         ("a.bin", lambda old: old[:-2], "a.bin: 78 bytes, expected 80: damaged"),
         ("a.bin", lambda old: old[:-2] + b"\1\0", "a.bin: damaged (its checksum does not match)"),
-        ("a.bin", None, "a.bin: No such file"),
         ("a.json", lambda _: b"[1]", "a.json: does not describe tokens"),
         ("a.json", lambda _: b"{", "a.json: not JSON"),
-        ("a.json", None, "a.json: No such file"),
     ],
 )
 def test_damaged_and_foreign_token_files_are_one_line_that_names_the_file(
-    tmp_path: Path, name: str, change: Callable[[bytes], bytes] | None, words: str
+    tmp_path: Path, name: str, change: Callable[[bytes], bytes], words: str
 ):
     file = numbers(tmp_path / "a.bin", 40).path.with_name(name)
-    content = file.read_bytes()
-    file.unlink()
-    if change:
-        file.write_bytes(change(content))
+    file.write_bytes(change(file.read_bytes()))
     assert words in refusal(TokenFile.open, tmp_path / "a.bin")
     assert "no corpus here" in refusal(Corpus.open, tmp_path)
 
@@ -209,7 +204,6 @@ def test_damaged_and_foreign_token_files_are_one_line_that_names_the_file(
     [
         ("", "bytes", "text.txt: 0 bytes are too few"),
         (LINES.encode() + b"\xff\n", "bytes", "is no UTF-8"),
-        (LINES, "no.json", "no.json: cannot be read"),
         (LINES, "WRONG.json", "WRONG.json: not a tokenizer"),
         (LINES, "END.json", "vocabulary has no <|endoftext|>"),
     ],

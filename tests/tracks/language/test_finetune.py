@@ -11,6 +11,7 @@ import torch
 from supple.engine.runs import prepare
 from supple.engine.spec import RunSpec
 from supple.interventions import RetainLoss
+from supple.tracks.language.answers import answer_nll
 from supple.tracks.language.finetune.settings import SFTSettings
 from supple.tracks.language.finetune.work import FinetuneWork, build
 from supple.tracks.language.models import load_model, save_model
@@ -90,7 +91,7 @@ def test_hooks_see_the_training_data_without_padding(folder: Path) -> None:
     assert not (tokens == work.language_model.pad).any()
     assert [len(each) for each in learner.batches(None)] == [2] * 6  # one pass over 11 examples
     retain = learner.offers(RetainLoss)
-    alone = [work._nll([each]).item() for each in work.retained]
+    alone = [answer_nll(work.language_model, [each]).item() for each in work.retained]
     assert len(alone) == 5
     tokens = sum(len(each.answer) for each in work.retained)
     assert retain.loss().item() == pytest.approx(sum(alone) / tokens, rel=1e-5)

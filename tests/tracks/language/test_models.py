@@ -73,7 +73,7 @@ def test_a_name_that_is_no_model_is_refused_without_asking_the_network(
     for name, words in (
         ("runs/model", "no such model"),  # a path, for its folder is here
         (str(tmp_path / "runs"), "no config.json"),
-        ("model.gguf", "no such file"),
+        ("model.gguf", "no such model"),
         ("llama:big", "llama:WIDTHxLAYERS"),
     ):
         assert words in refusal(load_model, name)

@@ -1,17 +1,24 @@
 """The exact solution, against integration of the gradient flow, and against its own formula in 300 digits."""
 
-from typing import Any
-
 import mpmath as mp
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.testing import assert_allclose
 
-from supple.tracks.linear import Exact, balanced_init, exact_qq, follow, gradient_flow, random_regression
+from supple.tracks.linear import (
+    Exact,
+    balanced_factors,
+    balanced_init,
+    exact_qq,
+    follow,
+    gradient_flow,
+    random_regression,
+)
 from supple.tracks.linear import exact as module
 from supple.tracks.linear.figures.runs import qq
-from supple.tracks.linear.weights import Array, balanced_factors, random_rotation
+from supple.tracks.linear.weights import Array, random_rotation
 
 mp.mp.dps = 300  # e^{2Λt} of a hundred digits is added to 1
 
@@ -19,10 +26,6 @@ mp.mp.dps = 300  # e^{2Λt} of a hundred digits is added to 1
 def error(computed: Array, expected: Array) -> float:
     """The largest relative Frobenius error over time."""
     return float((np.linalg.norm(computed - expected, axis=(1, 2)) / np.linalg.norm(expected, axis=(1, 2))).max())
-
-
-def integrated(*network: Any) -> Array:
-    return qq(*gradient_flow(*network, rtol=1e-10))
 
 
 def equation_7(w1: Array, w2: Array, sigma: Array, times: Array) -> Array:
@@ -65,7 +68,10 @@ def test_the_solution_is_the_integrated_gradient_flow_for_any_sizes_lambda_and_s
         slowest = np.linalg.svd(sigma)[1].min()
         times = np.sort(rng.uniform(0, 1, 6)) * 50 * tau / slowest
         times[:2] *= 0.01
-        assert error(exact_qq(w1, w2, sigma, times, tau), integrated(w1, w2, sigma, times, tau)) <= 1e-6
+        assert (
+            error(exact_qq(w1, w2, sigma, times, tau), qq(*gradient_flow(w1, w2, sigma, times, tau, rtol=1e-10)))
+            <= 1e-6
+        )
 
 
 @pytest.mark.slow
@@ -78,7 +84,7 @@ def test_after_a_very_long_time_it_is_at_its_limit_without_overflow(seed: int) -
     assert np.isfinite(far).all()
     slow = np.abs(np.subtract.outer(v := np.sort(np.linalg.svd(sigma)[1]), v)[~np.eye(len(v), dtype=bool)])
     if slow.min(initial=1) > 1e-3:  # else even that is not long
-        np.testing.assert_allclose(far, solution.limit(), atol=1e-7 * np.abs(far).max())
+        assert_allclose(far, solution.limit(), atol=1e-7 * np.abs(far).max())
 
 
 @pytest.mark.slow
@@ -117,19 +123,19 @@ def test_at_lambda_zero_a_reversed_direction_stays_on_the_saddle_and_else_it_is_
         start = balanced_factors((left * values * [-1, 1, 1, 1]) @ right, 4, lam, random_rotation(4, rng))
         solution = Exact(*start, sigma)
         for function in (*solution.function([1e3, 1e6]), solution.limit()[4:, :4]):
-            np.testing.assert_allclose(np.diag(left.T @ function @ right.T), [end, *values[1:]], atol=1e-9)
+            assert_allclose(np.diag(left.T @ function @ right.T), [end, *values[1:]], atol=1e-9)
 
 
 def test_it_begins_with_the_initial_weights_and_its_parts_agree_at_all_times(monkeypatch: pytest.MonkeyPatch) -> None:
     w1, w2 = balanced_init(-1.5, 5, 4, 3, 0.7, 0)
     solution, times = Exact(w1, w2, np.random.default_rng(1).normal(size=(3, 5)), tau=2.0), [0.0, 3.0, 1.0]
     both, factor = solution.qq(times), solution.factor(times)
-    np.testing.assert_allclose(both[0], qq(w1, w2), atol=1e-13)
-    np.testing.assert_allclose(solution.function(times), both[:, 5:, :5], atol=1e-13)
-    np.testing.assert_allclose(factor @ factor.mT, both, atol=1e-13)
+    assert_allclose(both[0], qq(w1, w2), atol=1e-13)
+    assert_allclose(solution.function(times), both[:, 5:, :5], atol=1e-13)
+    assert_allclose(factor @ factor.mT, both, atol=1e-13)
     assert solution.lam == pytest.approx(-1.5)
     monkeypatch.setattr(module, "CHUNK", 1)  # each time by itself
-    np.testing.assert_allclose(solution.qq(times), both, rtol=1e-12, atol=1e-14)
+    assert_allclose(solution.qq(times), both, rtol=1e-12, atol=1e-14)
 
 
 @pytest.mark.slow
@@ -143,7 +149,7 @@ def test_equal_singular_values_and_those_of_zero_are_no_exception() -> None:
             sigma = (left * values) @ right
             if np.linalg.det(w2 @ w1) * np.linalg.det(left @ right) < 0 and lam == 0:
                 sigma = -sigma * [1, 1, 1, -1]
-            assert error(exact_qq(w1, w2, sigma, times), integrated(w1, w2, sigma, times)) < 1e-6
+            assert error(exact_qq(w1, w2, sigma, times), qq(*gradient_flow(w1, w2, sigma, times))) < 1e-6
 
 
 def test_weights_in_single_precision_are_balanced_enough() -> None:

@@ -9,14 +9,12 @@ import numpy as np
 import pytest
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from numpy.testing import assert_allclose
 
-from supple.tracks.linear.exact import Exact
+from supple.tracks.linear import Exact, balance_residual, random_regression
 from supple.tracks.linear.figures import drawing
-from supple.tracks.linear.figures.fig14 import FINETUNED, new_tasks, rebalance_to
+from supple.tracks.linear.figures.fig14 import FINETUNED
 from supple.tracks.linear.figures.runs import regression_starts
-from supple.tracks.linear.representations import converged_quadrants, gram, ntk_distance
-from supple.tracks.linear.tasks import random_regression, semantic_hierarchy
-from supple.tracks.linear.weights import balance_residual, balanced_init
 
 pytestmark = pytest.mark.slow
 
@@ -87,7 +85,10 @@ def test_a_figure_has_its_panels_and_every_simulated_curve_one_of_the_theory(nam
     figure.canvas.draw()  # text and layout that cannot be drawn fail here
 
 
-def test_curves_and_maps_show_the_numbers_and_white_is_zero() -> None:
+def test_curves_and_maps_show_the_numbers_in_one_colour_for_each_lambda_and_white_is_zero() -> None:
+    low, zero, high = (drawing.lambda_colour(lam) for lam in (-2.0, 0.0, 2.0))
+    assert len({low, zero, high}) == 3
+    assert drawing.lambda_colour(-9.0, most=9.0) == low == drawing.lambda_colour(-5.0)
     fig = numbers("fig3")
     for i, axes in enumerate(drawn("fig3").axes):
         for lines, which in zip(dotted_and_coloured(axes), ("theory", "simulated"), strict=True):
@@ -100,33 +101,23 @@ def test_curves_and_maps_show_the_numbers_and_white_is_zero() -> None:
         assert any(np.array_equal(matrix, image.get_array()) for image in images)
 
 
-def test_lambda_has_one_colour_everywhere_and_signs_differ() -> None:
-    low, zero, high = (drawing.lambda_colour(lam) for lam in (-2.0, 0.0, 2.0))
-    assert len({low, zero, high}) == 3
-    assert drawing.lambda_colour(-9.0, most=9.0) == low == drawing.lambda_colour(-5.0)
-
-
-def test_fig1_small_balanced_weights_wait_where_unequal_layers_learn_at_once() -> None:
-    times, outputs = np.array(numbers("fig1")["times"]), np.abs(numbers("fig1")["theory"])
-    early = outputs[:, np.searchsorted(times, 3.0)].max(-1) / outputs[:, -1].max(-1)
-    assert early[1] < 0.01
-    assert min(early[0], early[2]) > 0.8
-
-
 def test_fig1_lecun_weights_are_balanced_but_for_the_spread_of_theorem_a3() -> None:
     fig = numbers("fig1")
+    outputs = np.abs(fig["theory"])
+    early = outputs[:, np.searchsorted(fig["times"], 3.0)].max(-1) / outputs[:, -1].max(-1)
+    assert (np.abs(early - [0.9, 0, 0.9]) < [0.1, 0.01, 0.1]).all(), "unequal layers learn at once, small ones wait"
     assert fig["expected_lambda"] == pytest.approx(250 / 120 - 1)
     assert fig["measured_lambda"] == pytest.approx(fig["expected_lambda"], rel=0.1)
     # On the diagonal √2 times as wide as off it, where the paper's variance would make it twice.
-    np.testing.assert_allclose(fig["spread"], fig["expected_spread"], rtol=0.2)
-    np.testing.assert_allclose(fig["expected_spread"][0], (250 / 120**2 + 1 / 40) ** 0.5)
+    assert_allclose(fig["spread"], fig["expected_spread"], rtol=0.2)
+    assert_allclose(fig["expected_spread"][0], (250 / 120**2 + 1 / 40) ** 0.5)
 
 
 def test_fig2_the_loss_only_falls_and_the_sign_of_lambda_says_which_layer_is_the_larger() -> None:
     fig = numbers("fig2")
     loss = np.array(fig["simulated"]["loss"])[..., 0]
     assert (np.diff(loss) <= 1e-4).all()
-    np.testing.assert_allclose(loss[:, -1], fig["least_loss"], rtol=1e-2)
+    assert_allclose(loss[:, -1], fig["least_loss"], rtol=1e-2)
     first, second = (np.abs(fig["theory"][name]).max((1, 2)) for name in ("w1tw1", "w2w2t"))
     assert ((first > second) == [True, False, False]).all()
     assert numbers("fig1")["difference_flow"] == fig["difference_flow"], "they show the same runs"
@@ -138,8 +129,8 @@ def test_fig3_at_zero_large_singular_values_come_first_and_else_all_at_once() ->
     arrival = np.array(fig["times"])[half.argmax(1)]  # (λ, N_h)
     assert (np.diff(arrival[1]) > 0.5).all()
     assert np.ptp(arrival[[0, 2]]) < 0.5
-    np.testing.assert_allclose(np.array(fig["theory"])[:, -1], np.tile(fig["targets"], (3, 1)), rtol=1e-2)
-    np.testing.assert_allclose(fig["simulated"][0], fig["simulated"][2], atol=1e-5)  # the sign of λ is not seen
+    assert_allclose(np.array(fig["theory"])[:, -1], np.tile(fig["targets"], (3, 1)), rtol=1e-2)
+    assert_allclose(fig["simulated"][0], fig["simulated"][2], atol=1e-5)  # the sign of λ is not seen
 
 
 def from_identity(matrix: Any) -> float:
@@ -157,21 +148,21 @@ def test_fig4_the_large_layer_forgets_the_task_and_the_small_one_keeps_it() -> N
 
 def test_fig4_at_zero_both_layers_hold_the_similarity_of_the_task() -> None:
     fig = numbers("fig4")
-    np.testing.assert_allclose(fig["simulated"]["rsm_input"][1], 8 * np.array(fig["task_items"]), atol=1e-3)
-    np.testing.assert_allclose(fig["simulated"]["w2w2t"][1], fig["task_features"], atol=1e-3)
-    np.testing.assert_allclose(np.array(fig["u"]) * fig["s"] @ np.transpose(fig["v"]), fig["sigma_yx"], atol=1e-5)
+    assert_allclose(fig["simulated"]["rsm_input"][1], 8 * np.array(fig["task_items"]), atol=1e-3)
+    assert_allclose(fig["simulated"]["w2w2t"][1], fig["task_features"], atol=1e-3)
+    assert_allclose(np.array(fig["u"]) * fig["s"] @ np.transpose(fig["v"]), fig["sigma_yx"], atol=1e-5)
     for fitted in (fig["simulated"], fig["theory"]):  # whatever λ: one similarity of items
-        np.testing.assert_allclose(fitted["rsm_input"], fitted["rsm_output"], atol=1e-3)
+        assert_allclose(fitted["rsm_input"], fitted["rsm_output"], atol=1e-3)
 
 
 def test_fig4_noise_in_weights_costs_least_at_zero_and_noise_in_inputs_the_same() -> None:
     fig = numbers("fig4")
     zero = fig["noise_lambdas"].index(0.0)
     inputs, weights = (np.array(fig["noise"][name]["simulated"]) for name in ("inputs", "weights"))
-    np.testing.assert_allclose(inputs, np.tile(inputs[:, :1], inputs.shape[1]), rtol=1e-3)
-    np.testing.assert_allclose(weights[0], 0, atol=1e-10)
+    assert_allclose(inputs, np.tile(inputs[:, :1], inputs.shape[1]), rtol=1e-3)
+    assert_allclose(weights[0], 0, atol=1e-10)
     assert (weights[1:].argmin(1) == zero).all()
-    np.testing.assert_allclose(weights[1:], weights[1:, ::-1], rtol=0.05)
+    assert_allclose(weights[1:], weights[1:, ::-1], rtol=0.05)
     assert fig["difference_noise_exact"] < 1e-2
     assert fig["difference_noise"] < 5e-2
 
@@ -191,7 +182,7 @@ def test_square_networks_start_where_they_can_learn_at_lambda_zero() -> None:
         for zero in (None, 1e-3):
             starts = regression_starts(task, 4, (-1.0, 0.0), 1.0, zero, rng)
             assert [balance_residual(*start, lam) < 1e-12 for start, lam in zip(starts, (-1, 0), strict=True)] == [1, 1]
-            np.testing.assert_allclose(Exact(*starts[1], task.sigma_yx).limit()[4:, :4], task.sigma_yx, atol=1e-9)
+            assert_allclose(Exact(*starts[1], task.sigma_yx).limit()[4:, :4], task.sigma_yx, atol=1e-9)
 
 
 def test_fig5_the_rich_phase_is_the_later_the_larger_lambda() -> None:
@@ -201,21 +192,9 @@ def test_fig5_the_rich_phase_is_the_later_the_larger_lambda() -> None:
     assert (np.diff(np.array(fig["times"])[half]) < 0).all()
 
 
-def test_fig5_a_square_network_moves_as_far_for_either_sign_on_average() -> None:
-    rng, lambdas, distances = np.random.default_rng(0), (-3.0, -1.0, 0.0, 1.0, 3.0), []
-    for _ in range(120):
-        task = random_regression(4, 4, samples=10, scale=3**0.5, rng=rng)
-        starts = regression_starts(task, 4, lambdas, 1.0, None, rng)
-        ends = [converged_quadrants(task.sigma_yx, lam) for lam in lambdas]
-        distances.append([ntk_distance(end, gram(*start)) for end, start in zip(ends, starts, strict=True)])
-    mean = np.mean(distances, 0)
-    np.testing.assert_allclose(mean, mean[::-1], rtol=0.1)
-    assert mean[2] > 2 * mean[1]
-
-
 def test_forgetting_matches_the_closed_form() -> None:
     fig = numbers("fig11")
-    np.testing.assert_allclose(fig["forgetting"], fig["forgetting_closed_form"], atol=1e-3)
+    assert_allclose(fig["forgetting"], fig["forgetting_closed_form"], atol=1e-3)
     losses = np.array(fig["simulated_losses"]) - fig["least_losses"]
     learned = losses[range(4), -1, range(4)]
     assert (learned < 2e-3).all()
@@ -236,72 +215,47 @@ def test_reversal_is_slower_the_smaller_lambda_of_either_sign() -> None:
     theory = numbers("fig12")["reversal"]["theory"]
     middle = len(theory) // 2
     assert (np.diff(theory[:middle]) > 0).all()
-    np.testing.assert_allclose(theory[:middle], theory[:middle:-1], rtol=1e-6)
+    assert_allclose(theory[:middle], theory[:middle:-1], rtol=1e-6)
 
 
-def test_every_decade_of_lambda_costs_a_reversal_the_same_steps() -> None:
+def test_every_decade_of_lambda_costs_a_reversal_the_same_steps_and_at_zero_it_waits() -> None:
     fig = numbers("fig12")
     theory = np.array(fig["tiny"]["theory"][2:-1], float)  # λ = 0.01, …, 1e-16
-    np.testing.assert_allclose(np.diff(theory), fig["steps_a_decade"], rtol=1e-3)
-
-
-def test_reversed_singular_value_waits_at_zero() -> None:
-    curves = numbers("fig12")["curves"]
-    at_zero, *others = np.array(curves["theory"])  # λ = 0, 1e-6, …
+    assert_allclose(np.diff(theory), fig["steps_a_decade"], rtol=1e-3)
+    at_zero, *others = np.array(fig["curves"]["theory"])  # λ = 0, 1e-6, …
     assert (at_zero <= 0).all()
     assert abs(at_zero[-1]) < 1e-6
-    np.testing.assert_allclose([curve[-1] for curve in others], curves["target"], rtol=1e-4)
+    assert_allclose([curve[-1] for curve in others], fig["curves"]["target"], rtol=1e-4)
 
 
-def test_generalisation_loss_falls_with_lambda() -> None:
+def test_a_new_feature_spreads_by_kinship_for_large_lambda_and_not_at_all_for_very_negative() -> None:
     fig = numbers("fig13")
     theory, simulated = np.array(fig["theory_loss"]), np.array(fig["simulated_loss"])
     assert (np.diff(theory) < 0).all()
     # at λ ≪ 0 the row's random start, which the trained item cannot undo, is as large as the slope
     assert (np.diff(simulated[3:]) < 0).all()
     assert theory[-1] < 1e-3 * theory[0]
-
-
-def test_new_feature_spreads_by_kinship_for_large_lambda_and_not_at_all_for_very_negative() -> None:
-    fig = numbers("fig13")
     features = dict(zip(fig["shown"], np.array(fig["simulated"]), strict=True))
     salmon, canary, rose = (fig["items"].index(item) for item in ("salmon", "canary", "rose"))
-    assert [feature[fig["trained"]] for feature in features.values()] == pytest.approx([1] * 5, abs=1e-5)
     assert features[10][salmon] > 1.5 * features[10][canary] > 0.2
     assert features[0][canary] < 0.6 * features[10][canary]
+    for feature in features.values():
+        assert feature[fig["trained"]] == pytest.approx(1, abs=1e-5)
+        assert abs(feature[rose]) < 0.02
     assert np.abs(np.delete(features[-10], fig["trained"])).max() < 0.02
-    assert all(abs(feature[rose]) < 0.02 for feature in features.values())
-
-
-def test_finetuning_tasks_are_those_of_the_paper() -> None:
-    old = semantic_hierarchy()
-    tasks = {name: task.sigma_yx - old.sigma_yx for name, task in new_tasks(old).items()}
-    assert np.count_nonzero(tasks["added feature"]) == 1
-    assert np.linalg.matrix_rank(tasks["reversal"]) == 1
-    assert np.linalg.norm(tasks["reversal"]) == pytest.approx(2 * np.linalg.norm(old.sigma_yx, 2))
-    np.testing.assert_allclose(tasks["scaled by 2"], old.sigma_yx)
-
-
-def test_rebalancing_keeps_every_product_and_hits_every_lambda() -> None:
-    first, second = (
-        np.stack(layers) for layers in zip(*(balanced_init(1, 4, 4, 4, rng=i) for i in (0, 1)), strict=True)
-    )
-    w1, w2 = rebalance_to(first, second, (-3.0, 0.0, 2.0))
-    np.testing.assert_allclose(w2 @ w1, np.broadcast_to((second @ first)[:, None], (2, 4, 4, 4)), atol=1e-12)
-    for i, lam in enumerate((-3.0, 0.0, 2.0, 1.0)):  # the last one is as it was
-        assert balance_residual(w1[:, i], w2[:, i], lam) < 1e-10
 
 
 @pytest.mark.parametrize("name", ["added feature", "reversal", "scaled by 2"])
 def test_finetuning_is_slowest_at_zero_and_faster_the_larger_lambda(name: str) -> None:
     """It depends neither on pre-training nor on the sign of λ."""
     fig, middle = numbers("fig14"), FINETUNED.index(0)
+    assert fig["moved"] < 1e-12, "re-balancing changes no output"
     left, kept = (np.array(fig["tasks"][name][which]) for which in ("left", "kept"))
     assert (np.diff(left[:, : middle + 1]) > 0).all()
-    np.testing.assert_allclose(left, np.broadcast_to(left[0], left.shape), atol=1e-4)
-    np.testing.assert_allclose(left, left[:, ::-1], atol=1e-4)
+    assert_allclose(left, np.broadcast_to(left[0], left.shape), atol=1e-4)
+    assert_allclose(left, left[:, ::-1], atol=1e-4)
     same_lambda = [fig["finetuned"].index(lam) for lam in fig["pretrained"]]
-    np.testing.assert_allclose(kept, left[0, same_lambda], atol=1e-3)
+    assert_allclose(kept, left[0, same_lambda], atol=1e-3)
 
 
 def test_finetuning_a_reversal_at_zero_stops_at_the_saddle() -> None:

@@ -11,10 +11,8 @@ from supple.tracks.linear import (
     converged_quadrants,
     exact_qq,
     lazy_limit,
-    new_feature,
     random_regression,
 )
-from supple.tracks.linear.weights import balanced_factors
 from tests.tracks.logs import refusal
 
 I2, I3 = np.eye(2), np.eye(3)
@@ -22,15 +20,11 @@ W1, W2 = balanced_init(1.0, 3, 3, 3, rng=0)
 
 CALLS: list[tuple[Callable[[], object], str]] = [
     (lambda: exact_qq(np.ones((2, 4)), W2, I3, [1.0]), "W1 is (N_h, N_i), W2 (N_o, N_h) and sigma_yx"),
-    (lambda: exact_qq(np.full((3, 3), np.nan), W2, I3, [1.0]), "must be finite"),
     (lambda: exact_qq(np.ones((3, 3)), W2, I3, [1.0]), "not λ-balanced"),
     (lambda: exact_qq(W1, W2, I3, [1.0], tau=0.0), "tau must be finite and > 0"),
     (lambda: exact_qq(W1, W2, I3, [-1.0]), "times must be finite and ≥ 0"),
-    (lambda: balanced_init(np.nan, 2, 2, 2), "λ must be a finite number"),
-    (lambda: balanced_factors(I3, 2, 0.0, I2), "rank above 2 does not pass through 2 hidden units"),
     (lambda: LinearTask(I3, I3), "not whitened"),
     (lambda: random_regression(4, 2, 3), "3 inputs of 4 dimensions cannot be whitened"),
-    (lambda: new_feature(np.diag([1.0, 1.0, 0.0]), I3, 2), "item 2"),
     (lambda: converged_quadrants(np.eye(4, 2) * [1, 0], 1.0), "rank 1 < 2"),
     (lambda: lazy_limit(I2, 0.0), "no lazy limit"),
 ]

@@ -4,11 +4,17 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.testing import assert_allclose
 from scipy.integrate import solve_ivp
 
-from supple.tracks.linear.flow import gradient_flow
-from supple.tracks.linear.singular_values import exponential_limit, sigmoidal_limit, singular_values, transition
-from supple.tracks.linear.weights import aligned_init
+from supple.tracks.linear import (
+    aligned_init,
+    exponential_limit,
+    gradient_flow,
+    sigmoidal_limit,
+    singular_values,
+    transition,
+)
 
 numbers = st.floats(-3, 3, allow_subnormal=False)
 
@@ -23,7 +29,7 @@ def test_curves_solve_the_differential_equation(target: float, start: float, lam
         return 2 * np.hypot(s, lam / 2) * (target - s) / tau
 
     solved = solve_ivp(slope, (0, 2), [start], "DOP853", times, rtol=1e-9, atol=1e-11).y[0]
-    np.testing.assert_allclose(singular_values(times, target, start, lam, tau), solved, atol=1e-6)
+    assert_allclose(singular_values(times, target, start, lam, tau), solved, atol=1e-6)
 
 
 @pytest.mark.parametrize("lam", [-2.0, 0.0, 3.0])
@@ -35,7 +41,7 @@ def test_aligned_networks_have_these_singular_values_along_the_flow(lam: float, 
     first, second = gradient_flow(*aligned_init(sigma, start, lam, rng=1), sigma, times, tau=2.0)
     along = U.T @ second @ first @ Vt.T
     curves = singular_values(times[:, None], target, start, lam, tau=2.0)
-    np.testing.assert_allclose(along, curves[:, :, None] * np.eye(3), atol=1e-8)
+    assert_allclose(along, curves[:, :, None] * np.eye(3), atol=1e-8)
 
 
 @pytest.mark.slow
@@ -57,15 +63,17 @@ def test_the_derivation_of_equation_116_holds(s1: float, s2: float) -> None:
     H = np.sign(lam) * np.sqrt((goal - target) / (goal + target))
     G = 1 / np.sqrt(1 + H**2)
     b, c = s2 * (G + H * G) + s1 * (G - H * G), s2 * (G - H * G) - s1 * (G + H * G)
-    assert np.square(G) * (1 - H**2) == pytest.approx(target / goal)  # 128
-    assert np.square(G) * 4 * H == pytest.approx(lam / goal)
-    assert b * c == pytest.approx(lam / goal * (target - start))  # 131
-    assert c**2 - b**2 == pytest.approx(-4 / goal * (target * start + lam**2 / 4))
-    assert 4 * goal + c**2 - b**2 == pytest.approx(4 * target / goal * (target - start))  # 132
     moving = goal / 4 * (np.exp(2 * goal * t) * b**2 - c**2 / np.exp(2 * goal * t))
     middle = target * start + lam**2 / 4
-    hyperbolic = goal * first * np.sinh(2 * goal * t) + middle * np.cosh(2 * goal * t)
-    assert moving == pytest.approx(hyperbolic)  # 136
+    identities = [
+        (G**2 * (1 - H**2), target / goal),  # 128
+        (G**2 * 4 * H, lam / goal),
+        (b * c, lam / goal * (target - start)),  # 131
+        (c**2 - b**2, -4 / goal * middle),
+        (4 * goal + c**2 - b**2, 4 * target / goal * (target - start)),  # 132
+        (moving, goal * first * np.sinh(2 * goal * t) + middle * np.cosh(2 * goal * t)),  # 136
+    ]
+    assert_allclose(*zip(*identities, strict=True))
     eq_129 = (target * 4 / goal * moving - lam * b * c) / (4 * goal + 4 / goal * moving + c**2 - b**2)
     assert singular_values(t, target, start, lam) == pytest.approx(eq_129)
 
@@ -73,8 +81,8 @@ def test_the_derivation_of_equation_116_holds(s1: float, s2: float) -> None:
 def test_limits_of_lambda_are_sigmoid_and_exponential() -> None:
     times, target, start = np.linspace(0, 4, 30), 1.3, 0.01
     grown = np.expm1(2 * target * times)
-    np.testing.assert_allclose(sigmoidal_limit(times, target, start), grown / (grown + target / start), atol=1e-12)
-    np.testing.assert_allclose(transition(times, target, start, 1e-5), sigmoidal_limit(times, target, start), atol=1e-6)
+    assert_allclose(sigmoidal_limit(times, target, start), grown / (grown + target / start), atol=1e-12)
+    assert_allclose(transition(times, target, start, 1e-5), sigmoidal_limit(times, target, start), atol=1e-6)
     errors = []
     for lam in (-100.0, 1000.0):
         scaled = times / abs(lam)
@@ -93,17 +101,17 @@ def test_no_time_is_too_long(target: float, start: float, lam: float) -> None:
     assert ((gamma >= 0) & (gamma <= 1)).all()
     assert (np.diff(gamma) >= 0).all()
     if abs(lam) > 1e-3:
-        np.testing.assert_allclose(singular_values(1e6, target, start, lam), target, atol=1e-12)
+        assert_allclose(singular_values(1e6, target, start, lam), target, atol=1e-12)
 
 
 @pytest.mark.parametrize("unit", [1e-200, 1e-30, 1e30, 1e300])
 def test_the_unit_of_weights_and_time_does_not_matter(unit: float) -> None:
     times, start, lam = np.linspace(0, 9, 5), np.array([[-1.0], [0.5], [0.0]]), np.array([[1e-3], [2.0], [-1.0]])
     gamma = transition(times / unit, unit, unit * start, unit * lam)
-    np.testing.assert_allclose(gamma, transition(times, 1.0, start, lam), rtol=1e-9)
+    assert_allclose(gamma, transition(times, 1.0, start, lam), rtol=1e-9)
 
 
 def test_at_lambda_zero_a_reversed_mode_stays_on_the_saddle_and_one_without_target_decays_algebraically() -> None:
-    np.testing.assert_allclose(singular_values([[1e3], [1e6]], 1.0, -1.0, [0.0, 1e-6]), [[0, 1], [0, 1]], atol=1e-12)
-    np.testing.assert_allclose(singular_values([0, 1, 1e6], 0.0, 2.0, 0.0), [2, 2 / 5, 2 / (1 + 4e6)])
+    assert_allclose(singular_values([[1e3], [1e6]], 1.0, -1.0, [0.0, 1e-6]), [[0, 1], [0, 1]], atol=1e-12)
+    assert_allclose(singular_values([0, 1, 1e6], 0.0, 2.0, 0.0), [2, 2 / 5, 2 / (1 + 4e6)])
     assert singular_values(5.0, 0.0, 0.0, 0.0) == 0

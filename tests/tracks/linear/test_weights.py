@@ -4,17 +4,20 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.testing import assert_allclose
 
 from supple.tracks.linear import (
     aligned_init,
     balance,
     balance_residual,
     balanced_init,
+    expected_balance,
     gradient_descent,
     gradient_flow,
     random_init,
 )
-from supple.tracks.linear.weights import expected_balance, random_rotation, singular_pair
+from supple.tracks.linear.figures.runs import stack
+from supple.tracks.linear.weights import random_rotation, singular_pair
 
 sizes = st.integers(1, 9)
 
@@ -50,7 +53,7 @@ def test_lambda_stays_along_the_gradient_flow(seed: int, lam: float) -> None:
 @pytest.mark.slow
 def test_the_product_is_that_of_two_gaussian_matrices_whatever_lambda() -> None:
     products = [np.matmul(*balanced_init(lam, 5, 4, 4, 0.3, 7)[::-1]) for lam in (-3.0, 0.0, 2.0)]
-    np.testing.assert_allclose(products, [products[0]] * 3, atol=1e-14)
+    assert_allclose(products, [products[0]] * 3, atol=1e-14)
     draws = [np.matmul(*balanced_init(1.0, 3, 3, 4, 0.5, seed)[::-1]) for seed in range(500)]
     assert np.square(draws).mean() == pytest.approx(3 * 0.5**4, rel=0.1)
 
@@ -59,7 +62,7 @@ def test_aligned_weights_share_the_task_s_singular_vectors_and_keep_a_sign() -> 
     sigma = np.random.default_rng(0).normal(size=(3, 5))
     left, _, right = np.linalg.svd(sigma, full_matrices=False)
     w1, w2 = aligned_init(sigma, [0.5, -0.2, 0.1], -2.0, 1)
-    np.testing.assert_allclose(left.T @ w2 @ w1 @ right.T, np.diag([0.5, -0.2, 0.1]), atol=1e-14)
+    assert_allclose(left.T @ w2 @ w1 @ right.T, np.diag([0.5, -0.2, 0.1]), atol=1e-14)
     assert balance_residual(w1, w2, -2.0) <= 1e-13
 
 
@@ -75,12 +78,12 @@ def test_a_pair_of_singular_values_has_the_product_and_the_difference_asked_for(
 def test_usual_initialisations_are_balanced_on_average(kind: str) -> None:
     sizes = 30, 20, 50
     measured = np.mean([balance(*random_init(*sizes, kind, seed)) for seed in range(300)], 0)  # type: ignore[arg-type]
-    np.testing.assert_allclose(measured, expected_balance(*sizes, kind) * np.eye(20), atol=0.2)  # type: ignore[arg-type]
+    assert_allclose(measured, expected_balance(*sizes, kind) * np.eye(20), atol=0.2)  # type: ignore[arg-type]
 
 
 def test_a_rotation_is_orthogonal_and_prefers_no_sign() -> None:
     rotations = np.array([random_rotation(3, seed) for seed in range(400)])
-    np.testing.assert_allclose(rotations @ rotations.mT, np.broadcast_to(np.eye(3), rotations.shape), atol=1e-14)
+    assert_allclose(rotations @ rotations.mT, np.broadcast_to(np.eye(3), rotations.shape), atol=1e-14)
     assert np.abs(rotations.mean(0)).max() < 0.15
 
 
@@ -88,7 +91,7 @@ def test_gradient_descent_follows_the_flow_to_first_order_and_batches_networks()
     rng = np.random.default_rng(0)
     starts = [balanced_init(lam, 3, 3, 3, 0.5, rng) for lam in (-2.0, 0.5)]
     sigma = rng.normal(size=(3, 3))
-    w1, w2 = (np.stack(each) for each in zip(*starts, strict=True))
+    w1, w2 = stack(starts)
     flow = np.stack([second @ first for first, second in (gradient_flow(*start, sigma, [0, 1, 2]) for start in starts)])
 
     def errors(rate: float) -> np.ndarray:

@@ -7,19 +7,26 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from numpy.testing import assert_allclose
 
 from supple.engine.kinds import find_kind
 from supple.engine.runs import build
 from supple.engine.seeding import derive
 from supple.scripts.main import dispatch
-from supple.tracks.linear import balanced_init
-from supple.tracks.linear.flow import gradient_descent
-from supple.tracks.linear.representations import gram, kernel_distance, ntk
+from supple.tracks.linear import (
+    balance_residual,
+    balanced_init,
+    gradient_descent,
+    gram,
+    kernel_distance,
+    ntk,
+    random_regression,
+    reversal,
+    semantic_hierarchy,
+)
 from supple.tracks.linear.settings import LinearSettings
-from supple.tracks.linear.tasks import random_regression, reversal, semantic_hierarchy
-from supple.tracks.linear.weights import balance_residual
 from supple.tracks.linear.work import LinearWork
-from tests.tracks.logs import read_log, state
+from tests.tracks.logs import read_log
 
 pytestmark = pytest.mark.slow
 
@@ -45,13 +52,6 @@ def weights(work: LinearWork) -> list[np.ndarray]:
     return [parameter.detach().numpy().copy() for parameter in work.network.parameters()]
 
 
-@pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    out = tmp_path_factory.mktemp("linear") / "whole"
-    dispatch(words(out, "--lam", "1", *HOOKS))
-    return out
-
-
 def test_the_loop_is_gradient_descent_on_whitened_inputs(tmp_path: Path) -> None:
     settings = "--tasks semantic,reversal --lam 2 --updates-per-task 100 --eval-every 10 --learning-rate 0.05"
     dispatch(["train", "linear", *settings.split(), "--out", str(tmp_path / "run")])
@@ -60,7 +60,7 @@ def test_the_loop_is_gradient_descent_on_whitened_inputs(tmp_path: Path) -> None
     for index, task in enumerate((semantic_hierarchy(), reversal(semantic_hierarchy()))):
         firsts, seconds = gradient_descent(first, second, task.sigma_yx, 100, 0.05, every=10)
         ours = [line["loss"] for line in lines if line["task"] == index]
-        np.testing.assert_allclose(ours, task.loss(seconds @ firsts), rtol=0, atol=1e-12)
+        assert_allclose(ours, task.loss(seconds @ firsts), rtol=0, atol=1e-12)
         first, second = firsts[-1], seconds[-1]
 
 
@@ -115,20 +115,31 @@ def test_units_are_replaced_in_float64(tmp_path: Path) -> None:
     assert read_log(tmp_path / "run", "metrics")[-2]["model/cbp_replaced"] > 0
 
 
-def test_forgetting_is_what_earlier_losses_rose_since_their_end(whole: Path) -> None:
-    first, second, third = read_log(whole, "tasks")
-    assert [len(line["losses"]) for line in (first, second, third)] == [1, 2, 3]
+def test_a_run_logs_forgetting_distances_hooks_and_metrics_of_the_hidden_units(tmp_path: Path) -> None:
+    dispatch(words(run := tmp_path / "run", "--lam", "1", *HOOKS))
+    first, second, third = read_log(run, "tasks")
     assert first["losses"] == [first["loss"]] == [first["loss/0-random"]]
+    assert "forgetting" not in first
     assert second["forgetting"] == pytest.approx(second["losses"][0] - first["loss"])
     rises = [third["losses"][0] - first["loss"], third["losses"][1] - second["loss"]]
     assert third["forgetting"] == pytest.approx(sum(rises) / 2)
-    assert "forgetting" not in first
 
-
-def test_the_kernel_distance_is_measured_from_the_first_update_of_run_and_task(whole: Path) -> None:
-    begun = [line for line in read_log(whole, "metrics") if "loss" in line and line["step"] in (0, 12)]
+    metrics = read_log(run, "metrics")
+    begun = [line for line in metrics if "loss" in line and line["step"] in (0, 12)]
     assert (begun[0]["kernel_distance"], begun[2]["kernel_distance_task"]) == (0.0, 0.0)
     assert begun[1]["kernel_distance"] == begun[1]["kernel_distance_task"] > 0
+    measured = [line for line in metrics if "model/srank" in line]
+    assert [line["step"] for line in measured] == [9, 12, 18, 24, 27, 36]
+    assert measured[-1]["model/numerical_rank"] == 3
+
+    events = [event for event in read_log(run, "events") if event["event"] == "intervention"]
+    assert [(event["step"], event["hook"]) for event in events] == [
+        (step, hook) for step in (12, 24) for hook in ("fire@task", "snp(lam=0.9)@task")
+    ]
+    assert all(event[side].keys() >= {"dfi", "lambda_balance"} for event in events for side in ("before", "after"))
+
+
+def test_the_kernel_distance_is_that_of_the_tangent_kernels() -> None:
     work = made(lam=1.0)
     work.loss(work.tasks[0], 0, 0)
     before = gram(*weights(work))
@@ -138,32 +149,15 @@ def test_the_kernel_distance_is_measured_from_the_first_update_of_run_and_task(w
     assert work.evaluate(work.tasks[0])["kernel_distance_task"] == pytest.approx(float(kernel_distance(*kernels)))
 
 
-def test_hooks_fire_where_tasks_begin_and_metrics_see_the_hidden_units(whole: Path) -> None:
-    events = [event for event in read_log(whole, "events") if event["event"] == "intervention"]
-    assert [(event["step"], event["hook"]) for event in events] == [
-        (12, "fire@task"), (12, "snp(lam=0.9)@task"), (24, "fire@task"), (24, "snp(lam=0.9)@task"),
-    ]  # fmt: skip
-    assert all(event["written"] == 2 for event in events)
-    assert all(event[side].keys() >= {"dfi", "lambda_balance"} for event in events for side in ("before", "after"))
-    measured = [line for line in read_log(whole, "metrics") if "model/srank" in line]
-    assert [line["step"] for line in measured] == [9, 12, 18, 24, 27, 36]
-    assert measured[-1]["model/numerical_rank"] == 3
-
-
 def test_arms_and_variants_are_compared_and_reported(
     tmp_path: Path, here: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("supple.reports.study_report._plots", lambda *_: [])  # which take seconds
+    monkeypatch.setattr("supple.reports.studies.evaluation_figures.plot_views", lambda *_: [])  # which take seconds
 
     out = tmp_path / "compared"
     arms = ("--arm", "none", "--arm", "fire@task", "--vary", "lam=0,1", "--jobs", "1")
     with here():
         dispatch(words(out, *arms, command="compare"))
-    runs = sorted(str(path.parent.relative_to(out)) for path in out.rglob("config.json"))
-    assert len(runs) == 6  # two trunks, up to the task switch where fire@task can act first
-    alone = tmp_path / "alone"
-    dispatch(words(alone, "--lam", "1", "--hook", "fire@task"))
-    assert state(out / "seed-0/lam=1.0/fire_task-efebf3", 36) == state(alone, 36)
     dispatch(["report", str(out)])
     page = (out / "report/index.html").read_text()
     assert "deep linear networks on random → reversal → random" in page

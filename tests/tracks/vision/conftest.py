@@ -1,6 +1,5 @@
 """A tiny data set in MNIST's format, and runs on it."""
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -28,12 +27,9 @@ class Lab(Runs):
 
     def settings(self, **changes: Any) -> VisionSettings:
         """Two tasks of permuted pixels, 12 updates each, if nothing else is asked for."""
-        small = VisionSettings(
-            data=self.folder, tasks=2, images=48, epochs=2, batch_size=8, measure_every=12, device="cpu", compile="off"
-        )
-        if changes.get("stream", "permuted") not in ("permuted", "random-labels"):
-            small = replace(small, images=None)
-        return replace(small, **changes)
+        pixels = changes.get("stream", "permuted") in ("permuted", "random-labels")
+        small = {"data": self.folder, "tasks": 2, "images": 48 if pixels else None, "epochs": 2, "batch_size": 8}
+        return VisionSettings(**{**small, "measure_every": 12, "device": "cpu", "compile": "off", **changes})
 
     def model(self, data: DataSet, task: int = 0, **changes: Any) -> Model:
         """A model, of two seeds if nothing else is asked for, in a task."""

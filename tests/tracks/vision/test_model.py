@@ -8,13 +8,13 @@ import pytest
 import torch
 from torch import Tensor
 from torch.nn import functional as F
+from torch.testing import assert_close
 
 from supple.metrics import measure, measure_members
 from supple.tracks.vision.data import DataSet
 from supple.tracks.vision.feed import ImageFeed
 from supple.tracks.vision.model import Model
 from supple.tracks.vision.networks import make_network
-from supple.tracks.vision.task_data import Images
 from tests.tracks.logs import refusal
 
 RESNET: dict[str, Any] = {"network": "resnet18", "width": 4, "seeds": (0,)}
@@ -48,9 +48,9 @@ def test_the_loss_is_the_sum_of_the_members_means_on_the_probe(lab: Any, data: D
     images, labels = model.feed.probe()
     logits = model.network(images.float() / 255)
     expected = sum(F.cross_entropy(logits[member], labels[member]) for member in (0, 1))
-    torch.testing.assert_close(model.learner.loss(), expected)
-    torch.testing.assert_close(model.learner.probe(), (images.float() / 255,))
-    torch.testing.assert_close(model.learner.last_inputs(), (model.feed.last()[0].float() / 255,))
+    assert_close(model.learner.loss(), expected)
+    assert_close(model.learner.probe(), (images.float() / 255,))
+    assert_close(model.learner.last_inputs(), (model.feed.last()[0].float() / 255,))
 
 
 @pytest.mark.slow
@@ -63,7 +63,7 @@ def test_batches_are_losses_of_single_images_of_the_next_updates(
     model.network.eval()
     for losses in ahead:
         images, labels = model.feed.batch()
-        torch.testing.assert_close(losses, model.losses(model.pixels(images), labels)[0].view(shape))
+        assert_close(losses, model.losses(model.pixels(images), labels)[0].view(shape))
     passed = torch.cat(list(model.learner.batches(None)), -1)
     assert passed.shape[-1] == 48
     passed.mean().backward()
@@ -100,24 +100,22 @@ def test_a_member_of_a_stack_is_initialised_and_redrawn_as_a_single_network(
 def test_accuracy_is_the_share_of_right_answers_of_each_member(lab: Any, data: DataSet) -> None:
     model = lab.model(data)
     images = model.feed.images
-    batch, labels = images.batch(torch.arange(48).expand(2, -1))
+    batch, labels = images.between(0, 48)
     with torch.no_grad():
         right = (model.network(batch.float() / 255).argmax(-1) == labels).float().mean(1)
     for chunk in (7, 48, 1000):
-        torch.testing.assert_close(model.accuracy(images, chunk), right)
+        assert_close(model.accuracy(images, chunk), right)
 
 
 def test_standardised_pixels_have_mean_0_and_deviation_1_in_each_channel(lab: Any, data: DataSet) -> None:
     colours = torch.randint(0, 256, (120, 3, 16, 16), generator=torch.Generator().manual_seed(0)).byte()
     colours[:, 1] //= 4
     colours[:, 2] = 7  # no deviation at all
-    coloured = replace(data, train_images=colours, test_images=colours[:40])
-    model = lab.model(coloured, standardize=True)
-    everything = Images(colours, torch.arange(120).expand(2, -1), data.train_labels.expand(2, -1))
-    x = model.pixels(everything.batch(torch.arange(120).expand(2, -1))[0])
-    torch.testing.assert_close(x.mean((0, 1, 3, 4)), torch.zeros(3), atol=1e-3, rtol=0)
+    model = lab.model(replace(data, train_images=colours), stream="random-labels", standardize=True, images=120)
+    x = model.pixels(model.feed.images.between(0, 120)[0])
+    assert_close(x.mean((0, 1, 3, 4)), torch.zeros(3), atol=1e-3, rtol=0)
     deviation = x.transpose(0, 2).flatten(1).std(1, correction=0)
-    torch.testing.assert_close(deviation, torch.tensor([1.0, 1.0, 0.0]), atol=1e-3, rtol=0)
+    assert_close(deviation, torch.tensor([1.0, 1.0, 0.0]), atol=1e-3, rtol=0)
 
 
 @pytest.mark.parametrize("lam", [3.0, 0.0, -2.0])
@@ -127,7 +125,7 @@ def test_a_network_and_its_fresh_draws_begin_with_the_balance_for_which_each_uni
     drawn, balanced = (lab.model(data, width=8, init_lambda=init) for init in (None, lam))
     before, after = (dict(model.network.named_parameters()) for model in (drawn, balanced))
     factors = after["mlp.0.weight"] / before["mlp.0.weight"]
-    torch.testing.assert_close(factors, factors[..., :1].expand_as(factors))
+    assert_close(factors, factors[..., :1].expand_as(factors))
     assert torch.equal(after["mlp.4.bias"], before["mlp.4.bias"])
     for weights in (after, balanced.learner.redraw()):
         balanced.network.load_state_dict(weights)

@@ -11,7 +11,7 @@ import pytest
 from supple.engine.storage.names import slug
 from supple.experiments.sweeps.study import Study
 from supple.experiments.sweeps.sweep import Sweep
-from supple.reports import compose, load
+from supple.reports import compose
 from supple.scripts.main import dispatch
 from tests.tracks.logs import state
 
@@ -34,11 +34,19 @@ def whole(lab: Any, tmp_path_factory: pytest.TempPathFactory, here: Any) -> Path
     return out / "seeds-3-5"
 
 
-def test_arms_start_from_the_state_of_the_trunk(whole: Path) -> None:
-    arms = [whole / slug(arm) for arm in ARMS]
-    assert {path.name for path in whole.iterdir()} == {"trunk", *(arm.name for arm in arms)}
-    assert {state(arm, 12) for arm in arms} == {state(whole / "trunk", 12)}
-    assert len({state(arm, 24) for arm in arms if arm.name != slug("fire@task")}) == len(arms) - 1
+def test_arms_start_from_the_trunk_and_their_interventions_precede_the_first_update(lab: Any, whole: Path) -> None:
+    arms = {arm: whole / slug(arm) for arm in ARMS}
+    assert {path.name for path in whole.iterdir()} == {"trunk", *(arm.name for arm in arms.values())}
+    assert {state(arm, 12) for arm in arms.values()} == {state(whole / "trunk", 12)}
+    assert len({state(arm, 24) for arm in arms.values()}) == len(arms) - 1  # fire and fire@task are the same
+    events = lab.log(arms[ARMS[-1]], "events")
+    assert [(e.get("intervention", e["event"]).split("(")[0], e["step"]) for e in events] == [
+        ("snp", 12), ("task", 12), ("redo", 15), ("redo", 20),
+    ]  # fmt: skip
+    scores = compose(whole.parent).scores["benchmarks"]["permuted mnist"]["arms"]
+    assert scores.keys() == arms.keys()
+    rows = sorted(lab.log(arms["fire"], "tasks"), key=itemgetter("seed"))
+    assert scores["fire"]["online"]["per_seed"] == [row["online_accuracy"] for row in rows]
 
 
 @pytest.mark.parametrize(
@@ -57,22 +65,6 @@ def test_an_arm_equals_one_run_with_the_same_hooks(
     assert state(whole / slug(arm), 24) == state(plain, 24)
     for log in ("metrics", "tasks", "events") if arm != "dash" else ("metrics", "tasks"):
         assert lab.log(whole / "trunk", log) + lab.log(whole / slug(arm), log) == lab.log(plain, log)
-
-
-def test_interventions_at_the_fork_precede_the_first_update_of_the_task(lab: Any, whole: Path) -> None:
-    assert [(e["event"], e["step"]) for e in lab.log(whole / "dash", "events")] == [("intervention", 12), ("task", 12)]
-    several = [event for event in lab.log(whole / slug(ARMS[-1]), "events") if event["event"] == "intervention"]
-    assert [(e["intervention"].split("(")[0], e["step"]) for e in several] == [("snp", 12), ("redo", 15), ("redo", 20)]
-
-
-def test_the_report_has_every_arm(lab: Any, whole: Path) -> None:
-    data = load(whole.parent)
-    assert {arm: [run.seed for run in runs] for arm, runs in data.arms.items()} == {arm: [3, 5] for arm in ARMS}
-    fire = compose(whole.parent).scores["benchmarks"]["permuted mnist"]["arms"]["fire"]
-    rows = sorted(lab.log(whole / slug("fire"), "tasks"), key=itemgetter("seed"))
-    assert fire["online"]["per_seed"] == [row["online_accuracy"] for row in rows]
-    assert fire["interventions"] == 2
-    assert fire["at_interventions"]["dfi_unscaled_after"] < fire["at_interventions"]["dfi_unscaled_before"]
 
 
 def test_large_networks_are_forked_seed_by_seed_also_within_a_task(lab: Any, tmp_path: Path, here: Any) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
+from torch.testing import assert_close
 
 from supple.interventions import make, parse_call
 from supple.tracks.vision.data import DataSet
@@ -52,7 +53,7 @@ def test_pre_activations_are_scaled_and_nothing_else_until_it_is_over(
     first, act, second, again, head = mlp
     (x,) = model.learner.probe()
     hidden = again.forward(2 * second(act.forward(2 * first(x.flatten(2)))))
-    torch.testing.assert_close(mlp(x.flatten(2)), head(hidden))
+    assert_close(mlp(x.flatten(2)), head(hidden))
     shock.set(41)
     assert torch.equal(outputs(model), plain)
 

@@ -1,7 +1,6 @@
 """A seed of a stack of classifiers that diverges ends alone."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,7 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor
 
-from supple.engine.runs import open_run, prepare
+from supple.engine.runs import prepare
 from supple.engine.spec import RunSpec
 from supple.experiments.api import compare
 from supple.experiments.comparisons.folder import open_comparison
@@ -20,11 +19,9 @@ from supple.tracks.vision.update import Update
 
 SEEDS, BAD, UPDATE = (5, 6, 7), 6, 7  # the seed that diverges, and the update with which it does
 REASON = "the loss is not finite in task 0"
-Poison = Callable[[], None]
 
 
-@pytest.fixture
-def poison(monkeypatch: pytest.MonkeyPatch) -> Poison:
+def poison(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the network of one seed become NaN."""
     call = Update.__call__
 
@@ -35,29 +32,22 @@ def poison(monkeypatch: pytest.MonkeyPatch) -> Poison:
                 next(iter(update.model.network.parameters()))[SEEDS.index(BAD)] = torch.nan
         return result
 
-    return lambda: monkeypatch.setattr(Update, "__call__", poisoned)
-
-
-def train(run: Path, told: list[str]) -> Path:
-    open_run(run, told.append).train(lambda _: None)
-    return run
-
-
-def start(lab: Any, path: Path, **changes: Any) -> Path:
-    settings = lab.settings(**{"seeds": SEEDS, "width": 8, "checkpoint_every": 5, **changes})
-    prepare(RunSpec("vision", settings), path).close()
-    return path
+    monkeypatch.setattr(Update, "__call__", poisoned)
 
 
 HOOKS = [("fire@task", "ewc(samples=16)"), ("cbp(replacement_rate=0.5,maturity=1)",), ("upgd",), ("muon",)]
 
 
 @pytest.mark.parametrize("hook", HOOKS, ids=str)
-def test_the_other_seeds_go_on_as_if_nothing_had_happened(lab: Any, tmp_path: Path, poison: Poison, hook: Any) -> None:
-    sound = train(start(lab, tmp_path / "sound", hook=hook), [])
-    poison()
+def test_the_other_seeds_go_on_as_if_nothing_had_happened(
+    lab: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hook: tuple[str, ...]
+) -> None:
+    settings = lab.settings(seeds=SEEDS, width=8, checkpoint_every=5, hook=hook)
     told: list[str] = []
-    run = train(start(lab, tmp_path / "run", hook=hook), told)
+    sound, run = tmp_path / "sound", tmp_path / "run"
+    prepare(RunSpec("vision", settings), sound).train(lambda _: None)
+    poison(monkeypatch)
+    prepare(RunSpec("vision", settings), run, told.append).train(lambda _: None)
     (event,) = [line for line in lab.log(run, "events") if line["event"] == "diverged"]
     assert (event["seed"], event["reason"]) == (BAD, REASON)
     assert UPDATE <= event["step"] <= 10
@@ -70,9 +60,9 @@ def test_the_other_seeds_go_on_as_if_nothing_had_happened(lab: Any, tmp_path: Pa
 
 
 def test_arms_forked_from_a_trunk_with_a_diverged_seed_leave_it_frozen(
-    lab: Any, tmp_path: Path, poison: Poison
+    lab: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    poison()
+    poison(monkeypatch)
     settings = lab.settings(seeds=SEEDS, width=8)
     compare("vision", settings, ["none", "fire"], fork_at_task=1, out=tmp_path / "c", warn=lambda _: None)
     outcomes = [json.loads(file.read_text()) for file in (tmp_path / "c").glob("*/*/outcome.json")]
@@ -82,7 +72,5 @@ def test_arms_forked_from_a_trunk_with_a_diverged_seed_leave_it_frozen(
     assert trunk.diverged == {"6": f"diverged by step 12: {REASON}"}
     assert score_runs(arms[:1], "test_accuracy")[0] == WORST  # as if the run of this seed alone had failed
     assert [run.seed for run in load_finished(arms[:1])] == [5, 7]
-    data = load(tmp_path / "c")
-    for arm, runs in data.arms.items():
+    for runs in load(tmp_path / "c").arms.values():
         assert [run.last_step for run in runs] == [24, 12, 24]
-        assert f"{arm}, seed 6: diverged by step 12 ({REASON})" in data.notes

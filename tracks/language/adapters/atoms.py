@@ -4,7 +4,7 @@ The weights are those of the mixture, w (…, atoms), as the forward pass uses t
 δ. Recording them costs one more tensor (…, atoms) per forward pass.
 """
 
-from collections.abc import Callable, Container, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -49,14 +49,9 @@ def activation_mass(model: nn.Module) -> Iterator[dict[str, Tensor]]:
         prune(model, mass)
 
     Raises ValueError if the model has no adapters, or they have no atoms."""
-    mass = {
-        name: torch.zeros(a.atoms, dtype=torch.float64, device=a.A.device) for name, a in _find_mixtures(model).items()
-    }
-
-    def add(name: str, weights: Tensor) -> None:
-        mass[name] += weights.sum(0, dtype=torch.float64)
-
-    with _watch(model, mass, add):
+    mixtures = _find_mixtures(model)
+    mass = {name: torch.zeros(a.atoms, dtype=torch.float64, device=a.A.device) for name, a in mixtures.items()}
+    with _watch(mixtures, lambda name, weights: mass[name].add_(weights.sum(0, dtype=torch.float64))):
         yield mass
 
 
@@ -76,7 +71,7 @@ def prune(model: nn.Module, mass: Mapping[str, Tensor], keep: float = 0.99) -> d
     Raises ValueError for a layer without mass, and for LoRA and its mixtures, whose atoms have
     no weights of their own. The model is then unchanged.
     """
-    check_within("prune", "(0, 1]", keep=keep)
+    check_within("prune", keep=(keep, "(0, 1]"))
     mixtures = _find_mixtures(model)
     for name in mixtures:
         if not mass[name].sum() > 0:
@@ -105,12 +100,10 @@ def activation_maps(model: nn.Module, run: Callable[[], object]) -> Maps:
     run: Makes one or more forward passes. They are made without gradients and in evaluation mode. A layer without
     tokens has shape (0, atoms).
     """
-    seen = {name: [torch.empty(0, adapter.atoms)] for name, adapter in _find_mixtures(model).items()}
-
-    def keep(name: str, weights: Tensor) -> None:
-        seen[name].append(weights.float().cpu())
-
-    with torch.no_grad(), evaluating(model), _watch(model, seen, keep):
+    mixtures = _find_mixtures(model)
+    seen = {name: [torch.empty(0, adapter.atoms)] for name, adapter in mixtures.items()}
+    keep = _watch(mixtures, lambda name, weights: seen[name].append(weights.float().cpu()))
+    with torch.no_grad(), evaluating(model), keep:
         run()
     return {name: torch.cat(parts).numpy() for name, parts in seen.items()}
 
@@ -122,18 +115,12 @@ def parameter_table(model: nn.Module) -> list[dict[str, str | int]]:
     `Adapter.activated_parameters`)."""
     rows: list[dict[str, str | int]] = []
     for name, adapter in adapters(model).items():
-        tensors = [
-            t for bank in adapter.banks for t in (adapter.get_parameter(bank), adapter.get_buffer(f"frozen_{bank}"))
-        ]
-        rows.append(
-            {
-                "layer": name,
-                "kind": type(adapter).__name__,
-                "trainable": sum(p.numel() for p in adapter.task_parameters()),
-                "stored": sum(t.numel() for t in tensors),
-                "activated": adapter.activated_parameters(),
-            }
-        )
+        counts = {
+            "trainable": sum(p.numel() for p in adapter.parameters() if p.requires_grad),
+            "stored": sum(adapter.bank(bank).numel() for bank in adapter.banks),
+            "activated": adapter.activated_parameters(),
+        }
+        rows.append({"layer": name, "kind": type(adapter).__name__, **counts})
     sums = {column: sum(int(row[column]) for row in rows) for column in ("trainable", "stored", "activated")}
     return [*rows, {"layer": "all", "kind": "", **sums}]
 
@@ -150,13 +137,12 @@ def _find_mixtures(model: nn.Module) -> dict[str, Adapter]:
 
 
 @contextmanager
-def _watch(model: nn.Module, names: Container[str], call: Callable[[str, Tensor], None]) -> Iterator[None]:
+def _watch(mixtures: Mapping[str, Adapter], call: Callable[[str, Tensor], object]) -> Iterator[None]:
     """Call `call(layer, weights)` with the weights of these layers, (tokens, atoms), in a with statement."""
-    watched = {name: adapter for name, adapter in adapters(model).items() if name in names}
     try:
-        for name, adapter in watched.items():
+        for name, adapter in mixtures.items():
             adapter.watch = lambda weights, name=name: call(name, weights.reshape(-1, weights.shape[-1]))
         yield
     finally:
-        for adapter in watched.values():
+        for adapter in mixtures.values():
             adapter.watch = None

@@ -55,9 +55,9 @@ class Adapter(nn.Module, ABC):
             raise ValueError(f"{kind} adapts an nn.Linear, not {type(linear).__name__}")
         if not linear.weight.is_floating_point():
             raise ValueError(f"{kind}: the weight is quantised ({linear.weight.dtype}); load the model unquantised")
-        check_within(kind, "[1, ∞)", r=r)
-        self.linear = linear.requires_grad_(False)
-        self.r = r
+        check_within(kind, r=(r, "[1, ∞)"))
+        self.linear, self.r = linear.requires_grad_(False), r
+        self.in_features, self.out_features = linear.in_features, linear.out_features
         self.sizes: tuple[int, ...] = ()
         self.watch: Callable[[Tensor], object] | None = None
         dtype = torch.promote_types(linear.weight.dtype, torch.float32)
@@ -68,7 +68,7 @@ class Adapter(nn.Module, ABC):
             self.register_buffer(f"frozen_{name}", empty.clone())
         self.train(linear.training)
 
-    # What code around a Linear reads of it.
+    # What code around a Linear reads of it, besides in_features and out_features.
     @property
     def weight(self) -> Tensor:
         return self.linear.weight
@@ -76,14 +76,6 @@ class Adapter(nn.Module, ABC):
     @property
     def bias(self) -> Tensor | None:
         return self.linear.bias
-
-    @property
-    def in_features(self) -> int:
-        return self.linear.in_features
-
-    @property
-    def out_features(self) -> int:
-        return self.linear.out_features
 
     @property
     def adapter_layer_names(self) -> tuple[str, ...]:
@@ -126,10 +118,6 @@ class Adapter(nn.Module, ABC):
     def _rows_added(self, name: str) -> int:
         """Return the rows of a bank that a task adds."""
         return self.r
-
-    def task_parameters(self) -> list[nn.Parameter]:
-        """Return the parameters that the current task trains."""
-        return [parameter for parameter in self.parameters() if parameter.requires_grad]
 
     def penalty(self) -> Tensor:
         """Return the term that the adapter adds to the training loss, a scalar. Here it is 0."""

@@ -10,10 +10,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+import safetensors.torch
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load as from_bytes
-from safetensors.torch import save as to_bytes
 from torch import Tensor, nn
 
 from supple.engine.storage import files
@@ -21,7 +19,7 @@ from supple.registry import did_you_mean, one_line
 from supple.registry.errors import CheckpointError, UsageError
 
 from .base import Adapter, adapters_by_kind
-from .wrap import adapters, insert_adapters, maker, restore_on_error
+from .wrap import adapters, insert_adapters, maker
 
 FORMAT = "supple adapters 1"
 TENSORS, MANIFEST = "adapters.safetensors", "adapters.json"
@@ -48,7 +46,7 @@ def save_adapters(model: nn.Module, folder: Path | str) -> Path:
         for name, adapter in by_layer.items()
         for entry, value in adapter.tensors().items()
     }
-    data = to_bytes(tensors)
+    data = safetensors.torch.save(tensors)
     body = {
         "format": FORMAT,
         "kind": kind,
@@ -87,17 +85,18 @@ def load_adapters(model: nn.Module, folder: Path | str, check_base: bool = True)
         raise CheckpointError(f"{target / TENSORS}: damaged (its checksum does not match)")
     if adapters(model):
         raise UsageError(f"{type(model).__name__} has adapters already: unwrap(model) first")
-    linears = _find_linears(model, body["layers"], target)
+    modules = dict(model.named_modules())
+    linears = {name: linear for name in body["layers"] if isinstance(linear := modules.get(name), nn.Linear)}
+    for name in body["layers"].keys() - linears:
+        hint = f"{type(model).__name__} has no Linear '{name}'{did_you_mean(name, modules)}"
+        raise UsageError(f"{target}: adapters for another architecture: {hint}")
     if check_base and fingerprint(linears) != body["base_sha256"]:
         raise UsageError(f"{target}: these adapters were trained on other weights than this {type(model).__name__} has")
     try:
-        tensors, make = from_bytes(data), maker(body["kind"], **body["params"])
-        with restore_on_error(model):
-            rebuilt = {name: _rebuild(make(linear), name, tensors) for name, linear in linears.items()}
-    except (SafetensorError, ValueError, KeyError, RuntimeError) as error:
+        tensors, make = safetensors.torch.load(data), maker(body["kind"], **body["params"])
+        return insert_adapters(model, linears, lambda name: _rebuild(make(linears[name]), name, tensors))
+    except (safetensors.SafetensorError, ValueError, KeyError, RuntimeError) as error:
         raise CheckpointError(f"{target / TENSORS}: not what {MANIFEST} describes ({one_line(error)})") from error
-    insert_adapters(model, rebuilt)
-    return list(rebuilt)
 
 
 def fingerprint(linears: dict[str, nn.Linear]) -> str:
@@ -122,24 +121,6 @@ def _read_manifest(file: Path) -> dict[str, Any]:
     if not isinstance(body, dict) or body.get("format") != FORMAT:
         raise CheckpointError(f"{file}: not adapters of this program (wanted '{FORMAT}')")
     return body
-
-
-def _find_linears(model: nn.Module, layers: dict[str, dict[str, int]], folder: Path) -> dict[str, nn.Linear]:
-    """Return the layers to which saved adapters belong. Raises UsageError if the model does not have them."""
-    modules, kind = dict(model.named_modules()), type(model).__name__
-    linears: dict[str, nn.Linear] = {}
-    for name, shape in layers.items():
-        linear = modules.get(name)
-        if not isinstance(linear, nn.Linear):
-            hint = did_you_mean(name, modules)
-            raise UsageError(f"{folder}: adapters for another architecture: {kind} has no Linear '{name}'{hint}")
-        if (linear.in_features, linear.out_features) != (shape["inputs"], shape["outputs"]):
-            raise UsageError(
-                f"{folder}: adapters for another architecture: '{name}' of {kind} is {linear.in_features} → "
-                f"{linear.out_features}, theirs {shape['inputs']} → {shape['outputs']}"
-            )
-        linears[name] = linear
-    return linears
 
 
 def _rebuild(adapter: Adapter, name: str, tensors: dict[str, Tensor]) -> Adapter:

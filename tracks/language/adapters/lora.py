@@ -21,7 +21,7 @@ class LoRA(Adapter):
     """
 
     def __init__(self, linear: nn.Linear, r: int = 16, alpha: float | None = None) -> None:
-        check_within(type(self).__name__, "(0, ∞)", alpha=alpha)
+        check_within(type(self).__name__, alpha=(alpha, "(0, ∞)"))
         super().__init__(linear, r)
         self.alpha = alpha
 
@@ -71,7 +71,7 @@ class OLoRA(LoRA):
     """
 
     def __init__(self, linear: nn.Linear, r: int = 16, alpha: float | None = None, strength: float = 0.5) -> None:
-        check_within("OLoRA", "[0, ∞)", strength=strength)
+        check_within("OLoRA", strength=(strength, "[0, ∞)"))
         super().__init__(linear, r, alpha)
         self.strength = strength
 

@@ -58,9 +58,7 @@ class MoRAM(Adapter):
         tau: float | None = 0.1,
         delta: float | None = 0.2,
     ) -> None:
-        check_within("MoRAM", "[1, ∞)", k=k)
-        check_within("MoRAM", "(0, ∞)", tau=tau)
-        check_within("MoRAM", "[-1, 1]", delta=delta)
+        check_within("MoRAM", k=(k, "[1, ∞)"), tau=(tau, "(0, ∞)"), delta=(delta, "[-1, 1]"))
         super().__init__(linear, r)
         self.k, self.tau, self.delta = k, tau, delta
 

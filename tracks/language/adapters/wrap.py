@@ -1,9 +1,7 @@
 """Adapters around the Linear layers of any model, selected by name as in PEFT. All other parameters are frozen."""
 
 import re
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -54,35 +52,31 @@ def wrap(model: nn.Module, targets: Targets, make: Callable[[nn.Linear], Adapter
     """
     if adapters(model):
         raise ValueError(f"{type(model).__name__} has adapters already: unwrap(model) first")
-    linears = find_linears(model, targets)
+    linears = _find_linears(model, targets)
     _check(model, linears)
-    with restore_on_error(model):
-        insert_adapters(model, {name: make(linear) for name, linear in linears.items()})
-    return list(linears)
+    return insert_adapters(model, linears, lambda name: make(linears[name]))
 
 
-@contextmanager
-def restore_on_error(model: nn.Module) -> Iterator[None]:
-    """Unfreeze the layers, which new adapters freeze, if one of the adapters cannot be made."""
+def insert_adapters(model: nn.Module, names: Iterable[str], make: Callable[[str], Adapter]) -> list[str]:
+    """Replace the Linear layers with these names by adapters, freeze all parameters that are not theirs, return names.
+
+    Adapters freeze their layers when they are made. If one of them cannot be made, the others are unfrozen."""
     trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
     try:
-        yield
+        by_layer = {name: make(name) for name in names}
     except BaseException:
         for parameter in trained:
             parameter.requires_grad_()
         raise
-
-
-def insert_adapters(model: nn.Module, by_layer: Mapping[str, Adapter]) -> None:
-    """Replace the Linear layers with these names by adapters, and freeze all parameters that are not theirs."""
     model.requires_grad_(False)
     for name, adapter in by_layer.items():
         model.set_submodule(name, adapter)
         for parameter in adapter.parameters(recurse=False):
             parameter.requires_grad_(len(parameter) > 0)
+    return list(by_layer)
 
 
-def find_linears(model: nn.Module, targets: Targets) -> dict[str, nn.Linear]:
+def _find_linears(model: nn.Module, targets: Targets) -> dict[str, nn.Linear]:
     """Return the Linear layers that `targets` names, by their names in the order of definition (see `wrap`)."""
     linears = {name: module for name, module in model.named_modules() if isinstance(module, nn.Linear) and name}
     if not linears:
@@ -92,14 +86,8 @@ def find_linears(model: nn.Module, targets: Targets) -> dict[str, nn.Linear]:
         if without_head := {name: linear for name, linear in linears.items() if linear is not head}:
             return without_head
         raise ValueError(f"{type(model).__name__} has no nn.Linear but its head: name it, if it is what you mean")
-    if isinstance(targets, str):
-        try:
-            pattern = re.compile(targets)
-        except re.error as error:
-            raise ValueError(f"target {targets!r} is no regular expression: {error}") from error
-        chosen = _match(model, targets, linears, lambda name: pattern.fullmatch(name) is not None)
-    else:
-        chosen = {name for target in targets for name in _match(model, target, linears, _match_ending(target))}
+    patterns = {targets: targets} if isinstance(targets, str) else {t: rf"(.*\.)?{re.escape(t)}" for t in targets}
+    chosen = {name for target, pattern in patterns.items() for name in _match(model, target, pattern, linears)}
     return {name: linear for name, linear in linears.items() if name in chosen}
 
 
@@ -146,12 +134,12 @@ def require_adapters(model: nn.Module) -> dict[str, Adapter]:
     raise ValueError(f"{type(model).__name__} has no adapters: wrap(model, targets, …) first")
 
 
-def _match_ending(target: str) -> Callable[[str], bool]:
-    return lambda name: name == target or name.endswith(f".{target}")
-
-
-def _match(model: nn.Module, target: str, linears: Iterable[str], fits: Callable[[str], bool]) -> set[str]:
-    """Return the Linear layers that match a target. Raises ValueError with similar names if there are none."""
+def _match(model: nn.Module, target: str, pattern: str, linears: Iterable[str]) -> set[str]:
+    """Return the Linear layers whose names a target's pattern matches. Raises ValueError with similar ones if none."""
+    try:
+        fits = re.compile(pattern).fullmatch
+    except re.error as error:
+        raise ValueError(f"target {target!r} is no regular expression: {error}") from error
     others = {name: module for name, module in model.named_modules() if name and fits(name)}
     if stacked := [name for name, module in others.items() if isinstance(module, STACKED)]:
         raise ValueError(f"'{stacked[0]}' is stacked, several networks in one: adapters go around a plain nn.Linear")
@@ -178,24 +166,17 @@ def _head(model: nn.Module) -> nn.Module | None:
 
 def _check(model: nn.Module, linears: Mapping[str, nn.Linear]) -> None:
     """Raise ValueError for a layer around which an adapter would not work as promised."""
-    owners: Counter[int] = Counter()
-    places: dict[int, str] = {}
-    for path, module in model.named_modules(remove_duplicate=False):
-        for entry, parameter in module._parameters.items():
-            if parameter is not None:
-                owners[id(parameter)] += 1
-                if path not in linears:
-                    places[id(parameter)] = f"{path}.{entry}".lstrip(".")
+    places: dict[int, list[str]] = {}
+    for place, parameter in model.named_parameters(remove_duplicate=False):
+        places.setdefault(id(parameter), []).append(place)
     for name, linear in linears.items():
-        if owners[id(linear.weight)] > 1:
-            sharer = places.get(id(linear.weight), "another name")
+        if others := [place for place in places[id(linear.weight)] if place != f"{name}.weight"]:
             raise ValueError(
-                f"'{name}' shares its weight with {sharer}: an adapter would change one of its two uses alone"
+                f"'{name}' shares its weight with {others[0]}: an adapter would change one of its two uses alone"
             )
-        above = name
-        while above:
-            above = above.rpartition(".")[0]
-            reader = model.get_submodule(above)
+        parts = name.split(".")
+        for depth in range(len(parts)):
+            reader = model.get_submodule(".".join(parts[:depth]))
             if isinstance(reader, READERS):
                 kind = type(reader).__name__
                 raise ValueError(f"'{name}' cannot be adapted: nn.{kind} reads its weight and never calls it")

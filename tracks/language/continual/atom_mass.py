@@ -12,52 +12,39 @@ from safetensors.torch import save as to_bytes
 from torch import Tensor, nn
 
 from supple.engine.storage import files
-from supple.engine.storage.restoring import require_like
 from supple.tracks.language.adapters import activation_maps, activation_mass, adapters, prune
 
 MAPS = "activation_maps.safetensors"
 
 
-class Masses:
-    """The activation mass of every atom over all tasks so far. At the end of each task, the share `keep` of it is kept.
+def prune_unused(
+    model: nn.Module, keep: float, total: Mapping[str, Tensor], passes: Iterable[Sequence[Any]]
+) -> tuple[dict[str, Tensor], float]:
+    """Remove atoms with next to none of the activation mass of all tasks so far, at the end of a task.
 
     The paper accumulates the mass during training. Here it is the mass of one pass over the task's training data after
     training, with the mixture of training (no δ), which reflects the final atoms. The mass from earlier tasks is kept,
     so their data are not needed again.
-    """
 
-    def __init__(self, model: nn.Module, keep: float) -> None:
-        self.model, self.keep = model, keep
-        self.total: dict[str, Tensor] = {}  # by layer, (atoms,) float64
+    Args:
+        model: A model with adapters.
+        keep: The share of the mass that is kept, in (0, 1].
+        total: The mass of the atoms over earlier tasks, by layer, (atoms,) float64.
+        passes: The positional arguments of each forward pass on the last task's data.
 
-    def prune(self, passes: Iterable[Sequence[Any]]) -> float:
-        """Add the masses of forward passes on the last task's data, and remove atoms with next to none.
-
-        passes: The positional arguments of each.
-
-        Return the share of atoms removed."""
-        mode = self.model.training
-        self.model.train()
-        with torch.no_grad(), activation_mass(self.model) as mass:
-            for arguments in passes:
-                self.model(*arguments)
-        self.model.train(mode)
-        for name, earlier in self.total.items():
-            mass[name][: len(earlier)] += earlier
-        pruned = prune(self.model, mass, self.keep)
-        self.total = {name: layer.mass for name, layer in pruned.items()}
-        before = sum(sum(layer.before) for layer in pruned.values())
-        return 1.0 - sum(sum(layer.after) for layer in pruned.values()) / before
-
-    def state(self) -> dict[str, Tensor]:
-        return dict(self.total)
-
-    def load_state(self, state: Mapping[str, Tensor]) -> None:
-        device = next(self.model.parameters()).device
-        atoms = {name: adapter.atoms for name, adapter in adapters(self.model).items()}
-        for name, total in state.items():  # of as many atoms as there were when it was last counted
-            require_like(total, torch.zeros(min(len(total), atoms[name]), dtype=torch.float64), f"the mass of {name}")
-        self.total = {name: total.to(device) for name, total in state.items()}
+    Returns the mass of the atoms that are left, and the share of atoms removed."""
+    mode = model.training
+    model.train()
+    with torch.no_grad(), activation_mass(model) as mass:
+        for arguments in passes:
+            model(*arguments)
+    model.train(mode)
+    for name, earlier in total.items():
+        mass[name][: len(earlier)] += earlier
+    pruned = prune(model, mass, keep)
+    before = sum(sum(layer.before) for layer in pruned.values())
+    after = sum(sum(layer.after) for layer in pruned.values())
+    return {name: layer.mass for name, layer in pruned.items()}, 1.0 - after / before
 
 
 def write_maps(folder: Path, model: nn.Module, names: Sequence[str], passes: Iterable[Iterable[Sequence[Any]]]) -> None:

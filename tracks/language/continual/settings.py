@@ -1,13 +1,14 @@
 """The settings of continual learning. Their defaults are those of MoRAM's CLIP experiments (A.1)."""
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal
 
 import tyro
 
 from supple.engine.settings import Groups
-from supple.interventions import parse_hook, parse_hook_text
+from supple.interventions import Intervention, parse_hook
 from supple.registry.errors import UsageError
 from supple.registry.schema import NotNegative, Positive, PositiveShare
 from supple.tracks.language.settings import LanguageSettings
@@ -137,14 +138,12 @@ class ContinualSettings(LanguageSettings):
 
     def permutation(self, tasks: int) -> tuple[int, ...]:
         """Return positions in --tasks in the order of learning. Raises UsageError if --order is no permutation."""
-        if not self.order:
-            return tuple(range(tasks))
-        places = [word.strip() for word in self.order.split(",")]
+        places = self.order.replace(" ", "").split(",") if self.order else [str(i) for i in range(tasks)]
         if sorted(places) != sorted(str(i) for i in range(tasks)):
             raise UsageError(
                 f'--order must have each number from 0 to {tasks - 1} once, such as "1,0", got "{self.order}"'
             )
-        return tuple(int(word) for word in places)
+        return tuple(map(int, places))
 
     def order_tasks(self, tasks: tuple[str, ...]) -> tuple[str, ...]:
         """Return these tasks in the order of learning."""
@@ -168,42 +167,32 @@ class ContinualSettings(LanguageSettings):
             option = "--prune" if self.prune is not None else "--activation-maps"
             yield f"{option} goes with --method {' or '.join(PRUNABLE)}, not with {self.method}"
 
+    def _interventions(self) -> Iterator[tuple[str, Intervention]]:
+        """Yield the text of each hook with its intervention. The run's driver says what is wrong with others."""
+        for text in self.hook:
+            with suppress(ValueError):
+                if hook := parse_hook(text):
+                    yield text, hook.intervention
+
     @property
     def own_hooks(self) -> tuple[str, ...]:
         """The hooks that the method adds itself."""
-        if self.method != "ewc" or any(_intervention_name(text) == "ewc" for text in self.hook):
-            return ()
-        return (f"ewc(strength={self.ewc_strength})",)
+        given = self.method != "ewc" or any(method.name == "ewc" for _, method in self._interventions())
+        return () if given else (f"ewc(strength={self.ewc_strength})",)
 
     def check_hooks(self) -> None:
         """Raise UsageError for hooks that change what checkpoints of this run do not contain.
 
-        These are the frozen weights and the architecture."""
-        for text in self.hook:
-            try:
-                hook = parse_hook(text)
-            except ValueError:
-                continue  # the run's driver says what is wrong with it
-            if hook is None:
-                continue
-            method = hook.intervention
+        These are the frozen weights and the architecture. `rebalance` writes adapters alone, those of which A and B are
+        free, and refuses all others."""
+        for text, method in self._interventions():
             if method.has("restructure"):
                 raise UsageError(
                     f"--hook {text}: {method.name} changes the network or its optimizer, and so does each task"
                 )
-            if method.name == "rebalance":
-                continue  # it writes adapters alone, those of which A and B are free, and refuses all others
-            if self.method != "full" and any(map(method.has, ("apply", "before_update", "after_update"))):
+            rewrites = method.name != "rebalance" and any(map(method.has, ("apply", "before_update", "after_update")))
+            if self.method != "full" and rewrites:
                 raise UsageError(
                     f"--hook {text}: {method.name} rewrites the model's weights, which --method {self.method} freezes: "
                     "use it with --method full"
                 )
-
-
-def _intervention_name(text: str) -> str | None:
-    """Return the intervention that a hook names, or None if the text is no hook."""
-    try:
-        call = parse_hook_text(text).call
-    except ValueError:
-        return None
-    return call.name if call else None

@@ -5,7 +5,7 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from itertools import accumulate, pairwise
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -19,26 +19,25 @@ from supple.tracks.language.models import model_type
 from supple.tracks.language.schedule import cosine_rate
 from supple.tracks.supervised import SupervisedWork
 
-from .atom_mass import Masses, write_maps
+from .atom_mass import prune_unused, write_maps
 from .settings import ContinualSettings
-from .stream import TaskStream
+
+if TYPE_CHECKING:
+    from supple.tracks.language.images.xtail import ImageStream
+
+    from .text import TextStream
 
 
 def build(settings: ContinualSettings) -> "ContinualWork":
     """Return the model, its adapters and its tasks. Raises UsageError if the settings cannot work."""
     settings.check_hooks()
-    return ContinualWork(settings, open_stream(settings))
-
-
-def open_stream(settings: ContinualSettings) -> TaskStream:
-    """Return tasks of images for a CLIP model, or tasks of text for any other."""
     if is_image_model(settings.model):
         from supple.tracks.language.images.xtail import image_stream
 
-        return image_stream(settings)
+        return ContinualWork(settings, image_stream(settings))
     from .text import text_stream
 
-    return text_stream(settings)
+    return ContinualWork(settings, text_stream(settings))
 
 
 def is_image_model(name: str) -> bool:
@@ -62,7 +61,7 @@ class ContinualWork(SupervisedWork):
     batch = ("batch_size",)
     best_by, more_is_better = "score", True
 
-    def __init__(self, settings: ContinualSettings, stream: TaskStream) -> None:
+    def __init__(self, settings: ContinualSettings, stream: "TextStream | ImageStream") -> None:
         order = settings.permutation(len(stream.names))
         lengths = [settings.updates(place, stream.updates_per_epoch(i)) for i, place in enumerate(order)]
         ends = pairwise([0, *accumulate(lengths)])
@@ -70,7 +69,7 @@ class ContinualWork(SupervisedWork):
         self.stream, self.model = stream, stream.model
         self.sources, self.hooks = dict(stream.sources), settings.own_hooks
         self.before: list[float] | None = None
-        self.masses = Masses(self.model, settings.prune) if settings.prune is not None else None
+        self.masses: dict[str, Tensor] = {}  # of atoms, by layer, where they are pruned
         layers, frozen = stream.layers, set[str]()
         if self.has_adapters:
             wrap(self.model, settings.layers, maker(settings.kind, **settings.adapter))
@@ -163,9 +162,10 @@ class ContinualWork(SupervisedWork):
 
     def finish(self, task: Task, numbers: Numbers) -> Numbers:
         line = super().finish(task, numbers) | ({"before": self.before} if task.index == 0 else {})
-        if self.masses:
+        if (keep := self.settings.prune) is not None:
             with self.settings.autocast():
-                line["pruned"] = self.masses.prune(self.stream.passes(task.index))
+                passes = self.stream.passes(task.index)
+                self.masses, line["pruned"] = prune_unused(self.model, keep, self.masses, passes)
             kept = {name: p.detach().clone() for name, p in self.model.named_parameters() if p.requires_grad}
             self.learner.initial = self._initial_values({**self.learner.initial, **kept})
             self.learner.optimizer = self._optimizer()
@@ -178,7 +178,7 @@ class ContinualWork(SupervisedWork):
         learner = state["learner"]
         for part in ("module", "initial"):
             learner[part] = {name: tensor for name, tensor in learner[part].items() if name not in self.unwritten}
-        return {**state, "before": self.before, "masses": self.masses.state() if self.masses else {}}
+        return {**state, "before": self.before, "masses": self.masses}
 
     def load_state(self, state: dict[str, Any]) -> None:
         now = {name: tensor for name, tensor in self.model.state_dict().items() if name in self.unwritten}
@@ -187,9 +187,8 @@ class ContinualWork(SupervisedWork):
         self.learner.optimizer = self._optimizer()  # pruned adapters are other tensors than those just built
         super().load_state({**state, "learner": learner})
         self.learner.initial = self._initial_values(self.learner.initial)
-        self.before = state["before"]
-        if self.masses:
-            self.masses.load_state(state["masses"])
+        device = next(self.model.parameters()).device
+        self.before, self.masses = state["before"], {name: mass.to(device) for name, mass in state["masses"].items()}
 
     def export(self, folder: Path) -> None:
         """Write the adapters, or the whole model if it has none."""

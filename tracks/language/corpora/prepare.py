@@ -8,15 +8,15 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from supple.registry import did_you_mean
 from supple.registry.cache import cache_folder
 from supple.registry.errors import UsageError
 
-from .published import ENGLISH, PUBLISHED
+from .published import PUBLISHED
 from .tokenizers import FILE, Bytes, Tokenizer, read_tokenizer, train_bpe
 from .tokens import TokenFile, write_tokens
 from .windows import check_same_tokenizer
 
+VALIDATION = 0.1  # of the bytes of each text
 PIECE = 2**18  # bytes of text that are encoded at once
 Part = tuple[Path, int, int]  # bytes of a file, from, to
 
@@ -41,7 +41,7 @@ class Corpus:
 
     @property
     def tokenizer(self) -> Tokenizer:
-        return Bytes() if self.train.about.tokenizer == Bytes.name else read_tokenizer(self.folder / FILE)
+        return Bytes() if self.train.about["tokenizer"] == Bytes.name else read_tokenizer(self.folder / FILE)
 
 
 def prepare(
@@ -49,12 +49,11 @@ def prepare(
     folder: str | Path,
     tokenizer: str | Tokenizer = "bytes",
     source: str = "",
-    validation: float = 0.1,
 ) -> Corpus:
     """Make a corpus of text files (UTF-8) in `folder`, which is created. Existing files are overwritten.
 
-    Each file is a text. The last tenth of each (`validation`, a share of its bytes, from the next end of a line) is for
-    validation. Every text is therefore in both parts, and no piece of it is in both.
+    Each file is a text. The last tenth of its bytes, from the next end of a line, is for validation. Every text is
+    therefore in both parts, and no piece of it is in both.
 
     Args:
         tokenizer: `bytes`; `bpe:SIZE`, trained on the training part; a tokenizer.json, such as that of another corpus
@@ -64,13 +63,9 @@ def prepare(
     Raises UsageError, which names the file, if one is empty, too short to be divided, or not
     UTF-8, and for an unknown tokenizer.
     """
-    if not 0 < validation < 1:
-        raise UsageError(f"the share for validation must lie between 0 and 1, got {validation:g}")
     folder = Path(folder)
-    parts = [_divide(Path(file), validation) for file in files]
-    training, held_out = ([pair[i] for pair in parts] for i in (0, 1))
-    texts = chain.from_iterable(map(_read_pieces, training))
-    chosen = tokenizer if isinstance(tokenizer, Tokenizer) else make_tokenizer(tokenizer, texts)
+    training, held_out = zip(*(_divide(Path(file)) for file in files), strict=True)
+    chosen = tokenizer if isinstance(tokenizer, Tokenizer) else make_tokenizer(tokenizer, training_text(files))
     folder.mkdir(parents=True, exist_ok=True)
     chosen.save(folder)
     source = source or ", ".join(Path(file).name for file in files)
@@ -80,12 +75,7 @@ def prepare(
 
 
 def corpus_text(name: str) -> list[Path]:
-    """Return the text files of brown, kjv or foldoc in the cache.
-
-    Raises UsageError for another name, or if they have not been fetched.
-    """
-    if name not in ENGLISH:
-        raise UsageError(f"unknown corpus {name!r}{did_you_mean(name, ENGLISH)} (names: {', '.join(ENGLISH)})")
+    """Return the text files of brown, kjv or foldoc in the cache. Raises UsageError if they have not been fetched."""
     files = [cache_folder() / name / file for file in PUBLISHED[name]]
     if missing := [file for file in files if not file.is_file()]:
         raise UsageError(f"{missing[0]}: no such file: `supple fetch {name}` brings it")
@@ -112,15 +102,12 @@ def _encode(parts: Sequence[Part], tokenizer: Tokenizer) -> Iterator[NDArray[np.
         yield end
 
 
-def _divide(file: Path, validation: float) -> tuple[Part, Part]:
+def _divide(file: Path) -> tuple[Part, Part]:
     """Return the two parts of a file. The cut is after a line, or before a character if no line ends after it."""
-    try:
-        size = file.stat().st_size
-        with file.open("rb") as text:
-            text.seek(cut := int(size * (1 - validation)))
-            line = text.readline()
-    except OSError as error:
-        raise UsageError(f"{file}: {error.strerror}") from error
+    size = file.stat().st_size
+    with file.open("rb") as text:
+        text.seek(cut := int(size * (1 - VALIDATION)))
+        line = text.readline()
     inside = next((i for i, byte in enumerate(line) if byte & 0xC0 != 0x80), len(line))  # UTF-8: 10…… goes on
     cut += len(line) if cut + len(line) < size else inside
     if not 0 < cut < size:
@@ -142,6 +129,6 @@ def _read_pieces(part: Part) -> Iterator[str]:
                 raise UsageError(f"{file}: byte {place + error.start} is no UTF-8 text") from error
 
 
-def training_text(files: Sequence[str | Path], validation: float = 0.1) -> Iterator[str]:
+def training_text(files: Sequence[str | Path]) -> Iterator[str]:
     """Return the training part of these texts, divided as by `prepare`, to train a tokenizer on several corpora."""
-    return chain.from_iterable(_read_pieces(_divide(Path(file), validation)[0]) for file in files)
+    return chain.from_iterable(_read_pieces(_divide(Path(file))[0]) for file in files)

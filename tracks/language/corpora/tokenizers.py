@@ -54,9 +54,9 @@ class TrainedTokenizer:
         self.text = text
         try:
             self._tokenizer = tokenizers.Tokenizer.from_str(text)
+        except (KeyboardInterrupt, SystemExit):
+            raise
         except BaseException as error:  # the library raises Exception itself, and others when Rust panics
-            if isinstance(error, KeyboardInterrupt | SystemExit):
-                raise
             raise UsageError(f"{origin}: not a tokenizer of the tokenizers library ({one_line(error)})") from error
         self.vocab_size = self._tokenizer.get_vocab_size()
         end = self._tokenizer.token_to_id(END)
@@ -105,10 +105,7 @@ def train_bpe(texts: Iterable[str], size: int) -> TrainedTokenizer:
 
 def read_tokenizer(path: Path) -> TrainedTokenizer:
     """Return the tokenizer in a JSON file."""
-    try:
-        return TrainedTokenizer(path.read_bytes().decode(), str(path))
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path}: cannot be read ({one_line(error)})") from error
+    return TrainedTokenizer(path.read_bytes().decode(errors="replace"), str(path))
 
 
 Tokenizer = Bytes | TrainedTokenizer

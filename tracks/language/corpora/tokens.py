@@ -3,9 +3,10 @@
 import json
 import os
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -19,25 +20,15 @@ TYPE = np.dtype("<u2")
 CHUNK = 2**23  # tokens that are checked at once
 
 
-@dataclass(frozen=True, kw_only=True)
-class TokenDescription:
-    """The description of a token file. fingerprint: that of the tokenizer. sha256: that of the tokens."""
-
-    format: str = FORMAT
-    source: str
-    tokenizer: str
-    fingerprint: str
-    vocab_size: int
-    tokens: int
-    sha256: str
-
-
 @dataclass(frozen=True)
 class TokenFile:
-    """Tokens that stay in their file until they are used."""
+    """Tokens that stay in their file until they are used.
+
+    about: The JSON beside it: source, tokenizer (its name), fingerprint (of the tokenizer), vocab_size, tokens (their
+    number), and sha256 (of the tokens)."""
 
     path: Path
-    about: TokenDescription
+    about: dict[str, Any]
     tokens: NDArray[np.uint16]
 
     @classmethod
@@ -47,21 +38,18 @@ class TokenFile:
         Their number, vocabulary and SHA-256 sum are compared, for which the file is read once (about a second for 10⁹
         tokens, more from a slow disk).
 
-        Raises UsageError, which names the file, if one is missing, damaged or does not fit.
+        Raises UsageError, which names the file, if one is damaged or does not fit, and OSError if one is missing.
         """
         path = Path(path)
         about = _read_description(path.with_suffix(".json"))
-        try:
-            size = path.stat().st_size
-        except OSError as error:
-            raise UsageError(f"{path}: {error.strerror}") from error
-        if size != about.tokens * TYPE.itemsize or not size:
-            raise UsageError(f"{path}: {size:,} bytes, expected {about.tokens * TYPE.itemsize:,}: damaged")
+        size, expected = path.stat().st_size, about["tokens"] * TYPE.itemsize
+        if size != expected or not size:
+            raise UsageError(f"{path}: {size:,} bytes, expected {expected:,}: damaged")
         tokens: NDArray[np.uint16] = np.memmap(path, TYPE, "r")
         digest = sha256()
         for start in range(0, len(tokens), CHUNK):
             digest.update(tokens[start : start + CHUNK].data)
-        if digest.hexdigest() != about.sha256:
+        if digest.hexdigest() != about["sha256"]:
             raise UsageError(f"{path}: damaged (its checksum does not match)")
         return cls(path, about, tokens)
 
@@ -71,14 +59,13 @@ class TokenFile:
     @property
     def where(self) -> str:
         """The kind and path of the file, for messages, because the path alone may be one in the cache."""
-        return f"{self.about.source}, {self.path}"
+        return f"{self.about['source']}, {self.path}"
 
     def batch(self, starts: Tensor, length: int) -> tuple[Tensor, Tensor]:
         """Return inputs and targets, (B, length) int64 each: the tokens from `starts` (B,) on, and those one further.
 
-        Raises UsageError if the file has fewer than length + 1 tokens, and IndexError if one of the starts is too close
+        Raises ValueError if the file has fewer than length + 1 tokens, and IndexError if one of the starts is too close
         to the end."""
-        self.check(length)
         windows = np.lib.stride_tricks.sliding_window_view(self.tokens, length + 1)  # (n − length, length + 1)
         rows = torch.from_numpy(windows[starts.numpy()].astype(np.int64))
         return rows[:, :-1], rows[:, 1:]
@@ -111,25 +98,23 @@ def write_tokens(
                 digest.update(content)
                 file.write(content)
                 count += len(piece)
-        about = TokenDescription(
-            source=source, tokenizer=tokenizer, fingerprint=fingerprint, vocab_size=vocab_size, tokens=count,
-            sha256=digest.hexdigest(),
-        )  # fmt: skip
+        about = {
+            "format": FORMAT, "source": source, "tokenizer": tokenizer, "fingerprint": fingerprint,
+            "vocab_size": vocab_size, "tokens": count, "sha256": digest.hexdigest(),
+        }  # fmt: skip
         partial.replace(path)
-        partial.write_bytes(f"{json.dumps(asdict(about), indent=2)}\n".encode())
+        partial.write_bytes(f"{json.dumps(about, indent=2)}\n".encode())
         partial.replace(path.with_suffix(".json"))
     finally:
         partial.unlink(missing_ok=True)
     return TokenFile.open(path)
 
 
-def _read_description(path: Path) -> TokenDescription:
+def _read_description(path: Path) -> dict[str, Any]:
     try:
         content = json.loads(path.read_bytes())
-    except OSError as error:
-        raise UsageError(f"{path}: {error.strerror}: it says what the tokens beside it are") from error
     except ValueError as error:
         raise UsageError(f"{path}: not JSON ({error})") from error
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise UsageError(f"{path}: does not describe tokens (wanted '{FORMAT}')")
-    return TokenDescription(**content)
+    return content

@@ -37,8 +37,8 @@ def check_same_tokenizer(parts: Sequence[TokenFile]) -> None:
     """Raise UsageError if the corpora have different tokenizers: the same number would then be another word."""
     first = parts[0]
     for part in parts[1:]:
-        if part.about.fingerprint != first.about.fingerprint:
-            one, two = first.about.tokenizer, part.about.tokenizer
+        if part.about["fingerprint"] != first.about["fingerprint"]:
+            one, two = first.about["tokenizer"], part.about["tokenizer"]
             other = f"'{two}' and not '{one}'" if one != two else f"another '{two}'"
             raise UsageError(
                 f"{part.path}: made with {other}, the tokenizer of {first.path}: prepare one of them with the other's "

@@ -1,7 +1,7 @@
 """Supervised fine-tuning (the SIB paper, 3.1): the loss on answers, and scores of what is learned and retained."""
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from supple.engine.work import Task
 from supple.interventions import RetainLoss
 from supple.networks.causal import causal_learner
 from supple.registry.errors import UsageError
-from supple.tracks.language.answers import answer_loss, answer_nll, task_score, token_nll
+from supple.tracks.language.answers import answer_loss, answer_nll, answer_tokens, mean_nll, task_score, token_nll
 from supple.tracks.language.chat import Encoded, encode, shortest_ids
 from supple.tracks.language.examples import TaskData, load_task
 from supple.tracks.language.gpt import make_adamw
@@ -58,20 +58,19 @@ class FinetuneWork(SupervisedWork):
             language_model.model,
             make_adamw(language_model.model, s.learning_rate, s.weight_decay, betas=(0.9, 0.999)),
             probe=lambda: (shortest_ids(self._recent_rows()).to(s.device),),  # no padding is measured
-            loss=lambda: self._mean_loss(self._recent_rows()),
+            loss=lambda: mean_nll(language_model, self._recent_rows()),
             generator=generator(s.seed, "interventions"),
             batches=self._batches,
         )
         if retain:
-            self.learner.offer(RetainLoss(lambda: self._mean_loss(self.retained)))
+            self.learner.offer(RetainLoss(lambda: mean_nll(language_model, self.retained)))
 
     def loss(self, task: Task, update: int, part: int) -> Tensor:
         """Return the mean over the answer tokens of the whole batch, as a sum over its micro-batches."""
-        rows = self._rows(update)
-        tokens = sum(len(example.answer) for example in rows)
-        size = self.settings.micro_batch
+        rows, size = self._rows(update), self.settings.micro_batch
         with self.settings.autocast():
-            return self._nll(rows[part * size : (part + 1) * size]).sum() * (self.parts / tokens)
+            losses = answer_nll(self.language_model, rows[part * size : (part + 1) * size])
+            return losses.sum() * (self.parts / answer_tokens(rows))
 
     def rate(self, task: Task, update: int) -> float:
         s = self.settings
@@ -82,16 +81,14 @@ class FinetuneWork(SupervisedWork):
 
         They are learn_loss and retain_loss (nats per answer token), and the tasks' scores, such as learn_accuracy and
         retain_accuracy."""
-        s, numbers = self.settings, dict[str, float]()
-        model, tokenizer = self.language_model.model, self.language_model.tokenizer
+        s, lm, numbers = self.settings, self.language_model, dict[str, float]()
         for kind, data in self.examined.items():
             with s.autocast():
-                numbers[f"{kind}_loss"] = answer_loss(model, self.tests[kind], self.language_model.pad, s.batch_size)
+                numbers[f"{kind}_loss"] = answer_loss(lm, self.tests[kind], s.batch_size)
                 if s.examine:
                     numbers[f"{kind}_{data.score}"] = task_score(
-                        model, tokenizer, data,
-                        max_new_tokens=s.max_new_tokens, batch_size=s.batch_size, max_length=s.max_length,
-                    )  # fmt: skip
+                        lm, data, max_new_tokens=s.max_new_tokens, batch_size=s.batch_size, max_length=s.max_length
+                    )
         return numbers
 
     def export(self, folder: Path) -> None:
@@ -118,17 +115,11 @@ class FinetuneWork(SupervisedWork):
         examples = (self.train[_order(count, self.settings.seed, epoch)[i]] for epoch, i in places)
         return sorted(examples, key=lambda example: len(example.ids))
 
-    def _nll(self, rows: Sequence[Encoded]) -> Tensor:
-        return answer_nll(self.language_model.model, rows, self.language_model.pad)
-
     # -- what the learner offers ------------------------------------------------------------------------------------
 
     def _recent_rows(self) -> list[Encoded]:
         """Return a micro-batch of the update at `place`, with examples of all lengths."""
         return self._rows(self.place[1])[:: self.parts]
-
-    def _mean_loss(self, rows: Sequence[Encoded]) -> Tensor:
-        return self._nll(rows).sum() / sum(len(example.answer) for example in rows)
 
     def _batches(self, count: int | None) -> Iterator[Tensor]:
         """Yield the mean losses per answer token of single examples, for the batches from `place` on."""
@@ -136,7 +127,7 @@ class FinetuneWork(SupervisedWork):
         total = -(-len(self.train) // size) if count is None else count
         for i in range(total):
             rows = self._rows(now + i // self.parts)[i % self.parts :: self.parts]
-            yield token_nll(self.language_model.model, rows, self.language_model.pad)
+            yield token_nll(self.language_model, rows)
 
 
 @lru_cache(8)

@@ -23,8 +23,6 @@ from supple.tracks.language.models import silence_transformers
 PREPROCESSOR = "preprocessor_config.json"
 IMAGES = 512  # that pass through the model together where nothing is learned
 
-Triple = tuple[float, float, float]
-
 
 @dataclass(frozen=True, eq=False)
 class Clip:
@@ -32,8 +30,8 @@ class Clip:
 
     model: Any
     tokenizer: Any
-    mean: Triple
-    std: Triple
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
     source: str
 
     @property

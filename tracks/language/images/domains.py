@@ -97,14 +97,12 @@ def read_domain(text: str, data: Path | None = None) -> Domain:
     """
     base, transforms = _split_transforms(text)
     if base.startswith(FOLDER):
-        name, selection = "folder", ""
-        folder = Path(base.removeprefix(FOLDER)).expanduser()
+        name, selection, folder = "folder", "", Path(base.removeprefix(FOLDER)).expanduser()
     else:
         name, _, selection = base.partition(":")
-        names = [*(known for known in NAMES if known != "folder"), f"{FOLDER}DIR"]
-        _require_known(text, "data set", name, names)
-        is_given = data is not None and (data / name).is_dir()
-        folder = (data if data is not None and is_given else cache_folder()) / name
+        _require_known(text, "data set", name, [*(known for known in NAMES if known != "folder"), f"{FOLDER}DIR"])
+        home = data if data is not None and (data / name).is_dir() else cache_folder()
+        folder = home / name
     data_set = load(name, folder)
     classes = _read_class_names(text, name, data_set, folder)
     chosen = _choose_classes(text, classes, selection, GROUPS.get(name, {})) if selection else range(len(classes))

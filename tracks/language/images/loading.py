@@ -1,6 +1,5 @@
 """A CLIP by its name: from a folder, from the hub, or small and new."""
 
-from collections.abc import Sequence
 from pathlib import Path
 
 import torch
@@ -8,7 +7,7 @@ import torch
 from supple.registry.errors import UsageError
 from supple.tracks.language.models import is_on_hub, read_from_hub, read_safely, require, silence_transformers
 
-from .clip import Clip, Triple
+from .clip import Clip
 from .small import NEW, new_clip
 
 MEAN, STD = (0.48145466, 0.4578275, 0.40821073), (0.26862954, 0.26130258, 0.27577711)  # OpenAI's CLIP
@@ -53,9 +52,5 @@ def _pretrained(name: str, local_files_only: bool) -> Clip:
             values, _ = ImageProcessingMixin.get_image_processor_dict(name, local_files_only=local_files_only)
         except OSError:  # weights alone, of a model that is like OpenAI's
             values = {}
-    return Clip(model, tokenizer, _triple(values.get("image_mean", MEAN)), _triple(values.get("image_std", STD)), name)
-
-
-def _triple(values: Sequence[float]) -> Triple:
-    red, green, blue = map(float, values)
-    return red, green, blue
+    mean, std = (tuple(map(float, values.get(f"image_{key}", known))) for key, known in (("mean", MEAN), ("std", STD)))
+    return Clip(model, tokenizer, mean, std, name)

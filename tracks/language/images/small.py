@@ -4,10 +4,10 @@ import re
 from typing import Any
 
 from supple.engine.seeding import derive
+from supple.networks.redraw import borrow_generators
 from supple.registry.errors import UsageError
 
 from .clip import Clip
-from .structure import draw_model
 
 NEW = "clip:"  # begins the name of a model with new weights
 SMALL = "64x3"
@@ -26,12 +26,13 @@ def new_clip(name: str, seed: int = 0) -> Clip:
     """
     text = name.removeprefix(NEW)
     sizes = re.fullmatch(r"(\d+)x(\d+)", SMALL if text == "small" else text)
-    if sizes is None or min(map(int, sizes.groups())) < 1:
-        raise UsageError(f"model {name!r}: new models are {NEW}small or {NEW}WIDTHxLAYERS, such as {NEW}{SMALL}")
-    width, layers = map(int, sizes.groups())
-    if width > HEAD_WIDTH and width % HEAD_WIDTH:
-        raise UsageError(f"model {name!r}: a width above {HEAD_WIDTH} must be a multiple of it, the width of a head")
-    from transformers import CLIPConfig
+    width, layers = map(int, sizes.groups()) if sizes else (0, 0)
+    if not (width and layers) or (width > HEAD_WIDTH and width % HEAD_WIDTH):
+        raise UsageError(
+            f"model {name!r}: new models are {NEW}small or {NEW}WIDTHxLAYERS, such as {NEW}{SMALL}; a width above "
+            f"{HEAD_WIDTH} must be a multiple of it, the width of a head"
+        )
+    from transformers import CLIPConfig, CLIPModel
 
     tokenizer = byte_tokenizer()
     shared = {
@@ -47,7 +48,8 @@ def new_clip(name: str, seed: int = 0) -> Clip:
         vision_config={**shared, "image_size": SIDE, "patch_size": PATCH},
         projection_dim=width,
     )  # fmt: skip
-    model = draw_model(config, derive(seed, "network"))
+    with borrow_generators(derive(seed, "network")):
+        model = CLIPModel(config)
     return Clip(model, tokenizer, (0.5, 0.5, 0.5), (0.5, 0.5, 0.5), f"{name}, new weights of seed {seed}")
 
 

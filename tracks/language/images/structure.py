@@ -1,9 +1,6 @@
-"""The parts of a CLIPModel for interventions and metrics: its layers, its units, and new weights."""
+"""The parts of a CLIPModel for interventions and metrics: its layers and its units."""
 
-from typing import Any
-
-import torch
-from torch import Tensor, nn
+from torch import nn
 
 from supple.interventions import Layer, Wiring
 from supple.networks import Role
@@ -41,18 +38,3 @@ def clip_wiring(model: nn.Module) -> dict[str, Wiring]:
     """Return the wiring of `clip_units`. Each is between the two layers of its MLP."""
     mlps = {unit: unit.removesuffix(".activation_fn") for unit in clip_units(model)}
     return {unit: Wiring((f"{mlp}.fc1",), (f"{mlp}.fc2",)) for unit, mlp in mlps.items()}
-
-
-def draw_model(config: Any, seed: int) -> Any:
-    """Return a CLIPModel of this configuration with new weights, initialised by transformers from the seed."""
-    from transformers import CLIPModel
-
-    with torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(seed)
-        return CLIPModel(config)
-
-
-def redraw(model: Any, generator: torch.Generator) -> dict[str, Tensor]:
-    """Return new weights for a CLIPModel by name, from a seed that the generator draws."""
-    seed = int(torch.randint(2**62, (), generator=generator))
-    return {name: parameter.detach() for name, parameter in draw_model(model.config, seed).named_parameters()}

@@ -9,9 +9,8 @@ known yet, and earlier ones have no images any more. (The paper does not say. Th
 so.)
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Literal
 
 import torch
 import torch.nn.functional as F
@@ -21,7 +20,6 @@ from supple.engine.seeding import generator
 from supple.networks import evaluating
 from supple.registry.errors import UsageError
 from supple.tracks.language.continual.settings import ContinualSettings
-from supple.tracks.language.continual.stream import TaskStream
 
 from .captions import TEMPLATES
 from .clip import Clip
@@ -29,8 +27,7 @@ from .domains import Domain, class_names, read_domain
 from .loading import load_clip
 from .structure import FEATURES, clip_layers, clip_units
 
-Protocol = Literal["x-tail", "mtil"]
-SHOTS: dict[Protocol, int] = {"x-tail": 16, "mtil": 5}
+SHOTS = {"x-tail": 16, "mtil": 5}
 # A sequence of what can be fetched. Of the first three a CLIP pretrained by default settings has seen no class; the
 # last two it knows, so that it can be seen to keep or to lose them before their turn (Transfer).
 DOMAINS = (
@@ -44,45 +41,28 @@ DOMAINS = (
 
 def image_stream(settings: ContinualSettings) -> "ImageStream":
     """Return the model and the domains of these settings. Raises UsageError for settings that cannot work."""
-    s = settings
-    data = None if s.data is None else Path(s.data).expanduser()
-    clip = load_clip(s.model, s.device, s.seed)
-    domains = [read_domain(text, data) for text in s.order_tasks(s.tasks or DOMAINS)]
-    prompts = s.prompts or TEMPLATES[:1]
-    return ImageStream(clip, domains, s.seed, s.batch_size, s.protocol, s.shots, prompts, s.test_examples)
+    data = None if settings.data is None else Path(settings.data).expanduser()
+    domains = [read_domain(text, data) for text in settings.order_tasks(settings.tasks or DOMAINS)]
+    return ImageStream(load_clip(settings.model, settings.device, settings.seed), domains, settings)
 
 
-class ImageStream(TaskStream):
-    """Domains that a CLIP learns in sequence. The module describes the protocols.
+class ImageStream:
+    """Domains that a CLIP learns in sequence, as `TextStream` has texts. The module describes the protocols.
 
     If two domains have a class of the same name, they share its prompt, and images of either are correct for it.
     """
 
-    def __init__(
-        self,
-        clip: Clip,
-        domains: Sequence[Domain],
-        seed: int,
-        batch_size: int = 64,
-        protocol: Protocol = "x-tail",
-        shots: int | None = None,
-        prompts: Sequence[str] = TEMPLATES[:1],
-        test_images: int | None = None,
-    ) -> None:
+    unwired: Mapping[str, str] = {}
+
+    def __init__(self, clip: Clip, domains: Sequence[Domain], settings: ContinualSettings) -> None:
         """Choose the training images of each domain.
 
-        Args:
-            shots: The number of training images per class, by default that of the protocol.
-            prompts: Texts with {} for the class. Testing averages the features of several. Training uses the first one.
-            test_images: The number per domain. None means all.
-
-        Raises UsageError for a class with fewer images than shots, and for wrong prompts.
-        """
-        if not prompts or not all("{}" in prompt for prompt in prompts):
-            raise UsageError(f"prompts must be texts with {{}} for the name of the class, got {list(prompts)}")
-        self.clip, self.domains, self.seed, self.batch_size = clip, list(domains), seed, batch_size
-        self.protocol, self.prompts, self.test_images = protocol, tuple(prompts), test_images
-        self.shots = SHOTS[protocol] if shots is None else shots
+        Raises UsageError for a class with fewer images than shots, and for wrong prompts."""
+        self.prompts = settings.prompts or TEMPLATES[:1]
+        if not all("{}" in prompt for prompt in self.prompts):
+            raise UsageError(f"prompts must be texts with {{}} for the name of the class, got {list(self.prompts)}")
+        self.clip, self.domains, self.settings = clip, list(domains), settings
+        self.shots = settings.shots or SHOTS[settings.protocol]
         self.model = clip.model
         self.names = tuple(domain.name for domain in domains)
         self.scores = ("accuracy",) * len(domains)
@@ -92,7 +72,7 @@ class ImageStream(TaskStream):
         self._rows = [self._choose_shots(domain) for domain in domains]
 
     def updates_per_epoch(self, task: int) -> int:
-        return -(-len(self._rows[task]) // self.batch_size)
+        return -(-len(self._rows[task]) // self.settings.batch_size)
 
     def loss(self, task: int, update: int) -> Tensor:
         return self.losses(task, update).mean()
@@ -113,7 +93,7 @@ class ImageStream(TaskStream):
 
         The prompts differ in length, and their padding is included."""
         images = self.domains[task].train_images
-        for rows in self._rows[task].split(self.batch_size):
+        for rows in self._rows[task].split(self.settings.batch_size):
             yield self.clip.inputs(self.clip.pixels(images[rows]), self._texts(task))
 
     def _texts(self, task: int) -> list[str]:
@@ -126,8 +106,8 @@ class ImageStream(TaskStream):
         The prompts of all candidate classes are encoded at every call, once for all images. Adapters may have changed
         the text encoder too, and a fused optimizer leaves no trace of its steps."""
         domain = self.domains[task]
-        images, labels = domain.test_subset(self.test_images if examples is None else examples)
-        classes = self.classes if self.protocol == "x-tail" else domain.classes
+        images, labels = domain.test_subset(self.settings.test_examples if examples is None else examples)
+        classes = self.classes if self.settings.protocol == "x-tail" else domain.classes
         places = torch.tensor([classes.index(name) for name in domain.classes])
         with evaluating(self.model):
             features = self.clip.class_features(classes, self.prompts)
@@ -139,8 +119,8 @@ class ImageStream(TaskStream):
     def batch(self, task: int, update: int) -> tuple[Tensor, Tensor]:
         """Return images uint8 and labels of an update, without repetition. Seed, task and update determine them."""
         domain, rows = self.domains[task], self._rows[task]
-        order = torch.randperm(len(rows), generator=generator(self.seed, "images", task, update))
-        rows = rows[order[: self.batch_size]]
+        order = torch.randperm(len(rows), generator=generator(self.settings.seed, "images", task, update))
+        rows = rows[order[: self.settings.batch_size]]
         return domain.train_images[rows], domain.train_labels[rows]
 
     def _choose_shots(self, domain: Domain) -> Tensor:
@@ -152,6 +132,6 @@ class ImageStream(TaskStream):
                 raise UsageError(
                     f"domain {domain.name!r}: class {name!r} has {len(rows)} training images, for {self.shots} shots"
                 )
-            draw = generator(self.seed, "shots", domain.name, label)
+            draw = generator(self.settings.seed, "shots", domain.name, label)
             chosen.append(rows[torch.randperm(len(rows), generator=draw)[: self.shots]])
         return torch.cat(chosen)

@@ -1,12 +1,11 @@
 """The corpora of a pretraining run: prepared ones, and texts that are tokenized here once."""
 
-import os
-import shutil
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from hashlib import file_digest, sha256
 from pathlib import Path
 
+from supple.engine.storage import files
 from supple.registry.cache import cache_folder
 from supple.registry.errors import UsageError
 from supple.tracks.language.corpora import (
@@ -24,38 +23,19 @@ from supple.tracks.language.corpora.published import ENGLISH
 from .settings import PretrainSettings
 
 
-@dataclass(frozen=True)
-class Corpora:
-    """The corpora of a run by name, and the part of them that each phase uses."""
-
-    all: dict[str, Corpus]
-    phases: tuple[Mixture, ...]
-    names: tuple[tuple[str, ...], ...]  # of the corpora of each phase
-
-    @property
-    def vocab_size(self) -> int:
-        return next(iter(self.all.values())).train.about.vocab_size
-
-
-def load(settings: PretrainSettings) -> Corpora:
-    """Return the corpora of a run.
+def load(settings: PretrainSettings) -> tuple[dict[str, Corpus], list[Mixture]]:
+    """Return the corpora of a run by name, and the part of them that each phase uses.
 
     Raises UsageError if a corpus is missing or too small, or has another tokenizer."""
-    names = dict.fromkeys((*settings.first, *settings.second))  # a corpus of both phases is read once
-    files = {name: _find_texts(name) for name in names}
-    texts = tuple((name, paths) for name, paths in files.items() if paths)
+    of_texts = {name: _find_texts(name) for name in (*settings.first, *settings.second)}
+    texts = tuple((name, paths) for name, paths in of_texts.items() if paths)
     prepared = prepare_texts(texts, settings.tokenizer) if texts else {}
-    corpora = {name: prepared[name] if files[name] else Corpus.open(Path(name).expanduser()) for name in names}
-    first = []
-    for tokens in (corpora[name].train for name in settings.first):
-        first.append(replace(tokens, tokens=tokens.tokens[: int(len(tokens) * settings.first_share)]))
-    phases, of_phases = [make_mixture(first)], [settings.first]
-    if settings.second:
-        second = [corpora[name].train for name in settings.second]
-        phases.append(make_mixture(second, [1.0] * len(second)))
-        of_phases.append(settings.second)
+    corpora = {name: prepared.get(name) or Corpus.open(Path(name).expanduser()) for name in of_texts}
     check_same_tokenizer([corpus.train for corpus in corpora.values()])
-    return Corpora(corpora, tuple(phases), tuple(of_phases))
+    first, second = ([corpora[name].train for name in names] for names in (settings.first, settings.second))
+    first = [replace(part, tokens=part.tokens[: int(len(part) * settings.first_share)]) for part in first]
+    phases = [make_mixture(first)] + ([make_mixture(second, [1.0] * len(second))] if second else [])
+    return corpora, phases
 
 
 def _find_texts(name: str) -> tuple[Path, ...]:
@@ -79,26 +59,17 @@ def prepare_texts(texts: tuple[tuple[str, tuple[Path, ...]], ...], tokenizer: st
 
     They are kept in the cache folder, under the checksum of their texts."""
     content = sha256(tokenizer.encode())
-    for name, files in texts:
+    for name, paths in texts:
         content.update(name.encode(errors="surrogateescape"))
-        for file in files:
-            try:
-                with file.open("rb") as stream:  # which may be larger than the memory
-                    content.update(file_digest(stream, "sha256").digest())
-            except OSError as error:
-                raise UsageError(f"{file}: {error.strerror}") from error
+        for file in paths:
+            with file.open("rb") as stream:  # which may be larger than the memory
+                content.update(file_digest(stream, "sha256").digest())
     home = cache_folder() / "tokens" / content.hexdigest()[:16]
-    if not home.is_dir():
-        temporary = home.with_name(f"{home.name}.{os.getpid()}.partial")
-        try:
-            trained = make_tokenizer(tokenizer, training_text([file for _, files in texts for file in files]))
-            for index, (name, files) in enumerate(texts):
-                prepare(files, temporary / str(index), trained, name)
-            try:
-                temporary.rename(home)
-            except OSError:  # somebody else was faster
-                if not home.is_dir():
-                    raise
-        finally:
-            shutil.rmtree(temporary, ignore_errors=True)
+    home.parent.mkdir(parents=True, exist_ok=True)
+    with files.lock_folder(home.parent):  # another process may be at it
+        if not home.is_dir():
+            with files.atomic_folder(home) as temporary:
+                trained = make_tokenizer(tokenizer, training_text([file for _, paths in texts for file in paths]))
+                for index, (name, paths) in enumerate(texts):
+                    prepare(paths, temporary / str(index), trained, name)
     return {name: Corpus.open(home / str(index)) for index, (name, _) in enumerate(texts)}

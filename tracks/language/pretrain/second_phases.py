@@ -10,8 +10,7 @@ from supple.engine.storage import checkpoint
 from supple.engine.storage.run_directory import CHECKPOINTS
 from supple.registry.errors import RunError, UsageError
 
-from .settings import BEST as BEST_START
-from .settings import PretrainSettings
+from .settings import BEST_START, PretrainSettings
 
 # Settings of pretraining that say what the first phase is.
 OF_THE_TRUNK = (
@@ -37,11 +36,12 @@ class Starts(Forks):
     ) -> tuple[PretrainSettings, Sequence[Variant], int]:
         """Return the settings of a trunk, which keeps the states at which second phases start, and its last update."""
         varied = {name for variant in variants for name in variant}
+        starts = [variant.get("start", settings.start) for variant in variants]
+        for start in starts:
+            replace(settings, start=start).check()
         if not settings.second:
             if fork and "second" in varied:
                 raise UsageError("--vary second=…: arms part where a second phase starts, not by a fork")
-            if starts := list(filter(None, (variant.get("start", settings.start) for variant in variants))):
-                raise UsageError(f"a start ({', '.join(starts)}) needs a second phase: --second CORPUS")
             return settings, variants, fork
         if fork:
             raise UsageError(
@@ -58,9 +58,6 @@ class Starts(Forks):
             )
         if settings.start:
             variants = [{**variant, "start": settings.start} for variant in variants]
-        starts = [variant.get("start", "") for variant in variants]
-        for start in starts:
-            replace(settings, start=start).check()
         steps = sorted({int(start) for start in starts if start not in ("", BEST_START)} - {settings.pretrain_steps})
         keep = tuple(sorted({*settings.keep_at, *steps}))
         keep_best = settings.keep_best or BEST_START in starts

@@ -1,7 +1,7 @@
 """Maps of the atoms of an adapter that are active on each token (MoRAM, Figures 3 and 5)."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,50 +20,21 @@ STORED = Path("model/activation_maps.safetensors")  # of a run of `supple train 
 COLOURS = "viridis"  # even steps of lightness, also for the colour-blind and in grey
 
 
-def token_map(weights: Weights, sizes: Sequence[int], tokens: Sequence[str] = (), title: str = "") -> Figure:
-    """Return a figure of the mixture weights of every token, with one column per atom (Figure 3).
+def atom_map(weights: Weights, sizes: Sequence[int], labels: Sequence[str] = (), title: str = "") -> Figure:
+    """Return a figure of mixture weights with one column per atom (Figure 3; of means by task, Figure 5).
 
     Args:
-        weights: (tokens, atoms), of `activation_maps`.
+        weights: (rows, atoms), of `activation_maps` or their means over tokens; NaN where a row has fewer atoms.
         sizes: The number of atoms that each task added. White lines separate them.
-        tokens: The labels of the rows, by default their numbers.
+        labels: The labels of the rows, by default their numbers.
         title: The figure's title.
 
     Raises ValueError if the numbers do not fit.
     """
-    rows, atoms = weights.shape
-    if sum(sizes) != atoms:
-        raise ValueError(f"the tasks added {sum(sizes)} atoms, but the map has {atoms}")
-    if tokens and len(tokens) != rows:
-        raise ValueError(f"{len(tokens)} words for {rows} tokens")
-    figure = new_figure(min(12.0, 1.6 + 0.18 * rows))
-    axes = figure.subplots()
-    _draw(figure, axes, weights, sizes, "mixture weight")
-    axes.set_title(title, loc="left", fontsize=10.5, fontweight="bold", color=INK)
-    if tokens:
-        axes.set_yticks(range(rows), tokens)
-    else:
-        axes.yaxis.set_major_locator(MaxNLocator(integer=True))
-        axes.set_ylabel("token", fontsize=9.5, color=INK)
-    return figure
-
-
-def mean_map(maps: Mapping[str, Weights], sizes: Sequence[int], title: str = "") -> Figure:
-    """Return a figure of the mean weight of every atom over the tokens of each set, with one row per set (Figure 5).
-
-    maps: label → (tokens, atoms). A set from before later tasks has fewer atoms, and its row ends there. sizes: number
-    of atoms that each task added. Raises ValueError if a set has no tokens, or more atoms than that."""
-    atoms = sum(sizes)
-    means = np.full((len(maps), atoms), np.nan, dtype=np.float32)
-    for row, (label, weights) in zip(means, maps.items(), strict=True):
-        if not len(weights) or weights.shape[1] > atoms:
-            raise ValueError(f"'{label}' has weights {weights.shape}: tokens × at most {atoms} atoms are needed")
-        row[: weights.shape[1]] = weights.mean(0)
-    figure = new_figure(1.6 + 0.32 * len(maps))
-    axes = figure.subplots()
-    _draw(figure, axes, means, sizes, "mean weight")
-    axes.set_title(title, loc="left", fontsize=10.5, fontweight="bold", color=INK)
-    axes.set_yticks(range(len(maps)), list(maps))
+    if sum(sizes) != weights.shape[1] or (labels and len(labels) != len(weights)):
+        raise ValueError(f"weights {weights.shape} do not fit {sum(sizes)} atoms and {len(labels)} labels")
+    figure = new_figure(min(12.0, 1.6 + 0.18 * len(weights)))
+    _draw(figure, figure.subplots(), weights, sizes, labels or range(len(weights)), title)
     return figure
 
 
@@ -81,9 +52,7 @@ def draw_stored_maps(study: ComparisonData) -> Plot | None:
     figure = new_figure((1.3 + 0.28 * len(tasks)) * len(shown))
     panels = figure.subplots(len(shown), squeeze=False)[:, 0]
     for axes, (layer, weights) in zip(panels, shown.items(), strict=True):
-        _draw(figure, axes, weights, sizes[layer], "mean weight")
-        axes.set_title(layer, loc="left", fontsize=10.5, fontweight="bold", color=INK)
-        axes.set_yticks(range(len(tasks)), tasks)
+        _draw(figure, axes, weights, sizes[layer], tasks, layer)
     caption = (
         f"Mean mixture weight of each atom on the training data of each task, at the end; {name}, seed {run.seed}. A "
         f"task that lights up another's atoms makes use of what that one learned. White lines part the tasks' atoms."
@@ -104,12 +73,15 @@ def _read_maps(file: Path) -> tuple[dict[str, Any], dict[str, Weights]]:
         raise ValueError(f"{file}: damaged ({error})") from error
 
 
-def _draw(figure: Figure, axes: Axes, values: Weights, sizes: Sequence[int], label: str) -> None:
-    tidy(axes)
+def _draw(
+    figure: Figure, axes: Axes, values: Weights, sizes: Sequence[int], labels: Sequence[object], title: str
+) -> None:
+    tidy(axes, title)
     axes.grid(False)
     image = axes.imshow(values, aspect="auto", interpolation="nearest", cmap=COLOURS, vmin=0.0)
     for end in np.cumsum(sizes)[:-1]:
         axes.axvline(end - 0.5, color="white", linewidth=1.4)
     axes.set_xlabel("atom, the oldest task's first", fontsize=9.5, color=INK)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    figure.colorbar(image, ax=axes, label=label, fraction=0.03, pad=0.01)
+    axes.set_yticks(range(len(labels)), list(map(str, labels)))
+    figure.colorbar(image, ax=axes, label="mixture weight", fraction=0.03, pad=0.01)

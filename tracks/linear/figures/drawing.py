@@ -59,17 +59,21 @@ def draw_curves(axes: Axes, x: ArrayLike, simulated: ArrayLike, theory: ArrayLik
     axes.plot(x, dots, zorder=3, **THEORY)
 
 
-def draw_learning(axes: Axes, numbers: Mapping[str, Any], simulated: ArrayLike, theory: ArrayLike, lam: float) -> None:
-    """Draw curves (T, curves) over the `times` of a figure's numbers, in tints of the colour of λ."""
-    tidy(axes)
-    draw_curves(axes, numbers["times"], simulated, theory, shades(lambda_colour(lam), np.shape(simulated)[1]))
-    axes.set_xlim(0, numbers["times"][-1])
-    label_axes(axes, TIME)
+def draw_learning(panels: Sequence[Axes], numbers: Mapping[str, Any], simulated: Any, theory: Any, label: str) -> None:
+    """Draw curves (λ, T, curves) over the `times` of a figure's numbers, in tints of the colour of λ, a panel for each.
+
+    label: What they show."""
+    for axes, lines, dots, lam in zip(panels, simulated, theory, numbers["lambdas"], strict=True):
+        tidy(axes)
+        draw_curves(axes, numbers["times"], lines, dots, shades(lambda_colour(lam), np.shape(lines)[1]))
+        axes.set_xlim(0, numbers["times"][-1])
+        label_axes(axes, TIME, label if axes is panels[0] else "")
 
 
-def title_lambda(axes: Axes, letter: str, lam: float) -> None:
-    """Write the panel's letter and its λ above it, in the colour of λ."""
-    axes.set_title(rf"$\bf{{{letter}}}$   {lambda_title(lam)}", loc="left", fontsize=11, color=lambda_colour(lam))
+def title_lambdas(panels: Sequence[Axes], lambdas: Sequence[float]) -> None:
+    """Write a letter and λ above each panel, in the colour of λ."""
+    for letter, axes, lam in zip("ABC", panels, lambdas, strict=True):
+        axes.set_title(rf"$\bf{{{letter}}}$   {lambda_title(lam)}", loc="left", fontsize=11, color=lambda_colour(lam))
 
 
 def draw_bar(figure: Figure | SubFigure, shown: ScalarMappable, panels: Any, label: str = "", **place: Any) -> None:
@@ -86,28 +90,15 @@ def legend_entries(colour: str = BASELINE, marker: bool = False) -> list[Line2D]
     return [Line2D([], [], color=colour, label="simulation", **how), Line2D([], [], label="theory", **THEORY)]
 
 
-def split_figure(
-    figure: Figure | SubFigure,
-    rows: int,
-    columns: int,
-    *,
-    heights: ArrayLike | None = None,
-    widths: ArrayLike | None = None,
-) -> list[SubFigure]:
+def split_figure(figure: Figure | SubFigure, rows: int, columns: int, **ratios: Any) -> list[SubFigure]:
     """Return the parts of a figure with their own letters and legends, row by row.
 
-    Args:
-        figure: The figure.
-        rows: The number of rows.
-        columns: The number of columns.
-        heights: The ratios of the rows' heights, (rows,).
-        widths: The ratios of the columns' widths, (columns,).
-    """
-    return list(figure.subfigures(rows, columns, False, height_ratios=heights, width_ratios=widths).ravel())
+    ratios: `height_ratios`, `width_ratios`."""
+    return list(figure.subfigures(rows, columns, False, **ratios).ravel())
 
 
-def draw_panels(parts: Sequence[SubFigure], numbers: Mapping[str, Any], panels: Sequence[tuple[str, Panel]]) -> None:
-    """Draw a panel in each part of a figure, with its letter and title."""
+def draw_panels(parts: Sequence[SubFigure], numbers: Mapping[str, Any], *panels: tuple[str, Panel]) -> None:
+    """Draw a panel in each part of a figure, with its letter and title. panels: title, and what draws it."""
     for part, name, (title, draw) in zip(parts, "ABC", panels, strict=True):
         write_letter(part, name, title)
         draw(part, numbers)
@@ -156,26 +147,26 @@ def draw_matrix(
     return image
 
 
-def draw_network(axes: Axes, sizes: Sequence[int], colour: str, widths: tuple[float, float] = (1.2, 1.2)) -> None:
+def draw_network(axes: Axes, sizes: Sequence[int], title: str, colour: str, widths: tuple[float, float]) -> None:
     """Draw layers of nodes from left to right, with a line from every node to every node of the next layer.
 
     Args:
         axes: Where.
         sizes: The number of input, hidden and output nodes.
-        colour: That of the lines.
+        title: Above it.
+        colour: That of the lines and the title.
         widths: The lines' widths in W₁ and W₂, in points.
     """
-    columns = [[(i, 0.5 * (n - 1) - j) for j in range(n)] for i, n in enumerate(sizes)]
-    for before, after, width in zip(columns, columns[1:], widths, strict=False):
-        for start in before:
-            for end in after:
-                axes.plot(*zip(start, end, strict=True), color=colour, linewidth=width, alpha=0.55, zorder=1)
-    for column in columns:
-        across, up = zip(*column, strict=True)
-        axes.scatter(across, up, s=95, facecolor="white", edgecolor=INK, linewidth=1.2, zorder=2)
+    columns = [0.5 * (n - 1) - np.arange(n) for n in sizes]
+    for i, width in enumerate(widths):
+        ends = [up.ravel() for up in np.meshgrid(columns[i], columns[i + 1])]
+        axes.plot([i, i + 1], ends, color=colour, linewidth=width, alpha=0.55, zorder=1)
+    for i, up in enumerate(columns):
+        axes.scatter(np.full(len(up), i), up, s=95, facecolor="white", edgecolor=INK, linewidth=1.2, zorder=2)
     tall = 0.5 * (max(sizes) - 1)
     for x, name in ((0.5, "$W_1$"), (1.5, "$W_2$")):
         axes.text(x, -tall - 0.55, name, ha="center", va="top", fontsize=10, color=INK)
     axes.set_xlim(-0.3, 2.3)
     axes.set_ylim(-tall - 1.25, tall + 0.45)
     axes.set_axis_off()
+    axes.set_title(title, fontsize=10, color=colour, fontweight="bold")

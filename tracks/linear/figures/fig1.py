@@ -19,20 +19,18 @@ from supple.reports.figures.style import new_figure
 from supple.tracks.linear.weights import balance, expected_balance, random_init
 
 from .drawing import (
-    TIME,
     draw_bar,
     draw_learning,
     draw_legend,
     draw_matrix,
     draw_network,
     draw_panels,
-    label_axes,
     lambda_colour,
     lambda_title,
     legend_entries,
     split_figure,
 )
-from .runs import LAMBDAS, SIZES, difference, flow_difference, to_lists, train_on_regression
+from .runs import SIZES, difference, for_json, train_on_regression
 
 LECUN = (40, 120, 250)
 EXAMPLES = 4
@@ -52,7 +50,7 @@ def numbers(seed: int = 0, learning_rate: float = 2e-4, end: float = 20.0) -> di
     """
     rng = np.random.default_rng(seed)
     n_in = SIZES[0]
-    task, starts, runs = train_on_regression(rng, end, learning_rate)
+    task, runs = train_on_regression(rng, end, learning_rate)
     simulated, theory = (
         (qq[..., n_in:, :n_in] @ task.x[:, :EXAMPLES]).reshape(*qq.shape[:2], -1)
         for qq in (runs.simulated, runs.theory)
@@ -60,51 +58,45 @@ def numbers(seed: int = 0, learning_rate: float = 2e-4, end: float = 20.0) -> di
     lecun = balance(*random_init(*LECUN, "lecun", rng))
     off = lecun[np.triu_indices(len(lecun), 1)]
     variance = LECUN[2] / LECUN[1] ** 2 + 1 / LECUN[0]
-    return {
-        "sizes": list(SIZES),
-        "lambdas": list(LAMBDAS),
-        "learning_rate": learning_rate,
-        "times": to_lists(runs.times),
-        "simulated": to_lists(simulated),
-        "theory": to_lists(theory),
+    found = {
+        "simulated": simulated,
+        "theory": theory,
         "difference": max(difference(simulated, theory), difference(runs.simulated, runs.theory)),
-        "difference_flow": flow_difference(task.sigma_yx, starts, runs),
         "lecun_sizes": list(LECUN),
-        "balance": to_lists(lecun),
+        "balance": lecun,
         "expected_lambda": expected_balance(*LECUN, "lecun"),
         "measured_lambda": float(np.diag(lecun).mean()),
         "spread": [float(off.std()), float(np.diag(lecun).std())],
         "expected_spread": [variance**0.5, (2 * variance) ** 0.5],
     }
+    return for_json(runs.numbers | found)
 
 
 def draw(numbers: Mapping[str, Any]) -> Figure:
     """Return the figure: schematics, outputs during training, LeCun's initialisation."""
     figure = new_figure(5.6)
-    learning, initial = split_figure(figure, 1, 2, widths=(2.55, 1))
-    above, below = split_figure(learning, 2, 1, heights=(1, 1.5))
-    panels = (
+    learning, initial = split_figure(figure, 1, 2, width_ratios=(2.55, 1))
+    above, below = split_figure(learning, 2, 1, height_ratios=(1, 1.5))
+    draw_panels(
+        (above, below, initial),
+        numbers,
         ("relative scale of the layers:  $W_2^T W_2 - W_1 W_1^T = λI$", _draw_schematics),
         ("outputs while learning", _draw_outputs),
         ("LeCun initialisation", _draw_lecun),
     )
-    draw_panels((above, below, initial), numbers, panels)
     return figure
 
 
 def _draw_schematics(figure: SubFigure, numbers: Mapping[str, Any]) -> None:
     for axes, lam in zip(figure.subplots(1, 3), numbers["lambdas"], strict=True):
         widths = (THICK, THIN) if lam < 0 else (THIN, THICK) if lam > 0 else (THIN + 0.7,) * 2
-        draw_network(axes, numbers["sizes"], lambda_colour(lam), widths)
-        axes.set_title(lambda_title(lam), fontsize=10.5, color=lambda_colour(lam), fontweight="bold")
+        draw_network(axes, numbers["sizes"], lambda_title(lam), lambda_colour(lam), widths)
 
 
 def _draw_outputs(figure: SubFigure, numbers: Mapping[str, Any]) -> None:
     draw_legend(figure, legend_entries())
     panels = figure.subplots(1, 3, sharex=True, sharey=True)
-    for axes, *curves in zip(panels, numbers["simulated"], numbers["theory"], numbers["lambdas"], strict=True):
-        draw_learning(axes, numbers, *curves)
-    label_axes(panels[0], TIME, r"output $\hat{y}$")
+    draw_learning(panels, numbers, numbers["simulated"], numbers["theory"], r"output $\hat{y}$")
 
 
 def _draw_lecun(figure: SubFigure, numbers: Mapping[str, Any]) -> None:

@@ -21,10 +21,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from supple.reports.figures.style import PALETTE, SHADE, new_figure, tidy
-from supple.tracks.linear.continual import follow, forgetting
-from supple.tracks.linear.flow import gradient_descent, gradient_flow
-from supple.tracks.linear.tasks import random_regression
-from supple.tracks.linear.weights import balanced_init
+from supple.tracks.linear import balanced_init, follow, forgetting, gradient_flow, random_regression
 
 from .drawing import (
     SIMULATION,
@@ -37,7 +34,7 @@ from .drawing import (
     shades,
     write_letter,
 )
-from .runs import difference, to_lists
+from .runs import descend, difference, for_json
 
 TASKS = 4
 N_IN, N_HIDDEN, N_OUT = 5, 10, 6
@@ -62,31 +59,31 @@ def numbers(seed: int = 0, duration: float = 100.0, learning_rate: float = 0.005
     rng = np.random.default_rng(seed)
     tasks = [random_regression(N_IN, N_OUT, samples=25, rng=rng) for _ in range(TASKS)]
     start = balanced_init(0.0, N_IN, N_HIDDEN, N_OUT, scale=1e-4, rng=rng)
-    every = max(1, round(duration / learning_rate / points))
-    times = learning_rate * every * np.arange(points + 1)
-
-    theory = follow(*start, tasks, times)
-    simulated, flow = np.empty_like(theory.function), np.empty_like(theory.function)
-    descended, flowed = start, start
-    for i, task in enumerate(tasks):
-        w1, w2 = gradient_descent(*descended, task.sigma_yx, every * points, learning_rate, every)
-        simulated[i], descended = w2 @ w1, (w1[-1], w2[-1])
+    simulated, flow = [], []
+    descended = flowed = start
+    for task in tasks:
+        times, w1, w2 = descend(*descended, task.sigma_yx, duration, learning_rate, points)
+        simulated.append(w2 @ w1)
+        descended = w1[-1], w2[-1]
         w1, w2 = gradient_flow(*flowed, task.sigma_yx, times)
-        flow[i], flowed = w2 @ w1, (w1[-1], w2[-1])
-    losses = np.stack([task.loss(simulated) for task in tasks], axis=-1)
-    return {
+        flow.append(w2 @ w1)
+        flowed = w1[-1], w2[-1]
+    theory, functions = follow(*start, tasks, times), np.stack(simulated)
+    losses = np.stack([task.loss(functions) for task in tasks], axis=-1)
+    found = {
         "learning_rate": learning_rate,
-        "times": to_lists(times),
-        "simulated_function": to_lists(simulated[..., 0]),
-        "theory_function": to_lists(theory.function[..., 0]),
-        "simulated_losses": to_lists(losses),
-        "theory_losses": to_lists(theory.losses),
-        "least_losses": to_lists([task.least_loss for task in tasks]),
-        "forgetting": to_lists(losses[-1, -1, :-1] - losses[-2, -1, :-1]),
-        "forgetting_closed_form": to_lists([forgetting(tasks, i, TASKS - 2, TASKS - 1) for i in range(TASKS - 1)]),
-        "difference": max(difference(simulated, theory.function), difference(losses, theory.losses)),
-        "difference_flow": difference(flow, theory.function),
+        "times": times,
+        "simulated_function": functions[..., 0],
+        "theory_function": theory.function[..., 0],
+        "simulated_losses": losses,
+        "theory_losses": theory.losses,
+        "least_losses": np.array([task.least_loss for task in tasks]),
+        "forgetting": losses[-1, -1, :-1] - losses[-2, -1, :-1],
+        "forgetting_closed_form": np.array([forgetting(tasks, i, TASKS - 2, TASKS - 1) for i in range(TASKS - 1)]),
+        "difference": max(difference(functions, theory.function), difference(losses, theory.losses)),
+        "difference_flow": difference(np.stack(flow), theory.function),
     }
+    return for_json(found)
 
 
 def draw(numbers: Mapping[str, Any]) -> Figure:
@@ -94,8 +91,8 @@ def draw(numbers: Mapping[str, Any]) -> Figure:
     figure = new_figure(5.6)
     write_letter(figure, "A", "four random regressions in turn, from small weights")
     function, losses = figure.subplots(2, 1, sharex=True, height_ratios=(1, 1.15))
-    for axes in (function, losses):
-        tidy(axes)
+    tidy(function)
+    tidy(losses)
     times = np.asarray(numbers["times"])
     # above what the best linear map leaves: 0 is learned
     least = np.asarray(numbers["least_losses"])
@@ -108,8 +105,8 @@ def draw(numbers: Mapping[str, Any]) -> Figure:
             style = SIMULATION if tested == task else THIN
             losses.plot(start + times, simulated[task, :, tested], color=colour, zorder=2, **style)
         losses.plot(start + times, theory[task], zorder=3, **THEORY)
-        for axes in (function, losses):
-            if task % 2:
+        if task % 2:
+            for axes in (function, losses):
                 axes.axvspan(start, start + times[-1], color=SHADE, zorder=0, linewidth=0)
         function.annotate(
             f"learns task {task + 1}", (start + times[-1] / 2, 1.0), (0, 3), xycoords=("data", "axes fraction"),

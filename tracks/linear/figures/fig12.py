@@ -28,15 +28,20 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import NullFormatter, ScalarFormatter
 
 from supple.reports.figures.style import FAINT, INK, PALETTE, new_figure, tidy
-from supple.tracks.linear.continual import time_to_converge
-from supple.tracks.linear.exact import Exact
-from supple.tracks.linear.flow import gradient_descent
-from supple.tracks.linear.singular_values import singular_values, transition
-from supple.tracks.linear.tasks import random_regression, reversal
-from supple.tracks.linear.weights import Array, balanced_factors, random_rotation
+from supple.tracks.linear import (
+    Exact,
+    balanced_factors,
+    gradient_descent,
+    random_regression,
+    reversal,
+    singular_values,
+    time_to_converge,
+    transition,
+)
+from supple.tracks.linear.weights import Array, random_rotation
 
 from .drawing import SIMULATION, THEORY, draw_curves, draw_legend, draw_panels, label_axes, lambda_colour, split_figure
-from .runs import difference, to_lists
+from .runs import Weights, for_json, stack
 
 SIZE, SAMPLES, TARGETS = 4, 10, 1.5  # of layers; examples; standard deviation of the targets
 NEAR = (0.1, 0.25, 0.5, 0.75)
@@ -48,6 +53,7 @@ ROUNDING = 1e-14  # |λ| below which gradient descent in double precision no lon
 CHUNK = 200  # steps after which networks that have converged are left out
 REVERSAL, RANDOM = PALETTE[3], PALETTE[2]  # neither of them a colour of λ
 DOT: dict[str, Any] = {"linestyle": "", "marker": "o", "markersize": 5}
+ABOVE: dict[str, Any] = {"textcoords": "offset points", "fontsize": 9}
 FLOOR = 1e-17  # where λ = 0 is drawn on a logarithmic axis
 STEPS = "steps to convergence"
 
@@ -57,8 +63,7 @@ def numbers(seed: int = 0, learning_rate: float = 0.005, most_steps: int = 8000,
 
     `reversal` and `tiny` have steps over their `lambdas`, and `random` has (draws, `lambdas`). Each has `simulated` and
     `theory`. `curves` has the reversed singular value, (its `lambdas`, T), at `steps`. `steps_a_decade` is ln 10/(η
-    s̃). `difference` is the largest difference of steps, relative to the theory, for |λ| ≥ 1e-14, and
-    `difference_curves` that of the curves.
+    s̃). `difference` is the largest difference of steps, relative to the theory, for |λ| ≥ 1e-14.
 
     Args:
         seed: Of all random numbers.
@@ -71,9 +76,8 @@ def numbers(seed: int = 0, learning_rate: float = 0.005, most_steps: int = 8000,
     turned, rotation = reversal(known), random_rotation(SIZE, rng)
     left, values, right = np.linalg.svd(turned.sigma_yx)
 
-    def start(lambdas: Sequence[float]) -> tuple[Array, Array]:
-        layers = [balanced_factors(known.sigma_yx, SIZE, lam, rotation) for lam in lambdas]
-        return np.stack([w1 for w1, _ in layers]), np.stack([w2 for _, w2 in layers])
+    def start(lambdas: Sequence[float]) -> Weights:
+        return stack([balanced_factors(known.sigma_yx, SIZE, lam, rotation) for lam in lambdas])
 
     def reversal_steps(lambdas: Sequence[float]) -> Array:
         grid = np.arange(most_steps + 1)
@@ -97,34 +101,28 @@ def numbers(seed: int = 0, learning_rate: float = 0.005, most_steps: int = 8000,
         "random": (np.stack(random_simulated), np.array(random_theory)),
         "tiny": (descent_steps(*tiny, turned.sigma_yx, learning_rate, most_steps), reversal_steps(TINY)),
     }
+    over = {"reversal": LAMBDAS, "random": LAMBDAS, "tiny": TINY}
     w1, w2 = gradient_descent(*start(CURVES), turned.sigma_yx, CURVE_STEPS, learning_rate)
     steps = np.unique(np.geomspace(2, CURVE_STEPS, CURVE_POINTS).round().astype(int))
     simulated = np.einsum("o,tloi,i->lt", left[:, 0], w2[steps] @ w1[steps], right[0])
     theory = singular_values(learning_rate * steps, values[0], -values[0], np.array(CURVES)[:, None])
-    return {
+    found = {
         "learning_rate": learning_rate,
         "most_steps": most_steps,
         "lambdas": list(map(float, LAMBDAS)),
         "tiny_lambdas": list(TINY),
-        **{
-            name: dict(zip(("simulated", "theory"), map(_replace_infinite, pair), strict=True))
-            for name, pair in results.items()
-        },
+        **{name: {"simulated": simulated, "theory": theory} for name, (simulated, theory) in results.items()},
         "steps_a_decade": float(np.log(10) / (learning_rate * values[0])),
         "curves": {
             "lambdas": list(CURVES),
             "steps": steps.tolist(),
             "target": float(values[0]),
-            "simulated": to_lists(simulated),
-            "theory": to_lists(theory),
+            "simulated": simulated,
+            "theory": theory,
         },
-        "difference": max(
-            _relative_error(*results["reversal"], LAMBDAS),
-            _relative_error(*results["random"], LAMBDAS),
-            _relative_error(*results["tiny"], TINY),
-        ),
-        "difference_curves": difference(simulated[1:], theory[1:]),
+        "difference": max(_relative_error(*results[name], at) for name, at in over.items()),
     }
+    return for_json(found)
 
 
 def descent_steps(first: Array, second: Array, sigma_yx: Array, learning_rate: float, most_steps: int) -> Array:
@@ -157,29 +155,22 @@ def _relative_error(simulated: Array, theory: Array, lambdas: Sequence[float]) -
     return float(error[np.isfinite(error)].max())
 
 
-def _replace_infinite(steps: Array) -> list[Any]:
-    """Return nested lists for JSON, with None for NaN and infinity."""
-    if steps.ndim > 1:
-        return [_replace_infinite(row) for row in steps]
-    return [round(float(step), 2) if np.isfinite(step) else None for step in steps]
-
-
 def draw(numbers: Mapping[str, Any]) -> Figure:
     """Return the figure: steps over λ, steps for λ → 0, and the reversed singular value."""
     figure = new_figure(3.9)
-    handles = [
+    entries = [
         Line2D([], [], color=REVERSAL, label="reversal", **DOT),
         Line2D([], [], color=RANDOM, label="another random task (mean and range)", **SIMULATION),
         Line2D([], [], label="theory", **THEORY),
     ]
-    draw_legend(figure, handles)
-    parts = split_figure(figure, 1, 3, widths=(1.1, 1, 1.1))
-    panels = (
+    draw_legend(figure, entries)
+    draw_panels(
+        split_figure(figure, 1, 3, width_ratios=(1.1, 1, 1.1)),
+        numbers,
         ("over λ", _draw_over_lambda),
         ("towards λ = 0", _draw_towards_zero),
         ("the reversed direction", _draw_singular_value),
     )
-    draw_panels(parts, numbers, panels)
     return figure
 
 
@@ -241,17 +232,8 @@ def _draw_singular_value(figure: SubFigure, numbers: Mapping[str, Any]) -> None:
         name = f"$10^{{{round(np.log10(lam))}}}$" if 0 < lam < 1 else f"{lam:g}"
         if learned.any():
             place = (steps[learned.argmax()], curves["target"])
-            axes.annotate(
-                name,
-                place,
-                (0, 6),
-                textcoords="offset points",
-                ha="center",
-                fontsize=9,
-                fontweight="bold",
-                color=colour,
-            )
-    axes.annotate("λ =", (steps[0], curves["target"]), (0, 6), textcoords="offset points", fontsize=9, color=INK)
+            axes.annotate(name, place, (0, 6), ha="center", fontweight="bold", color=colour, **ABOVE)
+    axes.annotate("λ =", (steps[0], curves["target"]), (0, 6), color=INK, **ABOVE)
     axes.margins(x=0.03)
     axes.set_ylim(None, 1.3 * curves["target"])
     label_axes(axes, "steps", "singular value")

@@ -24,11 +24,16 @@ from matplotlib.figure import Figure, SubFigure
 from matplotlib.lines import Line2D
 
 from supple.reports.figures.style import BASELINE, FAINT, INK, PALETTE, new_figure, tidy
-from supple.tracks.linear.flow import gradient_descent
-from supple.tracks.linear.representations import converged_quadrants
-from supple.tracks.linear.tasks import ITEMS, semantic_hierarchy
-from supple.tracks.linear.transfer import generalisation_loss, hierarchy_feature, new_feature
-from supple.tracks.linear.weights import Array, balanced_init
+from supple.tracks.linear import (
+    balanced_init,
+    converged_quadrants,
+    generalisation_loss,
+    hierarchy_feature,
+    new_feature,
+    semantic_hierarchy,
+)
+from supple.tracks.linear.tasks import ITEMS
+from supple.tracks.linear.weights import Array
 
 from .drawing import (
     draw_curves,
@@ -40,7 +45,7 @@ from .drawing import (
     split_figure,
     wide_lambda_colour,
 )
-from .runs import difference, make_learnable, to_lists
+from .runs import Weights, descend, difference, for_json, make_learnable, stack
 
 TRAINED = ITEMS.index("goldfish")
 LAMBDAS = tuple(range(-10, 11))
@@ -67,69 +72,50 @@ def numbers(
     """
     rng = np.random.default_rng(seed)
     task = semantic_hierarchy()
-    size = len(ITEMS)
-    w1, w2 = learnable_starts(task.sigma_yx, LAMBDAS, rng)
-    steps = round(pretraining / learning_rate)
-    learned, _ = gradient_descent(w1, w2, task.sigma_yx, steps, learning_rate, every=steps)
+    starts = learnable_starts(task.sigma_yx, LAMBDAS, rng)
+    _, learned, _ = descend(*starts, task.sigma_yx, pretraining, learning_rate)
     hidden = learned[-1] @ task.x  # (λ, N_h, items)
-    row = learn_feature(
-        hidden, rng.normal(0.0, 1e-4, (len(LAMBDAS), size)), learning_rate, round(training / learning_rate)
-    )
+    trained, row = hidden[..., TRAINED], rng.normal(0.0, 1e-4, (len(LAMBDAS), len(ITEMS)))  # the new row of W₂
+    for _ in range(round(training / learning_rate)):  # gradient descent on ½(w·h − 1)² for the trained item
+        row = row + learning_rate * (1 - (row * trained).sum(-1, keepdims=True)) * trained
     simulated = np.einsum("lh,lhp->lp", row, hidden)
     theory = np.stack([new_feature(converged_quadrants(task.sigma_yx, lam).w1tw1, task.x, TRAINED) for lam in LAMBDAS])
     expected = hierarchy_feature(task, TRAINED)
     shown = [LAMBDAS.index(lam) for lam in SHOWN]
-    return {
+    found = {
         "items": list(ITEMS),
         "trained": TRAINED,
         "lambdas": list(LAMBDAS),
-        "simulated_loss": to_lists(generalisation_loss(simulated, expected, TRAINED)),
-        "theory_loss": to_lists(generalisation_loss(theory, expected, TRAINED)),
+        "simulated_loss": generalisation_loss(simulated, expected, TRAINED),
+        "theory_loss": generalisation_loss(theory, expected, TRAINED),
         "shown": list(SHOWN),
-        "simulated": to_lists(simulated[shown]),
-        "theory": to_lists(theory[shown]),
-        "expected": to_lists(expected),
+        "simulated": simulated[shown],
+        "theory": theory[shown],
+        "expected": expected,
         "difference": difference(simulated, theory),
     }
+    return for_json(found)
 
 
-def learnable_starts(sigma_yx: Array, lambdas: Sequence[float], rng: np.random.Generator) -> tuple[Array, Array]:
+def learnable_starts(sigma_yx: Array, lambdas: Sequence[float], rng: np.random.Generator) -> Weights:
     """Return starts of Algorithm 1 with σ = 0.1 that can learn a square task, (N, N): (λ, N, N), (λ, N, N)."""
     size = len(sigma_yx)
-    starts = [make_learnable(*balanced_init(lam, size, size, size, scale=0.1, rng=rng), sigma_yx) for lam in lambdas]
-    w1, w2 = (np.stack(layer) for layer in zip(*starts, strict=True))
-    return w1, w2
-
-
-def learn_feature(hidden: Array, row: Array, learning_rate: float, steps: int) -> Array:
-    """Return the new rows w of W₂, (networks, N_h), after gradient descent on ½(w·h − 1)² for the trained item.
-
-    Args:
-        hidden: The activity of the hidden units for every item, (networks, N_h, items).
-        row: The rows at the start, (networks, N_h).
-        learning_rate: η.
-        steps: The number of steps.
-    """
-    trained = hidden[..., TRAINED]
-    for _ in range(steps):
-        row = row + learning_rate * (1 - (row * trained).sum(-1, keepdims=True)) * trained
-    return row
+    starts = [balanced_init(lam, size, size, size, scale=0.1, rng=rng) for lam in lambdas]
+    return stack([make_learnable(*start, sigma_yx) for start in starts])
 
 
 def draw(numbers: Mapping[str, Any]) -> Figure:
     """Return the figure: the hierarchy, the loss on untrained items, the feature of every item."""
     figure = new_figure(4.0)
-    draw_legend(
-        figure,
-        [*legend_entries(), Line2D([], [], label="the hierarchy's own answer", **{**EXPECTED, "markersize": 12})],
-    )
-    parts = split_figure(figure, 1, 3, widths=(1.15, 0.9, 1.25))
-    panels = (
+    answer = Line2D([], [], label="the hierarchy's own answer", **{**EXPECTED, "markersize": 12})
+    draw_legend(figure, [*legend_entries(), answer])
+    draw_panels(
+        split_figure(figure, 1, 3, width_ratios=(1.15, 0.9, 1.25)),
+        numbers,
         ("a new feature of one item", _draw_hierarchy),
         ("untrained items, over λ", _draw_loss),
         ("the new feature of every item", _draw_feature),
     )
-    draw_panels(parts, numbers, panels)
     return figure
 
 
@@ -141,9 +127,7 @@ def _draw_hierarchy(figure: SubFigure, numbers: Mapping[str, Any]) -> None:
     places, height = np.arange(len(items), dtype=float), 0.0
     while len(places) > 1:
         parents = places.reshape(-1, 2).mean(1)
-        for parent, pair in zip(parents, places.reshape(-1, 2), strict=True):
-            for child in pair:
-                axes.plot([parent, child], [height + 1, height], color=FAINT, linewidth=1.4, zorder=1)
+        axes.plot([parents.repeat(2), places], [height + 1, height], color=FAINT, linewidth=1.4, zorder=1)
         axes.scatter(parents, np.full(len(parents), height + 1), s=26, color=BASELINE, zorder=2)
         places, height = parents, height + 1
     for i, item in enumerate(items):

@@ -31,18 +31,17 @@ from numpy.typing import ArrayLike
 
 from supple.interventions import rebalance_
 from supple.reports.figures.style import FAINT, INK, new_figure, tidy
-from supple.tracks.linear.exact import Exact
-from supple.tracks.linear.flow import gradient_descent
-from supple.tracks.linear.tasks import (
-    FEATURES,
-    ITEMS,
+from supple.tracks.linear import (
+    Exact,
     LinearTask,
     add_feature,
+    balanced_factors,
     reversal,
     scale_targets,
     semantic_hierarchy,
 )
-from supple.tracks.linear.weights import Array, balanced_factors
+from supple.tracks.linear.tasks import FEATURES, ITEMS
+from supple.tracks.linear.weights import Array
 
 from .drawing import (
     THEORY,
@@ -56,7 +55,7 @@ from .drawing import (
     wide_lambda_colour,
 )
 from .fig13 import learnable_starts
-from .runs import to_lists
+from .runs import descend, for_json
 
 PRETRAINED = (-10, -5, 0, 5, 10)  # λ_PT; each is one of λ_FT too
 FINETUNED = tuple(range(-10, 11))  # λ_FT
@@ -100,7 +99,7 @@ def numbers(
     rng = np.random.default_rng(seed)
     old = semantic_hierarchy()
     w1, w2 = learnable_starts(old.sigma_yx, PRETRAINED, rng)
-    times, firsts, seconds = _descend(w1, w2, old, pretraining, learning_rate)
+    times, firsts, seconds = descend(w1, w2, old.sigma_yx, pretraining, learning_rate, POINTS)
     exact = np.stack([Exact(*start, old.sigma_yx).function(times) for start in zip(w1, w2, strict=True)])
     curves, theory_curves = remaining_loss((seconds @ firsts).swapaxes(0, 1), old), remaining_loss(exact, old)
     first, second = rebalance_to(firsts[-1], seconds[-1], FINETUNED)
@@ -110,7 +109,7 @@ def numbers(
     for name, task in new_tasks(old).items():
         tasks[name], error = _finetune(first, second, exact[:, -1], task, budget, end, learning_rate)
         errors.append(error)
-    return {
+    found = {
         "learning_rate": learning_rate,
         "budget": budget,
         "pretrained": list(PRETRAINED),
@@ -120,15 +119,16 @@ def numbers(
         "items": list(ITEMS),
         "features": list(FEATURES),
         "pretraining": {
-            "sigma_yx": to_lists(old.sigma_yx),
-            "times": to_lists(times),
-            "curves": to_lists(curves),
-            "theory_curves": to_lists(theory_curves),
+            "sigma_yx": old.sigma_yx,
+            "times": times,
+            "curves": curves,
+            "theory_curves": theory_curves,
         },
         "tasks": tasks,
         "moved": float(np.abs(second @ first - (second @ first)[:, -1:]).max()),
         "difference": float(max(errors)),
     }
+    return for_json(found)
 
 
 def rebalance_to(first: Array, second: Array, lambdas: Sequence[float]) -> tuple[Array, Array]:
@@ -145,14 +145,6 @@ def remaining_loss(function: Array, task: LinearTask) -> Array:
     return losses / losses[:, :1]
 
 
-def _descend(
-    first: Array, second: Array, task: LinearTask, duration: float, learning_rate: float
-) -> tuple[Array, Array, Array]:
-    every = max(1, round(duration / learning_rate / POINTS))
-    times = learning_rate * every * np.arange(POINTS + 1, dtype=np.float64)
-    return times, *gradient_descent(first, second, task.sigma_yx, every * POINTS, learning_rate, every)
-
-
 def _finetune(
     first: Array, second: Array, learned: Array, task: LinearTask, budget: float, end: float, learning_rate: float
 ) -> tuple[dict[str, Any], float]:
@@ -160,30 +152,25 @@ def _finetune(
 
     first, second: (`pretrained`, `finetuned` + 1, SIZE, SIZE). learned: W₂W₁ after pre-training, in theory.
     """
-    steps = round(budget / learning_rate)
-    w1, w2 = gradient_descent(first, second, task.sigma_yx, steps, learning_rate, every=steps)
+    soon, w1, w2 = descend(first, second, task.sigma_yx, budget, learning_rate)
     simulated = remaining_loss((w2 @ w1).reshape(2, -1, SIZE, SIZE).swapaxes(0, 1), task)[:, 1].reshape(first.shape[:2])
-    theory = np.stack(
-        [
-            remaining_loss(_exact_functions(function, FINETUNED, task, np.array([0.0, budget])), task)[:, 1]
-            for function in learned
-        ]
-    )
+    exact = [_exact_functions(function, FINETUNED, task, soon) for function in learned]
+    theory = np.stack([remaining_loss(functions, task)[:, 1] for functions in exact])
     kept, alike = simulated[:, -1], theory[range(len(theory)), [FINETUNED.index(lam) for lam in PRETRAINED]]
 
     shown = [FINETUNED.index(lam) for lam in SHOWN]
-    times, w1, w2 = _descend(first[FROM, shown], second[FROM, shown], task, end, learning_rate)
+    times, w1, w2 = descend(first[FROM, shown], second[FROM, shown], task.sigma_yx, end, learning_rate, POINTS)
     curves = remaining_loss((w2 @ w1).swapaxes(0, 1), task)
     theory_curves = remaining_loss(_exact_functions(learned[FROM], SHOWN, task, times), task)
     pairs = ((simulated[:, :-1], theory), (kept, alike), (curves, theory_curves))
     entries = {
-        "sigma_yx": to_lists(task.sigma_yx),
-        "left": to_lists(simulated[:, :-1]),
-        "theory": to_lists(theory),
-        "kept": to_lists(kept),
-        "times": to_lists(times),
-        "curves": to_lists(curves),
-        "theory_curves": to_lists(theory_curves),
+        "sigma_yx": task.sigma_yx,
+        "left": simulated[:, :-1],
+        "theory": theory,
+        "kept": kept,
+        "times": times,
+        "curves": curves,
+        "theory_curves": theory_curves,
     }
     return entries, max(float(np.abs(a - b).max()) for a, b in pairs)
 
@@ -200,12 +187,13 @@ def draw(numbers: Mapping[str, Any]) -> Figure:
     There is a column for the hierarchy and one for each new task."""
     figure = new_figure(8.8)
     draw_legend(figure, legend_entries())
-    panels = (
+    draw_panels(
+        split_figure(figure, 3, 1, height_ratios=(1.15, 1, 1.1)),
+        numbers,
         (r"input–output correlation $\tilde{\Sigma}^{yx}$ of the tasks", _draw_tasks),
         (f"loss that is left after {numbers['budget']:g} τ, over $λ_{{FT}}$", _draw_remaining),
         (f"loss while training;  fine-tuning after $λ_{{PT}} = {numbers['from']:g}$", _draw_loss_curves),
     )
-    draw_panels(split_figure(figure, 3, 1, heights=(1.15, 1, 1.1)), numbers, panels)
     return figure
 
 

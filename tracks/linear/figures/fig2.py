@@ -16,12 +16,11 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from supple.reports.figures.style import FAINT, new_figure
-from supple.tracks.linear.representations import ntk, quadrants
-from supple.tracks.linear.tasks import LinearTask
+from supple.tracks.linear import LinearTask, ntk, quadrants
 from supple.tracks.linear.weights import Array
 
-from .drawing import TIME, draw_learning, draw_legend, label_axes, legend_entries, title_lambda
-from .runs import LAMBDAS, SIZES, difference, flow_difference, to_lists, train_on_regression, upper_entries
+from .drawing import draw_learning, draw_legend, legend_entries, title_lambdas
+from .runs import difference, for_json, train_on_regression, upper_entries
 
 EXAMPLES = 2
 ROWS = {
@@ -43,19 +42,11 @@ def numbers(seed: int = 0, learning_rate: float = 2e-4, end: float = 20.0) -> di
     gradient flow.
     """
     rng = np.random.default_rng(seed)
-    task, starts, runs = train_on_regression(rng, end, learning_rate)
+    task, runs = train_on_regression(rng, end, learning_rate)
     simulated, theory = rows(runs.simulated, task), rows(runs.theory, task)
-    return {
-        "sizes": list(SIZES),
-        "lambdas": list(LAMBDAS),
-        "learning_rate": learning_rate,
-        "times": to_lists(runs.times),
-        "least_loss": task.least_loss,
-        "simulated": {name: to_lists(values) for name, values in simulated.items()},
-        "theory": {name: to_lists(values) for name, values in theory.items()},
-        "difference": max(difference(simulated[name], theory[name]) for name in ROWS),
-        "difference_flow": flow_difference(task.sigma_yx, starts, runs),
-    }
+    most = max(difference(simulated[name], theory[name]) for name in ROWS)
+    found = {"least_loss": task.least_loss, "simulated": simulated, "theory": theory, "difference": most}
+    return for_json(runs.numbers | found)
 
 
 def rows(qq: Array, task: LinearTask) -> dict[str, Array]:
@@ -73,18 +64,15 @@ def rows(qq: Array, task: LinearTask) -> dict[str, Array]:
 def draw(numbers: Mapping[str, Any]) -> Figure:
     """Return the figure, with one column for each λ and one row for each quantity."""
     figure = new_figure(8.6)
-    lambdas = numbers["lambdas"]
-    grid = figure.subplots(len(ROWS), len(lambdas), sharex=True, sharey="row")
+    grid = figure.subplots(len(ROWS), len(numbers["lambdas"]), sharex=True, sharey="row")
     for row, (name, label) in zip(grid, ROWS.items(), strict=True):
-        for i, (axes, lam) in enumerate(zip(row, lambdas, strict=True)):
-            draw_learning(axes, numbers, numbers["simulated"][name][i], numbers["theory"][name][i], lam)
-            axes.label_outer()
-            axes.margins(y=0.1)
-        label_axes(row[0], "" if name != "ntk" else TIME, label)
+        draw_learning(row, numbers, numbers["simulated"][name], numbers["theory"][name], label)
+    for axes in grid.flat:
+        axes.label_outer()
+        axes.margins(y=0.1)
     for axes in grid[0]:
         axes.axhline(numbers["least_loss"], color=FAINT, linewidth=0.8, zorder=1)
-    for letter, axes, lam in zip("ABC", grid[0], lambdas, strict=False):
-        title_lambda(axes, letter, lam)
+    title_lambdas(grid[0], numbers["lambdas"])
     grid[-1][0].xaxis.set_major_locator(MaxNLocator(5, integer=True))
     figure.align_ylabels(grid[:, 0])
     draw_legend(figure, legend_entries())

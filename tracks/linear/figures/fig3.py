@@ -16,12 +16,10 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from supple.reports.figures.style import FAINT, new_figure
-from supple.tracks.linear.singular_values import singular_values
-from supple.tracks.linear.tasks import random_regression
-from supple.tracks.linear.weights import aligned_init
+from supple.tracks.linear import aligned_init, random_regression, singular_values
 
-from .drawing import TIME, draw_learning, draw_legend, label_axes, legend_entries, title_lambda
-from .runs import LAMBDAS, difference, flow_difference, to_lists, train
+from .drawing import draw_learning, draw_legend, legend_entries, title_lambdas
+from .runs import LAMBDAS, difference, for_json, train
 
 SIZE = 3
 WEIGHT = 0.0009
@@ -43,29 +41,24 @@ def numbers(seed: int = 0, learning_rate: float = 2e-4, end: float = 12.0) -> di
     targets = np.linalg.svd(task.sigma_yx, compute_uv=False)
     simulated = np.asarray(np.linalg.svd(runs.simulated[..., SIZE:, :SIZE], compute_uv=False), float)
     theory = np.stack([singular_values(runs.times[:, None], targets, WEIGHT**2, lam) for lam in LAMBDAS])
-    return {
-        "sizes": [SIZE] * 3,
-        "lambdas": list(LAMBDAS),
-        "learning_rate": learning_rate,
+    found = {
         "start": WEIGHT**2,
-        "targets": to_lists(targets),
-        "times": to_lists(runs.times),
-        "simulated": to_lists(simulated),
-        "theory": to_lists(theory),
+        "targets": targets,
+        "simulated": simulated,
+        "theory": theory,
         "difference": difference(simulated, theory),
-        "difference_flow": flow_difference(task.sigma_yx, starts, runs),
     }
+    return for_json(runs.numbers | found)
 
 
 def draw(numbers: Mapping[str, Any]) -> Figure:
     """Return the figure, with one panel for each λ. Thin lines are the singular values of the task."""
     figure = new_figure(3.3)
     panels = figure.subplots(1, len(numbers["lambdas"]), sharex=True, sharey=True)
-    for i, (axes, lam) in enumerate(zip(panels, numbers["lambdas"], strict=True)):
+    for axes in panels:
         for target in numbers["targets"]:
             axes.axhline(target, color=FAINT, linewidth=0.8, zorder=1)
-        draw_learning(axes, numbers, numbers["simulated"][i], numbers["theory"][i], lam)
-        title_lambda(axes, "ABC"[i], lam)
-    label_axes(panels[0], TIME, r"singular values $s_\alpha$ of $W_2W_1$")
+    draw_learning(panels, numbers, numbers["simulated"], numbers["theory"], r"singular values $s_\alpha$ of $W_2W_1$")
+    title_lambdas(panels, numbers["lambdas"])
     draw_legend(figure, legend_entries())
     return figure

@@ -16,7 +16,7 @@ half of those with λ = 0). The paper does not give the regression of E. Here it
 examples, as in Figure 1, and its networks start from another regression with σ = 1.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,10 +24,20 @@ from matplotlib.figure import Figure, SubFigure
 from matplotlib.lines import Line2D
 
 from supple.reports.figures.style import FAINT, INK, new_figure, tidy
-from supple.tracks.linear.flow import gradient_descent
-from supple.tracks.linear.noise import converged_parameter_noise_loss, input_noise_loss, parameter_noise_loss
-from supple.tracks.linear.representations import Quadrants, converged_quadrants, gram, rsm_input, rsm_output
-from supple.tracks.linear.tasks import FEATURES, ITEMS, LinearTask, random_regression, semantic_hierarchy
+from supple.tracks.linear import (
+    LinearTask,
+    Quadrants,
+    converged_parameter_noise_loss,
+    converged_quadrants,
+    gram,
+    input_noise_loss,
+    parameter_noise_loss,
+    random_regression,
+    rsm_input,
+    rsm_output,
+    semantic_hierarchy,
+)
+from supple.tracks.linear.tasks import FEATURES, ITEMS
 from supple.tracks.linear.weights import Array
 
 from .drawing import (
@@ -42,9 +52,8 @@ from .drawing import (
     split_figure,
     write_letter,
 )
-from .runs import LAMBDAS, Weights, difference, regression_starts, to_lists
+from .runs import LAMBDAS, Weights, descend, difference, for_json, regression_starts, stack
 
-ROWS = ("rsm_input", "w2w2t", "rsm_output")
 NOISY_LAMBDAS = tuple(float(lam) for lam in range(-5, 6))
 STDS = (0.0, 0.5, 1.0)
 DRAWN = {
@@ -70,32 +79,29 @@ def numbers(seed: int = 0, learning_rate: float = 5e-3, end: float = 150.0, draw
     rng = np.random.default_rng(seed)
     task = semantic_hierarchy()
     left, values, right = _signed_svd(task.sigma_yx)
-    items = len(ITEMS)
-    starts = regression_starts(task, items, LAMBDAS, 1.0, 1e-5, rng)
+    starts = regression_starts(task, len(ITEMS), LAMBDAS, 1.0, 1e-5, rng)
     simulated = _similarities(gram(*_train(task.sigma_yx, starts, learning_rate, end)), task)
-    theory = {
-        name: np.stack([_similarities(converged_quadrants(task.sigma_yx, lam), task)[name] for lam in LAMBDAS])
-        for name in ROWS
-    }
-    large = (rng.normal(size=(items, items)), rng.normal(size=(items, items)))
+    ends = [_similarities(converged_quadrants(task.sigma_yx, lam), task) for lam in LAMBDAS]
+    theory = {name: np.stack([end[name] for end in ends]) for name in simulated}
+    large = (rng.normal(size=(len(ITEMS),) * 2), rng.normal(size=(len(ITEMS),) * 2))
     unbalanced = _similarities(gram(*_train(task.sigma_yx, [large], learning_rate, end)), task)
-    return {
+    found = {
         "items": list(ITEMS),
         "features": list(FEATURES),
-        "sigma_yx": to_lists(task.sigma_yx),
-        "u": to_lists(left),
-        "s": to_lists(values),
-        "v": to_lists(right.T),
-        "task_items": to_lists((right.T * values) @ right),
-        "task_features": to_lists((left * values) @ left.T),
+        "sigma_yx": task.sigma_yx,
+        "u": left,
+        "s": values,
+        "v": right.T,
+        "task_items": (right.T * values) @ right,
+        "task_features": (left * values) @ left.T,
         "lambdas": list(LAMBDAS),
         "learning_rate": learning_rate,
-        "simulated": {name: to_lists(maps) for name, maps in simulated.items()},
-        "theory": {name: to_lists(maps) for name, maps in theory.items()},
-        "large": {name: to_lists(maps[0]) for name, maps in unbalanced.items()},
-        "difference": max(difference(simulated[name], theory[name]) for name in ROWS),
-        **_noise_numbers(learning_rate, end, draws, rng),
+        "simulated": simulated,
+        "theory": theory,
+        "large": {name: maps[0] for name, maps in unbalanced.items()},
+        "difference": max(difference(simulated[name], theory[name]) for name in theory),
     }
+    return for_json(found | _noise_numbers(learning_rate, end, draws, rng))
 
 
 def _noise_numbers(learning_rate: float, end: float, draws: int, rng: np.random.Generator) -> dict[str, Any]:
@@ -119,10 +125,7 @@ def _noise_numbers(learning_rate: float, end: float, draws: int, rng: np.random.
     return {
         "noise_lambdas": list(NOISY_LAMBDAS),
         "noise_stds": list(STDS),
-        "noise": {
-            name: {"simulated": to_lists(sampled[i]), "theory": to_lists(theory[i])}
-            for i, name in enumerate(("inputs", "weights"))
-        },
+        "noise": {name: {"simulated": sampled[i], "theory": theory[i]} for i, name in enumerate(("inputs", "weights"))},
         "difference_noise_exact": difference(exact, theory),
         "difference_noise": difference(sampled, theory),
     }
@@ -130,9 +133,7 @@ def _noise_numbers(learning_rate: float, end: float, draws: int, rng: np.random.
 
 def _train(sigma_yx: Array, starts: list[Weights], learning_rate: float, end: float) -> Weights:
     """Return the weights after gradient descent until time `end`, (starts, N_h, N_i) and (starts, N_o, N_h)."""
-    first, second = (np.stack(layer) for layer in zip(*starts, strict=True))
-    steps = round(end / learning_rate)
-    w1, w2 = gradient_descent(first, second, sigma_yx, steps, learning_rate, steps)
+    _, w1, w2 = descend(*stack(starts), sigma_yx, end, learning_rate)
     return w1[-1], w2[-1]
 
 
@@ -156,12 +157,12 @@ def _signed_svd(matrix: Array) -> tuple[Array, Array, Array]:
 def draw(numbers: Mapping[str, Any]) -> Figure:
     """Return the figure. The number below each map is the value at which its colours end."""
     figure = new_figure(8.4)
-    task, learnt, robust = split_figure(figure, 3, 1, heights=(1.3, 1.9, 1.3))
+    task, learnt, robust = split_figure(figure, 3, 1, height_ratios=(1.3, 1.9, 1.3))
     _draw_task(task, numbers)
-    simulated, theory, large = split_figure(learnt, 1, 3, widths=(3.42, 3, 1.15))
-    _draw_maps(simulated, "B", "simulation", numbers["simulated"], numbers["lambdas"], True)
-    _draw_maps(theory, "C", "theory", numbers["theory"], numbers["lambdas"], False)
-    _draw_maps(large, "D", "large weights", {name: [numbers["large"][name]] for name in DRAWN}, None, False)
+    simulated, theory, large = split_figure(learnt, 1, 3, width_ratios=(3.42, 3, 1.15))
+    _draw_maps(simulated, "B", "simulation", numbers["simulated"], numbers["lambdas"])
+    _draw_maps(theory, "C", "theory", numbers["theory"], numbers["lambdas"])
+    _draw_maps(large, "D", "large weights", {name: [numbers["large"][name]] for name in DRAWN}, ())
     _draw_added_loss(robust, numbers)
     return figure
 
@@ -185,19 +186,16 @@ def _draw_task(figure: SubFigure, numbers: Mapping[str, Any]) -> None:
     panels[0].set_xlabel("")
 
 
-def _draw_maps(
-    figure: SubFigure, name: str, title: str, maps: Mapping[str, Any], lambdas: list[float] | None, named: bool
-) -> None:
-    """Draw one row for each kind of similarity and one column for each λ. named: also print the names of the rows."""
+def _draw_maps(figure: SubFigure, name: str, title: str, maps: Mapping[str, Any], lambdas: Sequence[float]) -> None:
+    """Draw one row for each kind of similarity, named in panel B, and one column for each λ, or one without any."""
     write_letter(figure, name, title)
-    columns = len(lambdas) if lambdas else 1
-    grid = figure.subplots(len(DRAWN), columns, squeeze=False)
+    grid = figure.subplots(len(DRAWN), len(lambdas) or 1, squeeze=False)
     for row, (kind, label) in zip(grid, DRAWN.items(), strict=True):
         for axes, matrix in zip(row, maps[kind], strict=True):
             draw_matrix(axes, matrix)
-        if named:
+        if name == "B":
             row[0].set_ylabel(label, fontsize=9, color=INK)
-    for axes, lam in zip(grid[0], lambdas or (), strict=False):
+    for axes, lam in zip(grid[0], lambdas, strict=False):
         axes.set_title(lambda_title(lam), fontsize=10, color=lambda_colour(lam), fontweight="bold")
     if not lambdas:
         grid[0, 0].set_title("not balanced", fontsize=9.5, color=INK)
@@ -208,13 +206,9 @@ def _draw_added_loss(figure: SubFigure, numbers: Mapping[str, Any]) -> None:
     stds = numbers["noise_stds"]
     # one colour for each strength of noise: from faint to ink
     colours = [FAINT, *reversed(shades("#5b3a8e", len(stds) - 1))]
-    for axes, (name, title) in zip(
-        figure.subplots(1, 2), (("inputs", "noise in inputs"), ("weights", "noise in weights")), strict=True
-    ):
-        tidy(axes, title)
-        for colour, simulated, theory in zip(
-            colours, numbers["noise"][name]["simulated"], numbers["noise"][name]["theory"], strict=True
-        ):
+    for axes, (name, losses) in zip(figure.subplots(1, 2), numbers["noise"].items(), strict=True):
+        tidy(axes, f"noise in {name}")
+        for colour, simulated, theory in zip(colours, losses["simulated"], losses["theory"], strict=True):
             axes.plot(numbers["noise_lambdas"], simulated, "o", color=colour, markersize=5)
             axes.plot(numbers["noise_lambdas"], theory, **THEORY)
         label_axes(axes, "λ", "added loss")

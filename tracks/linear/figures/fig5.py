@@ -20,10 +20,7 @@ from matplotlib.colors import Normalize
 from matplotlib.figure import Figure, SubFigure
 
 from supple.reports.figures.style import PALETTE, new_figure, tidy
-from supple.tracks.linear.exact import Exact
-from supple.tracks.linear.flow import gradient_descent
-from supple.tracks.linear.representations import Quadrants, gram, ntk_distance, quadrants
-from supple.tracks.linear.tasks import random_regression
+from supple.tracks.linear import Exact, Quadrants, gradient_descent, gram, ntk_distance, quadrants, random_regression
 
 from .drawing import (
     DIVERGING,
@@ -39,7 +36,7 @@ from .drawing import (
     legend_entries,
     split_figure,
 )
-from .runs import regression_starts, to_lists
+from .runs import for_json, regression_starts, stack
 
 ARCHITECTURES = {"funnel": (4, 2, 2), "square": (4, 4, 4), "inverted funnel": (2, 2, 4)}
 SIMULATED = tuple(float(lam) for lam in np.linspace(-9, 9, 11))
@@ -53,8 +50,8 @@ def numbers(seed: int = 0, learning_rate: float = 0.02, end: float = 1000.0, poi
     """Compute the numbers of the figure.
 
     `final` maps each architecture to `simulated` (11,) at the end and `theory` for t → ∞, at `theory_lambdas`. `course`
-    maps it to `simulated` and `theory`, (11, T) at `times`. `difference` is the largest difference during training, and
-    `unconverged` that between the theory at the end and its limit. Distances are in [0, 1].
+    maps it to `simulated` and `theory`, (11, T) at `times`. Distances are in [0, 1]. `difference` is the largest
+    difference during training.
 
     Args:
         seed: Of all random numbers.
@@ -67,7 +64,7 @@ def numbers(seed: int = 0, learning_rate: float = 0.02, end: float = 1000.0, poi
     kept = np.unique(np.geomspace(1, steps // EVERY, points).astype(int))
     times = EVERY * learning_rate * kept
     dense = np.linspace(-9, 9, MORE * (len(SIMULATED) - 1) + 1)
-    final, course, differences, unconverged = {}, {}, [], []
+    final, course, differences = {}, {}, []
     for name, (n_in, n_hidden, n_out) in ARCHITECTURES.items():
         task = random_regression(n_in, n_out, samples=10, scale=3**0.5, rng=rng)
         starts = regression_starts(task, n_hidden, tuple(dense), 1.0, None, rng)
@@ -76,42 +73,44 @@ def numbers(seed: int = 0, learning_rate: float = 0.02, end: float = 1000.0, poi
         theory = np.stack(
             [ntk_distance(quadrants(solution.qq(times), n_in), start) for solution, start in exact[::MORE]]
         )
-        first, second = (np.stack(layer) for layer in zip(*starts[::MORE], strict=True))
-        trained = gram(*gradient_descent(first, second, task.sigma_yx, steps, learning_rate, EVERY))
+        trained = gram(*gradient_descent(*stack(starts[::MORE]), task.sigma_yx, steps, learning_rate, EVERY))
         start, later = (Quadrants(*(part[at] for part in trained)) for at in (0, kept))
         simulated = ntk_distance(later, start).T
         differences.append(np.abs(simulated - theory).max())
-        unconverged.append(np.abs(theory[:, -1] - limits[::MORE]).max())
-        final[name] = {"simulated": to_lists(simulated[:, -1]), "theory": to_lists(limits)}
-        course[name] = {"simulated": to_lists(simulated), "theory": to_lists(theory)}
-    return {
+        final[name] = {"simulated": simulated[:, -1], "theory": limits}
+        course[name] = {"simulated": simulated, "theory": theory}
+    found = {
         "architectures": {name: list(sizes) for name, sizes in ARCHITECTURES.items()},
         "lambdas": list(SIMULATED),
-        "theory_lambdas": to_lists(dense),
+        "theory_lambdas": dense,
         "learning_rate": learning_rate,
-        "times": to_lists(times),
+        "times": times,
         "final": final,
         "course": course,
         "difference": float(max(differences)),
-        "unconverged": float(max(unconverged)),
     }
+    return for_json(found)
 
 
 def draw(numbers: Mapping[str, Any]) -> Figure:
     """Return the figure: architectures, distance over λ, distance over time."""
     figure = new_figure(6.6)
     above, below = split_figure(figure, 2, 1)
-    schematics, final = split_figure(above, 1, 2, widths=(1.15, 1))
-    panels = (("architectures", _draw_schematics), ("after training", _draw_final), ("over training", _draw_course))
-    draw_panels((schematics, final, below), numbers, panels)
+    schematics, final = split_figure(above, 1, 2, width_ratios=(1.15, 1))
+    draw_panels(
+        (schematics, final, below),
+        numbers,
+        ("architectures", _draw_schematics),
+        ("after training", _draw_final),
+        ("over training", _draw_course),
+    )
     return figure
 
 
 def _draw_schematics(figure: SubFigure, numbers: Mapping[str, Any]) -> None:
     for axes, (name, sizes) in zip(figure.subplots(1, 3), numbers["architectures"].items(), strict=True):
-        draw_network(axes, sizes, COLOURS[name], (1.6, 1.6))
+        draw_network(axes, sizes, f"{name}\n{'-'.join(map(str, sizes))}", COLOURS[name], (1.6, 1.6))
         axes.set_ylim(-2.9, 2.1)  # as large as the tallest
-        axes.set_title(f"{name}\n{'-'.join(map(str, sizes))}", fontsize=10, color=COLOURS[name], fontweight="bold")
 
 
 def _draw_final(figure: SubFigure, numbers: Mapping[str, Any]) -> None:

@@ -5,12 +5,17 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from supple.tracks.linear.exact import Exact
-from supple.tracks.linear.flow import gradient_descent, gradient_flow
-from supple.tracks.linear.tasks import LinearTask, random_regression
-from supple.tracks.linear.weights import Array, balanced_factors, balanced_init, random_rotation
+from supple.tracks.linear import (
+    Exact,
+    LinearTask,
+    balanced_factors,
+    balanced_init,
+    gradient_descent,
+    gradient_flow,
+    random_regression,
+)
+from supple.tracks.linear.weights import Array, random_rotation
 
 LAMBDAS = (-2.0, 0.0, 2.0)
 SIZES = (3, 2, 2)  # of the network of Figures 1 and 2
@@ -20,16 +25,17 @@ DIGITS = 6  # of the numbers that are written down; differences are taken before
 
 @dataclass(frozen=True)
 class Runs:
-    """The runs of a figure.
+    """One network for each of LAMBDAS, trained on the same task.
 
-    Attributes:
-        times: (T,), in units of τ.
-        simulated, theory: QQᵀ of every network, (networks, T, n, n), n = N_i + N_o.
+    simulated, theory: QQᵀ of every network, (λ, T, n, n), n = N_i + N_o, at `times`, (T,), in units of τ. numbers: what
+    the numbers of such figures have in common. `difference_flow` is the largest relative difference between the theory
+    and the integrated gradient flow.
     """
 
     times: Array
     simulated: Array
     theory: Array
+    numbers: dict[str, Any]
 
 
 def regression_starts(
@@ -81,38 +87,51 @@ def qq(first: Array, second: Array) -> Array:
     return q @ q.mT
 
 
-def train(sigma_yx: Array, starts: Sequence[Weights], end: float, learning_rate: float, points: int = 125) -> Runs:
-    """Train every network by gradient descent until time `end`, and compute the exact solution at the same times.
+def stack(starts: Sequence[Weights]) -> Weights:
+    """Return the weights of several networks as one array for each layer, (networks, …)."""
+    first, second = (np.stack(layer) for layer in zip(*starts, strict=True))
+    return first, second
+
+
+def descend(
+    first: Array, second: Array, sigma_yx: Array, end: float, learning_rate: float, points: int = 1
+) -> tuple[Array, Array, Array]:
+    """Train networks by gradient descent. Return the times, (1 + points,), and W₁ and W₂ at these, (times, …).
 
     Args:
+        first: W₁ at time 0, (…, N_h, N_i).
+        second: W₂ at time 0, (…, N_o, N_h).
         sigma_yx: (N_o, N_i).
-        starts: The weights (W₁, W₂) of each network.
         end: The length of training, in units of τ = 1/learning_rate steps.
         learning_rate: η.
         points: The number of times, besides 0.
     """
-    first, second = (np.stack(layer) for layer in zip(*starts, strict=True))
     every = max(1, round(end / learning_rate / points))
-    w1, w2 = gradient_descent(first, second, sigma_yx, every * points, learning_rate, every)
-    times = np.linspace(0.0, learning_rate * every * points, points + 1)
+    times = learning_rate * every * np.arange(points + 1, dtype=np.float64)
+    return times, *gradient_descent(first, second, sigma_yx, every * points, learning_rate, every)
+
+
+def train(sigma_yx: Array, starts: Sequence[Weights], end: float, learning_rate: float) -> Runs:
+    """Train the network of each of LAMBDAS until time `end`, by gradient descent, in theory, and by integration."""
+    times, w1, w2 = descend(*stack(starts), sigma_yx, end, learning_rate, 125)
     theory = np.stack([Exact(*start, sigma_yx).qq(times) for start in starts])
-    return Runs(times, qq(w1, w2).swapaxes(0, 1), theory)
+    flow = np.stack([qq(*gradient_flow(*start, sigma_yx, times)) for start in starts])
+    numbers = {
+        "sizes": [w1.shape[-1], *w2.shape[:-3:-1]],
+        "lambdas": list(LAMBDAS),
+        "learning_rate": learning_rate,
+        "times": times,
+        "difference_flow": difference(flow, theory),
+    }
+    return Runs(times, qq(w1, w2).swapaxes(0, 1), theory, numbers)
 
 
-def train_on_regression(
-    rng: np.random.Generator, end: float, learning_rate: float
-) -> tuple[LinearTask, list[Weights], Runs]:
-    """Return the random regression of Figures 1 and 2 (E.3), the starts for each of LAMBDAS, and their runs."""
+def train_on_regression(rng: np.random.Generator, end: float, learning_rate: float) -> tuple[LinearTask, Runs]:
+    """Return the random regression of Figures 1 and 2 (E.3), and runs on it."""
     n_in, n_hidden, n_out = SIZES
     task = random_regression(n_in, n_out, samples=10, scale=10**0.5, rng=rng)
     starts = regression_starts(task, n_hidden, LAMBDAS, 1.0, 1e-5, rng)
-    return task, starts, train(task.sigma_yx, starts, end, learning_rate)
-
-
-def flow_difference(sigma_yx: Array, starts: Sequence[Weights], runs: Runs) -> float:
-    """Return the largest relative difference between the theory and the integrated gradient flow."""
-    flows = np.stack([qq(*gradient_flow(*start, sigma_yx, runs.times)) for start in starts])
-    return difference(flows, runs.theory)
+    return task, train(task.sigma_yx, starts, end, learning_rate)
 
 
 def difference(simulated: Array, theory: Array) -> float:
@@ -129,10 +148,15 @@ def upper_entries(matrix: Array) -> Array:
     return matrix[(..., *np.triu_indices(matrix.shape[-1]))]
 
 
-def to_lists(values: ArrayLike) -> list[Any]:
-    """Return nested lists of floats for JSON, rounded to 6 significant digits."""
-    values = np.asarray(values, float)
-    with np.errstate(divide="ignore"):
+def for_json(values: Any) -> Any:
+    """Return a figure's numbers for JSON: arrays as nested lists of 6 significant digits, with None for NaN and ±∞."""
+    if isinstance(values, dict):
+        return {name: for_json(value) for name, value in values.items()}
+    if not isinstance(values, np.ndarray):
+        return values
+    with np.errstate(divide="ignore", invalid="ignore"):
         size = np.where(values == 0, 0.0, np.floor(np.log10(np.abs(values))))
-    unit = 10.0 ** (DIGITS - 1 - size)
-    return (np.round(values * unit) / unit).tolist()
+        unit = 10.0 ** (DIGITS - 1 - size)
+        rounded = (np.round(values * unit) / unit).astype(object)
+    rounded[~np.isfinite(values)] = None
+    return rounded.tolist()

@@ -1,6 +1,5 @@
 """Image folders: a list of the files of each class."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 from supple.registry.errors import UsageError
@@ -25,42 +24,43 @@ def read_folders(name: str, folder: Path) -> DataSet:
     folder = folder / ARCHIVE if (folder / ARCHIVE).is_dir() else folder
     if not (folder / "train").is_dir():
         raise UsageError(f"{folder}: no folder train/ there: {LAYOUT}")
-    by_class = dict(_find_class_folders(folder / "train"))
+    by_class = _find_classes(folder / "train")
     if not by_class:
         raise UsageError(f"{folder / 'train'}: no class folders there: {LAYOUT}")
     classes = list(by_class)
-    train = _make_split(by_class, classes)
     annotations = folder / "val" / "val_annotations.txt"
     test = _read_annotations(annotations, classes) if annotations.is_file() else _read_test_folders(folder, classes)
-    images = decode_splits(folder, train, test)
+    images = decode_splits(folder, _make_split(by_class), test)
     return make_data_set(name, f"{name}, image folders,", folder, *images, len(classes))
 
 
-def _find_class_folders(folder: Path) -> Iterator[tuple[str, list[Path]]]:
-    """Return (class, its image files) in the order of names. Raises UsageError if a class has no images."""
+def _find_classes(folder: Path) -> dict[str, list[Path]]:
+    """Return class → its image files, in the order of names. Raises UsageError if a class has no images."""
+    by_class = {}
     for class_folder in sorted(path for path in folder.iterdir() if path.is_dir()):
         inner = class_folder / "images" if (class_folder / "images").is_dir() else class_folder
         files = sorted(path for path in inner.iterdir() if path.suffix.lower() in SUFFIXES)
         if not files:
             raise UsageError(f"{inner}: an empty class folder: no file ends with {', '.join(SUFFIXES)}")
-        yield class_folder.name, files
+        by_class[class_folder.name] = files
+    return by_class
 
 
-def _make_split(by_class: dict[str, list[Path]], classes: list[str]) -> Split:
-    files = [file for name in classes for file in by_class[name]]
-    return Split(files, [label for label, name in enumerate(classes) for _ in by_class[name]])
+def _make_split(by_class: dict[str, list[Path]]) -> Split:
+    files = [file for own in by_class.values() for file in own]
+    return Split(files, [label for label, own in enumerate(by_class.values()) for _ in own])
 
 
 def _read_test_folders(folder: Path, classes: list[str]) -> Split:
     place = next((folder / split for split in ("test", "val") if (folder / split).is_dir()), None)
     if place is None:
         raise UsageError(f"{folder}: no folder test/ or val/ there: {LAYOUT}")
-    by_class = dict(_find_class_folders(place))
-    if missing := [name for name in classes if name not in by_class]:
-        raise UsageError(f"{place / missing[0]} is missing: it should hold class {missing[0]}, as in train/")
-    if unknown := [name for name in by_class if name not in classes]:
-        raise UsageError(f"{place / unknown[0]}: train/ has no class of that name")
-    return _make_split(by_class, classes)
+    by_class = _find_classes(place)
+    if differing := sorted(by_class.keys() ^ {*classes}):
+        raise UsageError(
+            f"{place / differing[0]}: train/ and {place.name}/ must hold the same classes, one has no such"
+        )
+    return _make_split(by_class)
 
 
 def _read_annotations(annotations: Path, classes: list[str]) -> Split:

@@ -3,8 +3,6 @@ import torch
 from peft import LoraConfig, get_peft_model
 from torch import nn
 
-from supple.interventions import rebalance_
-from supple.metrics import lambda_residual
 from supple.tracks.language.adapters import SeqLoRA, merge, penalty
 from tests.tracks.language.adapters.models import adapted, inputs
 
@@ -26,17 +24,6 @@ def test_lora_is_pefts(alpha):
     for output in outputs:
         output.square().sum().backward()
     torch.testing.assert_close((ours.A.grad, ours.B.grad.T), (a.grad, b.grad))
-
-
-def test_the_weights_of_pefts_lora_can_be_rebalanced():
-    model = get_peft_model(nn.Sequential(nn.Linear(6, 10)), LoraConfig(r=3, lora_alpha=6, target_modules=["0"]))
-    a, b = (getattr(model.base_model.model[0], side)["default"] for side in ("lora_A", "lora_B"))
-    nn.init.normal_(b.weight, std=0.3)
-    x = inputs(20).float()
-    before = model(x)
-    rebalance_(a, b, 1.0)
-    torch.testing.assert_close(model(x), before, rtol=0, atol=2e-6)
-    assert lambda_residual(a, b, 1.0) < 1e-5
 
 
 def shares(logits, k):
@@ -65,7 +52,7 @@ def test_the_atoms_of_all_tasks_are_summed_with_the_weights_of_their_kind(kind, 
     torch.testing.assert_close(made(x), made.linear(x) + atoms)
     assert made.sizes == (2, 2, 2)
     router = {"moe_lora": [(1, 6)], "external_router": [(2, 6)]}.get(kind, [])
-    assert [p.shape for p in made.task_parameters()] == [(2, 6), (2, 8), *router]
+    assert [p.shape for p in made.parameters() if p.requires_grad] == [(2, 6), (2, 8), *router]
 
 
 @pytest.mark.parametrize("kind", ["seqlora", "inclora", "olora"])

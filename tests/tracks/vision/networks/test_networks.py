@@ -6,14 +6,13 @@ import pytest
 import torch
 from torch import Tensor, fx, nn
 from torch.nn import functional as F
+from torch.testing import assert_close
 
 from supple.interventions import FireScope, Learner, activation, learner_for, make, redraw
 from supple.metrics import dfi_unscaled, measure
 from supple.networks.activations import Units, initial_gain
-from supple.tracks.vision.networks import ConvNet
-from supple.tracks.vision.networks.resnet import BasicBlock, ResNet18
-from supple.tracks.vision.networks.vgg import VGG16
-from supple.tracks.vision.networks.vit import ViT
+from supple.tracks.vision.networks import VGG16, ConvNet, ResNet18, ViT
+from supple.tracks.vision.networks.resnet import BasicBlock
 from tests.tracks.logs import refusal
 
 Build = Callable[..., ResNet18 | VGG16 | ViT]
@@ -57,6 +56,7 @@ def train_few_steps(build: Build) -> Learner:
     for _ in range(3):
         optimizer.zero_grad()
         learner.loss().backward()
+        assert all(p.grad.any() for p in module.parameters())
         optimizer.step()
     return learner
 
@@ -99,7 +99,7 @@ def test_one_logit_for_each_class_of_each_image_which_does_not_see_others_in_eva
     for channels, height, width in ((3, 64, 64), (1, 32, 64)):
         assert build((channels, height, width))(torch.randn(2, channels, height, width)).shape == (2, 5)
     module, x = build().eval(), images()
-    torch.testing.assert_close(module(x), torch.cat([module(image[None]) for image in x]), rtol=1e-4, atol=1e-5)
+    assert_close(module(x), torch.cat([module(image[None]) for image in x]), rtol=1e-4, atol=1e-5)
     assert torch.equal(fx.symbolic_trace(module)(x), module(x))
 
 
@@ -161,19 +161,6 @@ def test_activations_that_change_widths_or_have_parameters_fit(build: Build, nam
     assert build(activation=name)(images(2)).isfinite().all()
 
 
-@pytest.mark.slow
-@every_network
-def test_training_fits_a_batch(build: Build) -> None:
-    module, x, y = build(), images(10), torch.arange(10) % 5
-    optimizer = torch.optim.Adam(module.parameters(), 3e-3)
-    for _ in range(25):
-        loss = F.cross_entropy(module(x), y)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-    assert float(loss.detach()) < 0.8  # ln 5 = 1.6 is chance
-
-
 @every_network
 def test_a_redraw_equals_building_the_network_again(build: Build) -> None:
     fresh = redraw(build(), torch.Generator().manual_seed(3))
@@ -215,7 +202,7 @@ def test_a_block_adds_its_input_before_the_last_activation(d_in: int, stride: in
     same = d_in == 8 and stride == 1
     assert isinstance(block.shortcut, nn.Identity) is same
     shortcut = x if same else normalized(F.conv2d(x, block.shortcut[0].weight, stride=stride))
-    torch.testing.assert_close(block(x), (inner + shortcut).relu(), rtol=1e-4, atol=1e-5)
+    assert_close(block(x), (inner + shortcut).relu(), rtol=1e-4, atol=1e-5)
 
 
 def test_vgg_has_thirteen_normalised_convolutions_and_the_classifier_of_hare_and_tortoise() -> None:

@@ -5,10 +5,10 @@ import math
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.testing import assert_close
 
 from supple.interventions import FireScope, Learner, learner_for, make, parse_hook
 from supple.tracks.vision.networks.vit import SelfAttention, ViT
-from tests.tracks.logs import refusal
 
 
 def tiny() -> ViT:
@@ -43,7 +43,7 @@ def test_attention_is_the_softmax_average_of_each_head() -> None:
         for head in (slice(0, 3), slice(3, 6)):
             scores = q[image, :, head] @ k[image, :, head].T / math.sqrt(3)
             mixed[image, :, head] = scores.softmax(-1) @ v[image, :, head]
-    torch.testing.assert_close(attention(x), attention.to_out(mixed))
+    assert_close(attention(x), attention.to_out(mixed))
 
 
 def shuffle_patches(images: Tensor) -> Tensor:
@@ -57,7 +57,7 @@ def test_only_positions_tell_one_order_of_patches_from_another() -> None:
     module, images = tiny(), torch.randn(2, 3, 16, 16)
     assert not torch.allclose(module(shuffle_patches(images)), module(images), atol=1e-5)
     nn.init.zeros_(module.embedding.positions)
-    torch.testing.assert_close(module(shuffle_patches(images)), module(images), rtol=1e-4, atol=1e-5)
+    assert_close(module(shuffle_patches(images)), module(images), rtol=1e-4, atol=1e-5)
     nn.init.ones_(module.embedding.class_token)
     assert bool((module.embedding(images)[:, 0] == 1).all()), "the class token comes first"
 
@@ -69,15 +69,5 @@ def test_fire_takes_query_and_key_as_the_paper_does_unless_a_scope_names_other_p
     assert written("fire(scope=mlp)") == weights("wide", "narrow")
     assert written("fire(scope=[value,out])") == weights("attention.to_v", "attention.to_out")
     assert len(written("fire(scope=all)")) == len(learner().layers)
-
-
-def test_query_key_and_value_lie_side_by_side() -> None:
-    depths = {layer.name: layer.depth for layer in tiny().layers()}
-    assert len({depths[f"blocks.0.attention.to_{part}"] for part in "qkv"}) == 1
-
-
-def test_a_network_without_such_a_part_says_what_it_has() -> None:
-    plain = learner_for(nn.Sequential(nn.Linear(2, 2), nn.ReLU(), nn.Linear(2, 2)))
-    known = "unknown scope 'query' (known: all, encoder, hidden, head, linear, conv)"
-    assert known in refusal(make("fire", scope="query").attach, plain)
-    assert "unknown scope 'qery': did you mean 'query'?" in refusal(make("fire", scope="qery").attach, learner())
+    depths = {layer.name: layer.depth for layer in learner().layers}
+    assert len({depths[f"blocks.0.attention.to_{part}"] for part in "qkv"}) == 1, "they lie side by side"

@@ -7,7 +7,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-from supple.envs.independent import copies_interfere
+from supple.envs.make import copies_interfere
 
 
 class Walk(gym.Env):
