@@ -30,7 +30,7 @@ from supple.engine.settings import SeedsOption
 from supple.registry.errors import UsageError
 from supple.registry.schema import NotNegative
 from supple.scripts.cli import training
-from supple.scripts.cli.console import join_command, parse, run, warn
+from supple.scripts.cli.console import join_command, parse, warn
 from supple.scripts.cli.options import Options, Request, request_or_help
 from supple.scripts.cli.vary import read_vary
 
@@ -70,8 +70,6 @@ class SeveralRuns(CompareOptions[S]):
 
 def main(args: Sequence[str]) -> None:
     request = request_or_help("compare", args, __doc__)
-    if request is None:
-        return
     options = parse_options(request)
 
     from supple.experiments.comparisons.folder import create  # imports PyTorch, which help does not need
@@ -119,7 +117,3 @@ def ask(request: Request, options: Any) -> "Study":
         options.leads,
         Space(read_vary(options.vary, kind)),
     )
-
-
-if __name__ == "__main__":
-    run(main)

@@ -33,7 +33,7 @@ from supple.envs.humanoid_assets import NAME, manifest
 from supple.registry import did_you_mean, quoted
 from supple.registry.cache import cache_folder
 from supple.registry.errors import RunError, UsageError
-from supple.scripts.cli.console import explain, parse, run, say, screen
+from supple.scripts.cli.console import explain, parse, say, screen
 from supple.scripts.cli.progress import make_bars
 from supple.tracks.language.corpora import published as english
 from supple.tracks.vision.data.published import PUBLISHED
@@ -238,7 +238,3 @@ def main(args: Sequence[str]) -> None:
     say(f"done: {folder} ({fetched} files fetched)")
     if cache.expanduser().resolve() != cache_folder().resolve():
         say(f"so that supple finds it: export SUPPLE_CACHE={quoted(cache)}")
-
-
-if __name__ == "__main__":
-    run(main)

@@ -129,14 +129,6 @@ def explain(doc: str | None, prog: str) -> None:
     say(*f"{prog}: {indent_commands(doc)}\n\n`{prog} --help` lists all options.".split("\n"))
 
 
-def parse_or_explain(options_class: Any, args: Sequence[str], prog: str, doc: str | None, flags: bool = False) -> Any:
-    """Return what `parse` returns or, without arguments, print what `explain` prints and return None."""
-    if args:
-        return parse(options_class, args, prog, doc, flags=flags)
-    explain(doc, prog)
-    return None
-
-
 def join_command(prog: str, args: Sequence[str]) -> str:
     """Return the command line as it was typed, for config.json."""
     return shlex.join([*prog.split(), *args])
