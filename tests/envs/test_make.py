@@ -1,6 +1,7 @@
 """Environments by name: ids, terminations, friction, clipping, and a quiet MuJoCo."""
 
 import importlib
+import json
 import re
 import subprocess
 import sys
@@ -13,6 +14,7 @@ import numpy as np
 import pytest
 
 from supple.envs import environment_names, games, has_friction, make_env, make_pixels, resolve_env
+from supple.envs.make import copies_interfere
 
 
 def test_every_short_name_stands_for_a_registered_task():
@@ -204,3 +206,33 @@ def test_without_ale_py_all_names_but_games_are_resolved(monkeypatch: pytest.Mon
     assert resolve_env("hopper") == "Hopper-v5"
     with pytest.raises(ValueError, match="did you mean 'hopper'"):
         resolve_env("hoper")
+
+
+class Walk(gym.Env):
+    """A walk whose steps come from the environment's generator (own), NumPy's (global), or go on in all copies."""
+
+    observation_space = gym.spaces.Box(-np.inf, np.inf, (1,))
+    action_space = gym.spaces.Discrete(2)
+    together = 0.0
+
+    def __init__(self, kind: str = "own") -> None:
+        self.kind = kind
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        super().reset(seed=seed)
+        self.place = 0.0
+        return np.zeros(1, np.float32), {}
+
+    def step(self, action: int) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        self.place += self.np_random.random() if self.kind == "own" else 0.0
+        self.place += np.random.random() if self.kind == "global" else 0.0  # noqa: NPY002
+        if self.kind == "together":
+            Walk.together += 1
+            self.place = Walk.together
+        return np.array([self.place], np.float32), self.place, False, False, {}
+
+
+@pytest.mark.parametrize("kind", ["own", "global", "together"])
+def test_copies_with_a_common_variable_or_generator_interfere(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(gym.registry, "Walk-v0", gym.envs.registration.EnvSpec("Walk-v0", Walk))
+    assert copies_interfere("Walk-v0", json.dumps({"kind": kind})) == (kind != "own")
