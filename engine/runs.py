@@ -10,7 +10,7 @@ from pathlib import Path
 
 import torch
 
-from supple.registry import quoted
+from supple.registry import owner_of, quoted
 from supple.registry.errors import DiskError, Diverged, RunError, UsageError, is_of_user, is_out_of_memory
 
 from .divergence import Divergence, find_not_finite, in_words
@@ -294,10 +294,12 @@ class Run:
             arm += f", seed {', '.join(map(str, spec.seeds))}"
             first = find_not_finite(work.learners)
             what = f"the first tensor that is not finite is {first}" if first else "weights and optimizers are finite"
+            owners = [(hook.text, owner_of(hook.intervention)) for hook in hooks.hooks]
+            suspects = "".join(f"; hook {text} of plug-in {owner} takes part" for text, owner in owners if owner)
             others = f"; plug-in {plugins.describe_all()} takes part" if plugins.loaded() else ""
             raise Diverged(
                 f"{self.path} ({spec.kind}{arm}): training diverged by step {loop.step:,}: {error}{before}; "
-                f"{what}{hooks.suspects or others}; a smaller --learning-rate may help; "
+                f"{what}{suspects or others}; a smaller --learning-rate may help; "
                 f"the last checkpoint is kept"
             ) from None
         except Exception as error:

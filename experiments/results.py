@@ -1,10 +1,8 @@
 """The results of runs on the disk, as data frames."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from html import escape
-from math import isfinite
 from pathlib import Path
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any
@@ -12,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from supple.engine.spec import FILE as RUN
 
 from .comparisons.folder import files_of_runs
-from .comparisons.grid import Point
 from .history.collect import load as collect
 from .history.data import ComparisonData, RunData
 from .history.performance import performance_of
@@ -35,8 +32,7 @@ class Results:
 
     Every frame has the columns `arm` and `seed`, and for a sweep `study` before them. The rows of an arm begin with
     those of the trunk from which it was forked. A run that is not part of a comparison is one arm, named by its hooks.
-    pandas is imported when a frame is first used. A notebook shows a table of the arms: their seeds, the steps reached
-    and, once `scores` has been read, the number that leads the report.
+    pandas is imported when a frame is first used. A notebook shows a table of the arms, their seeds and steps.
 
     Attributes:
         path: The folder.
@@ -59,26 +55,16 @@ class Results:
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
-        """Return a table with one row per arm, for notebooks. Names are escaped, since they come from files."""
-        rows = list(self._rows())
-        header = dict.fromkeys(name for row in rows for name in row)
-        body = [[row.get(name, "") for name in header] for row in rows[:MOST_ROWS]]
-        lines = ["".join(f"<td>{escape(text)}</td>" for text in texts) for texts in body]
-        more = f"<p>and {len(rows) - MOST_ROWS:,} more arms</p>" if len(rows) > MOST_ROWS else ""
-        return (
-            f"<p>{escape(str(self.path))}</p><table><thead><tr>"
-            f"{''.join(f'<th>{escape(name)}</th>' for name in header)}</tr></thead><tbody>"
-            f"{''.join(f'<tr>{line}</tr>' for line in lines)}</tbody></table>{more}"
-        )
+        """Return a table with one row per arm, for notebooks."""
+        from pandas import DataFrame
 
-    def _rows(self) -> Iterator[dict[str, str]]:
-        """Yield a row of the table in notebooks for each arm: heading → text."""
+        rows = []
         for study, data in self.studies.items():
-            means = _leading_means(self._contents[study]) if "_contents" in self.__dict__ else {}
             for arm, runs in data.arms.items():
-                seeds = ", ".join(str(run.seed) for run in runs)
-                row = {"kind": data.first.spec.kind, "arm": arm, "seeds": seeds, data.unit: _steps_text(runs)}
-                yield {**({"study": study} if study else {}), **row, **means.get(arm, {})}
+                row = {"kind": data.first.spec.kind, "arm": arm, "seeds": ", ".join(str(run.seed) for run in runs)}
+                rows.append({**({"study": study} if study else {}), **row, data.unit: _steps_text(runs)})
+        html: str = DataFrame(rows).fillna("").to_html(index=False, max_rows=MOST_ROWS)
+        return html
 
     @cached_property
     def metrics(self) -> "DataFrame":
@@ -134,16 +120,11 @@ class Results:
     @cached_property
     def scores(self) -> dict[str, Any]:
         """Return the scores in the report's scores.json; for a sweep, by study."""
-        scores = {study: contents.scores for study, contents in self._contents.items()}
-        return scores.get("", scores)
-
-    @cached_property
-    def _contents(self) -> dict[str, Any]:
-        """Return the contents of the reports, by study."""
-        return {
-            study: resolve_name(data.first.spec.kind_row.report).compose([self.path / study])
+        scores = {
+            study: resolve_name(data.first.spec.kind_row.report).compose([self.path / study]).scores
             for study, data in self.studies.items()
         }
+        return scores.get("", scores)
 
     def _frame(self, rows: Callable[[RunData], Iterable[dict[str, Any]]]) -> "DataFrame":
         from pandas import DataFrame
@@ -168,20 +149,6 @@ def _steps_text(runs: Sequence[RunData]) -> str:
     """Return the steps reached and planned as text: `512 to 1,024 of 1,024`."""
     steps = [sorted({run.last_step for run in runs}), sorted({run.total_steps for run in runs})]
     return " of ".join(f"{some[0]:,}" + (f" to {some[-1]:,}" if len(some) > 1 else "") for some in steps)
-
-
-def _leading_means(contents: Any) -> dict[str, dict[str, str]]:
-    """Return label of an arm → {name of the measure that leads the report: its mean over seeds as text}."""
-    means: dict[str, dict[str, str]] = {}
-    for measure in contents.measures:
-        if measure.name == contents.measures[0].name:
-            for arm, by_seed in measure.arms.items():
-                known = [value for value in by_seed.values() if isfinite(value)]
-                scale, unit = (100, ", %") if measure.percent else (1, "")
-                some = f" ({len(known)} of {len(by_seed)} seeds)" if len(known) < len(by_seed) else ""
-                text = f"{scale * sum(known) / len(known):.4g}{some}" if known else "–"
-                means[Point(*measure.points.get(arm, (arm, {}))).label] = {f"{measure.name}{unit}, mean": text}
-    return means
 
 
 def load(path: str | Path) -> Results:

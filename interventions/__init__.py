@@ -1,18 +1,28 @@
 """Changes to a network in the middle of training: what they do, when they are applied and what they reset."""
 
-from supple.networks.activations import Units, activation, properties
-from supple.networks.activations import activations as activation_registry
-from supple.networks.layers import Layer, chain
-from supple.networks.learner import Learner
-from supple.networks.learner_for import learner_for
-from supple.networks.linear_pairs import LinearPair
-from supple.networks.members import normal_like
-from supple.networks.parameters import snapshot
-from supple.networks.redraw import redraw
-from supple.networks.stacked import StackedConv2d, StackedLayerNorm, StackedLinear
-from supple.networks.symmetry import NoSymmetry, ScalePair, scale_pairs
-from supple.networks.tracing import unit_names
-from supple.networks.wiring import Wiring, trace_wiring
+from supple.networks import (
+    Layer,
+    Learner,
+    LinearPair,
+    NoSymmetry,
+    ScalePair,
+    StackedConv2d,
+    StackedLayerNorm,
+    StackedLinear,
+    Units,
+    Wiring,
+    activation,
+    activation_registry,
+    chain,
+    learner_for,
+    normal_like,
+    properties,
+    redraw,
+    scale_pairs,
+    snapshot,
+    trace_wiring,
+    unit_names,
+)
 from supple.registry import UnknownName, did_you_mean, parse_call
 
 from .adam_rel import AdamRel

@@ -20,7 +20,7 @@ Cost: negligible. As for every scheduled intervention, each firing writes an eve
 
 import torch
 
-from supple.networks.learner import Learner
+from supple.networks import Learner
 from supple.networks.optimizer_state import COUNTERS, slot_starts, write_start_
 
 from .base import Intervention, interventions

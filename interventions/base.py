@@ -8,9 +8,7 @@ from typing import Any, Literal
 
 from torch import Tensor, nn
 
-from supple.networks.layers import Scope
-from supple.networks.learner import Learner
-from supple.networks.parameters import restore_
+from supple.networks import Learner, Scope, restore_
 from supple.registry import Call, Registry, bind, naming, parse_call
 
 from .contract import Preset, check_contract, contract_for, settle
@@ -115,8 +113,7 @@ class Reinitialization(Intervention, ABC):
     toward: str = "initial"  # "fresh": `rewrite` is given a new draw instead of the step-0 parameters
 
     def __init__(self, scope: Scope, contract: Preset) -> None:
-        self.scope = scope
-        self.preset: Preset = contract
+        self.scope, self.preset = scope, contract
 
     def scope_on(self, learner: Learner) -> Scope:
         """Return the intervention's scope on this learner, before an `as_released` contract overrides it."""

@@ -31,8 +31,8 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
+from supple.networks import Learner
 from supple.networks.hidden_units import Hidden, outgoing_weights
-from supple.networks.learner import Learner
 
 from .base import check_within, interventions
 from .replacement import Replacement

@@ -46,7 +46,7 @@ import torch
 from torch import Tensor
 from torch.distributions import Distribution, kl_divergence
 
-from supple.networks.learner import Learner
+from supple.networks import Learner
 
 from .base import Intervention, check_within, interventions
 

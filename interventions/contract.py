@@ -12,11 +12,10 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from supple.networks.learner import Learner
+from supple.networks import Learner, copy_module_, restore_
 from supple.networks.modules import CONV, LINEAR
 from supple.networks.optimizer_state import COUNTERS, FACTORED, check_slots, slot_starts, write_start_
 from supple.networks.optimizers import unwrap_optimizer
-from supple.networks.parameters import copy_module_, restore_
 
 Preset = Literal["uniform", "as_released"]
 KEPT_DATA = "replay, observation statistics, generators"  # the heading of what every reset keeps

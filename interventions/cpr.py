@@ -24,8 +24,8 @@ distribution, which for PyTorch's default is 2.4 times narrower.
 
 import torch
 
+from supple.networks import Learner
 from supple.networks.hidden_units import hidden_units, incoming_gradients
-from supple.networks.learner import Learner
 
 from .base import Intervention, check_within, interventions
 from .recycle import broadcast_over_columns, broadcast_over_rows

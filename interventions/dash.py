@@ -26,12 +26,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from supple.networks.layers import Scope
-from supple.networks.learner import Learner, no_batches
+from supple.networks import Learner, Scope, no_batches, unchanged
 from supple.networks.members import own_axes
 from supple.networks.modules import CONV
 from supple.networks.ranks import average
-from supple.networks.unchanged import unchanged
 
 from .base import Reinitialization, check_within, interventions
 
@@ -69,8 +67,7 @@ class Dash(Reinitialization):
 
     def rewrite(self, module: nn.Module, learner: Learner, start: Mapping[str, Tensor], scope: Scope) -> list[str]:
         layers = learner.select(scope)
-        named = dict(module.named_parameters())
-        parameters = {name: named[name] for name in learner.parameters_of(layers)}
+        parameters = {name: module.get_parameter(name) for name in learner.parameters_of(layers)}
         uphill = self._gradients(learner, list(parameters.values()))
         axes = {
             f"{layer.name}.weight".lstrip("."): (0,)  # of transformers' Conv1D, whose weight is (d_in, d_out)

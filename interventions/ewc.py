@@ -30,9 +30,8 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from supple.networks.learner import Learner, no_batches
+from supple.networks import Learner, no_batches, unchanged
 from supple.networks.ranks import average
-from supple.networks.unchanged import unchanged
 
 from .base import Intervention, check_within, interventions
 

@@ -19,8 +19,7 @@ from dataclasses import dataclass
 
 from torch import Tensor, nn
 
-from supple.networks.layers import Scope
-from supple.networks.learner import Learner
+from supple.networks import Learner, Scope
 from supple.networks.matrices import FACTOR, FROZEN, Written, describe_skipped, first_names, weight_matrices
 
 from .base import Reinitialization, interventions

@@ -14,14 +14,13 @@ parses to the same value.
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Any
 
 from supple.registry import Call, CallSyntaxError, did_you_mean
-from supple.registry.calls import WORD, Parser, Token
+from supple.registry.calls import WORD, Parser
 
 from .schedule import OPERATORS, At, AtStart, AtTask, Every, Schedule, When
 
-S = TypeVar("S")
 _SCHEDULES = ("every", "task", "start", "when")
 
 
@@ -55,10 +54,11 @@ def parse_hook_text(text: str) -> HookText:
 class _Parser(Parser):
     """The rules of hooks and schedules, in addition to those of calls."""
 
-    def build(self, schedule: Callable[[Any], S], value: Any, token: Token) -> S:
-        """Let a schedule check its own value, and report the token's position if it refuses."""
+    def build(self, schedule: Callable[..., Schedule], parse: Callable[[], tuple[Any, ...]]) -> Schedule:
+        """Let a schedule check its own values, and report the position of the first if it refuses."""
+        token, values = self.next, parse()
         try:
-            return schedule(value)
+            return schedule(*values)
         except ValueError as error:
             self.fail(str(error), token)
 
@@ -67,10 +67,8 @@ class _Parser(Parser):
         learner, call = self.split_learner(self.call())
         if call.name != "none":
             return HookText(call, self.schedule() if self.accept("@") else None, learner)
-        if learner:
-            self.fail("'none' is for no learner", first)
-        if call.params:
-            self.fail("'none' takes no parameters", first)
+        if learner or call.params:
+            self.fail("'none' takes no parameters and no learner", first)
         return HookText()
 
     def split_learner(self, call: Call) -> tuple[str | None, Call]:
@@ -99,36 +97,31 @@ class _Parser(Parser):
     def schedule(self) -> Schedule:
         token = self.next
         if token.kind == "number":
-            return self.build(At, self.amount(), token)
+            return self.build(At, lambda: (self.amount(),))
         word = self.take("word", f"a step, a fraction of the run, {', '.join(_SCHEDULES)}").text
         if word == "every":
             self.require(":")
-            token = self.next
-            return self.build(Every, self.amount(), token)
+            return self.build(Every, lambda: (self.amount(),))
         if word == "task":
             if not self.accept(":"):
                 return AtTask()
-            token = self.next
-            return self.build(AtTask, self.number("the number of a task switch"), token)
+            return self.build(AtTask, lambda: (self.number("the number of a task switch"),))
         if word == "start":
             return AtStart()
         if word == "when":
-            return self.condition()
+            self.require(":")
+            return self.build(When, self.condition)
         known = f"known: a step, a fraction, {', '.join(_SCHEDULES)}"
         self.fail(f"unknown schedule {word!r}{did_you_mean(word, _SCHEDULES)} ({known})", token)
 
-    def condition(self) -> When:
-        self.require(":")
-        start, metric = self.next, self.take("word", "the name of a metric").text
+    def condition(self) -> tuple[Any, ...]:
+        """Parse the attributes of a `When`: the condition, the value that clears it, the distance between firings."""
+        metric = self.take("word", "the name of a metric").text
         op = self.next.text
         if op not in OPERATORS or self.next.kind != "mark":
             self.unexpected(f"one of {' '.join(OPERATORS)}")
         self.index += 1
-        threshold, options = float(self.number("a threshold")), self.options()
-        return self.build(lambda condition: When(*condition, **options), (metric, op, threshold), start)
-
-    def options(self) -> dict[str, Any]:
-        """Parse the options of a condition: the value that clears it, and the smallest distance between firings."""
+        threshold = float(self.number("a threshold"))
         options: dict[str, Any] = {}
         while self.accept(","):
             token = self.next
@@ -138,4 +131,4 @@ class _Parser(Parser):
                 self.fail(f"{name!r} of a condition: {problem} (known: clear, least)", token)
             self.require("=")
             options[name] = float(self.number("a value")) if name == "clear" else self.amount()
-        return options
+        return metric, op, threshold, options.get("clear"), options.get("least", 0)

@@ -17,7 +17,7 @@ Cost: a copy of the network, and one pass over it per update.
 import torch
 from torch import Tensor
 
-from supple.networks.learner import Learner
+from supple.networks import Learner
 
 from .base import Intervention, check_within, interventions
 from .contract import UNIFORM, check_optimizer, settle

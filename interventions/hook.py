@@ -4,7 +4,7 @@ import copy
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from supple.networks.learner import Learner
+from supple.networks import Learner
 
 from .base import Intervention, make
 from .grammar import parse_hook_text

@@ -22,13 +22,10 @@ from typing import Literal
 
 from torch import Tensor, nn
 
-from supple.networks.activations import set_generators
+from supple.networks import Learner, Wiring, restore_, set_generators
 from supple.networks.hidden_units import check_followers
-from supple.networks.learner import Learner
 from supple.networks.modules import is_activation
-from supple.networks.parameters import restore_
 from supple.networks.ranks import require_one
-from supple.networks.wiring import Wiring
 from supple.registry import did_you_mean
 
 from .base import Intervention, interventions

@@ -17,59 +17,11 @@ from torch import Tensor, nn
 
 from supple.networks.matrices import Weight, Written, describe_skipped, first_names, weight_matrices
 
-from .orthogonalize import MatrixError, check_method, orthogonalize
+from .orthogonalize import MatrixError, orthogonalize
 
 # A batch takes three times its size while it is iterated. Larger groups (language models) are cut between
 # weights, which changes no result; agents and VGG-16 stay in one batch per shape.
 MAX_BATCH_ELEMENTS = 2**26  # 256 MiB in float32
-
-
-@torch.no_grad()
-def orthogonalize_weights_(
-    weights: Iterable[Weight],
-    method: str = "newton_schulz",
-    steps: int = 10,
-    tolerance: float | None = None,
-    seeds: int = 0,
-) -> list[str]:
-    """Apply FIRE to these weights in place, and return the names written.
-
-    Every result is computed before the first is written. A tensor that occurs more than once (tied weights) is written
-    once, under its first name. Views, optimizers and graphs that hold the tensors stay valid. Peak extra memory: one
-    copy of the weights, and three of the largest batch.
-
-    Args:
-        weights: Weights whose `matrices()` are (…, d_out, d_in).
-        method, steps, tolerance: As in `orthogonalize`.
-        seeds: The number of seeds in a stack, whose weights are as many equal parts along the first axis. With a
-            tolerance, each seed is iterated until its own matrices are within it.
-
-    Raises:
-        ValueError: A matrix is empty, zero or not finite, or the tolerance is not met. The message names the layer.
-    """
-    check_method(method, steps, tolerance)
-    unique: dict[tuple[object, ...], Weight] = {}
-    for weight in weights:
-        if weight.tensor.numel() == 0:
-            raise ValueError(f"{weight.name} is empty: {tuple(weight.tensor.shape)}")
-        # an address alone is not enough: two views of one tensor may start at the same place
-        key = (weight.tensor.device, weight.tensor.data_ptr(), weight.tensor.shape, weight.tensor.stride())
-        unique.setdefault(key, weight)
-    apart = [list(unique.values())]
-    if tolerance is not None and seeds:
-        apart = [
-            [replace(w, name=f"{w.name} of seed {i}", tensor=w.tensor.chunk(seeds)[i]) for w in unique.values()]
-            for i in range(seeds)
-        ]
-    results = [
-        (weight, isometries)
-        for group in apart
-        for batch in _make_batches(group)
-        for weight, isometries in _orthogonalize_batch(batch, method, steps, tolerance)
-    ]
-    for weight, isometries in results:
-        weight.matrices().copy_(isometries)
-    return [weight.name for weight in unique.values()]
 
 
 def _make_batches(weights: Iterable[Weight]) -> list[list[Weight]]:
@@ -78,8 +30,7 @@ def _make_batches(weights: Iterable[Weight]) -> list[list[Weight]]:
     for weight in weights:
         matrices = weight.matrices()
         batches = groups[matrices.shape[-2:], matrices.dtype, matrices.device]
-        full = not batches or sum(w.tensor.numel() for w in batches[-1]) + matrices.numel() > MAX_BATCH_ELEMENTS
-        if full:
+        if not batches or sum(w.tensor.numel() for w in batches[-1]) + matrices.numel() > MAX_BATCH_ELEMENTS:
             batches.append([])
         batches[-1].append(weight)
     return [batch for batches in groups.values() for batch in batches]
@@ -125,6 +76,7 @@ def _locate(weight: Weight, view: Tensor, position: int) -> str:
     return ", ".join([weight.name, *parts])
 
 
+@torch.no_grad()
 def fire_(
     module: nn.Module,
     method: str = "newton_schulz",
@@ -142,6 +94,10 @@ def fire_(
     and weights tied to an embedding, unless `names` has them. Names are those of `module.named_parameters()`, which
     lists a tied tensor under its first name only; `names` and `split` may have any of its names.
 
+    Every result is computed before the first is written. A tensor that occurs more than once is written once. Views,
+    optimizers and graphs that hold the tensors stay valid. Peak extra memory: one copy of the weights, and three of the
+    largest batch.
+
     Args:
         module: Any module. A matrix (d_out, d_in) gets the scale √(d_out/d_in), a kernel (C_out, C_in, *kernel) at each
             tap √(C_out/C_in) over the number of taps.
@@ -149,7 +105,8 @@ def fire_(
         names: Qualified weight names, such as "encoder.0.weight"; None for all.
         split: Weight name → number of equal parts along its outputs that are separate matrices, such as
             {"attn.c_attn.weight": 3} for a fused query, key and value.
-        seeds: As in `orthogonalize_weights_`.
+        seeds: The number of seeds in a stack, whose weights are as many equal parts along the first axis. With a
+            tolerance, each seed is iterated until its own matrices are within it.
 
     Returns:
         The names of the weights written. Its attribute `skipped` says which other parameters of two or more dimensions
@@ -158,7 +115,8 @@ def fire_(
     Raises:
         ValueError: Nothing was changed. There is no weight to rewrite, or a name fits none; a named weight cannot be
             rewritten in place (weight or spectral norm, a lazy or quantised layer), or belongs to a transposed
-            convolution, whose scale the paper does not define; or `orthogonalize_weights_` refuses it.
+            convolution, whose scale the paper does not define; a matrix is empty, zero or not finite, or the tolerance
+            is not met.
 
     Examples:
         >>> import torch
@@ -184,9 +142,27 @@ def fire_(
     if not wanted:
         why = f": {describe_skipped(skipped)}" if skipped else ""
         raise ValueError(f"no weight matrix to rewrite in {kind}{why}")
-    weights = [
-        replace(weight, split=parts.get(name, weight.split))
-        for name, weight in matrices.weights.items()
-        if name in wanted
+    unique: dict[tuple[object, ...], Weight] = {}
+    for name, weight in matrices.weights.items():
+        if name in wanted:
+            tensor = weight.tensor
+            if tensor.numel() == 0:
+                raise ValueError(f"{name} is empty: {tuple(tensor.shape)}")
+            # an address alone is not enough: two views of one tensor may start at the same place
+            key = (tensor.device, tensor.data_ptr(), tensor.shape, tensor.stride())
+            unique.setdefault(key, replace(weight, split=parts.get(name, weight.split)))
+    apart = [list(unique.values())]
+    if tolerance is not None and seeds:
+        apart = [
+            [replace(w, name=f"{w.name} of seed {i}", tensor=w.tensor.chunk(seeds)[i]) for w in unique.values()]
+            for i in range(seeds)
+        ]
+    results = [
+        (weight, isometries)
+        for group in apart
+        for batch in _make_batches(group)
+        for weight, isometries in _orthogonalize_batch(batch, method, steps, tolerance)
     ]
-    return Written(orthogonalize_weights_(weights, method, steps, tolerance, seeds), skipped)
+    for weight, isometries in results:
+        weight.matrices().copy_(isometries)
+    return Written([weight.name for weight in unique.values()], skipped)

@@ -30,10 +30,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from supple.networks.learner import Learner
+from supple.networks import Learner, unchanged
 from supple.networks.ranks import average
 from supple.networks.recording import See, run_watched
-from supple.networks.unchanged import unchanged
 
 from .base import Intervention, check_within, interventions
 

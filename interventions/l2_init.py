@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import mse_loss
 
-from supple.networks.learner import Learner
+from supple.networks import Learner
 
 from .base import Intervention, check_within, interventions
 

@@ -29,7 +29,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from supple.networks.learner import Learner
+from supple.networks import Learner
 from supple.networks.modules import CONV, LINEAR, STACKED
 from supple.networks.optimizer_state import slot_starts
 from supple.networks.optimizers import OwnOptimizer
@@ -149,8 +149,7 @@ class Muon(Intervention):
         variant: Variant = "paper",
     ) -> None:
         check_within("muon", lr=(lr, "(0, ∞)"), momentum=(momentum, "[0, 1)"), weight_decay=(weight_decay, "[0, ∞)"))
-        self.lr, self.momentum, self.weight_decay = lr, momentum, weight_decay
-        self.variant: Variant = variant
+        self.lr, self.momentum, self.weight_decay, self.variant = lr, momentum, weight_decay, variant
 
     def concerns(self, learner: Learner) -> bool:
         """Return whether the learner has matrices that Muon can train."""

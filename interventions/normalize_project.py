@@ -27,9 +27,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from supple.networks import Layer, Learner, Scope
 from supple.networks.hidden_units import check_module
-from supple.networks.layers import Layer, Scope
-from supple.networks.learner import Learner
 from supple.networks.members import own_axes
 from supple.networks.modules import CONV
 from supple.networks.stacked import fit

@@ -28,8 +28,8 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from supple.networks import Learner
 from supple.networks.layers import Scope, but_factors, trained_kernels
-from supple.networks.learner import Learner
 
 from .base import Intervention, check_within, interventions
 

@@ -19,9 +19,7 @@ from collections.abc import Sequence
 
 from torch import Tensor
 
-from supple.networks.layers import Scope
-from supple.networks.learner import Learner
-from supple.networks.linear_pairs import LinearPair
+from supple.networks import Learner, LinearPair, Scope
 
 from .balance import balance_pairs_, check_sizes
 from .base import Intervention, check_within, interventions, scope_text

@@ -6,9 +6,8 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
+from supple.networks import Learner, Wiring
 from supple.networks.hidden_units import activation_module, hidden, hidden_units, own_tensors, sizes, times
-from supple.networks.learner import Learner
-from supple.networks.wiring import Wiring
 
 Outgoing = Literal["zero", "kept"]
 
@@ -71,10 +70,8 @@ def recycle_(
             for name, start in (("running_mean", 0.0), ("running_var", 1.0)):
                 if isinstance(statistics := getattr(part, name, None), Tensor):
                     statistics.masked_fill_(mask, start)
-    if outgoing == "kept":
-        return written
     # after all draws, so that reinitialised units do not read each other either
-    for unit, mask in masks.items():
+    for unit, mask in masks.items() if outgoing == "zero" else ():
         for layer in map(module.get_submodule, wiring[unit].outgoing):
             weight = layer.get_parameter("weight")
             columns = broadcast_over_columns(mask, layer)

@@ -29,8 +29,8 @@ from typing import Any
 
 from torch import Tensor
 
+from supple.networks import Learner
 from supple.networks.hidden_units import activity_scores, hidden_units, observe
-from supple.networks.learner import Learner
 from supple.networks.members import only, seeds_with
 
 from .base import Intervention, check_within, interventions

@@ -34,9 +34,9 @@ from typing import Any
 
 from torch import Tensor
 
+from supple.networks import Learner
 from supple.networks.gradients import loss_gradients
 from supple.networks.hidden_units import hidden_units, incoming_gradients, small_gradients
-from supple.networks.learner import Learner
 from supple.networks.ranks import average
 
 from .base import check_within, interventions

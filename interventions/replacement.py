@@ -7,8 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from supple.networks import Learner
 from supple.networks.hidden_units import Hidden, hidden_units, observe
-from supple.networks.learner import Learner
 from supple.networks.members import drawing_for, seeds_with
 
 from .base import Intervention, check_within

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from supple.networks.learner import Learner
+from supple.networks import Learner
 
 from .base import Intervention, check_within, interventions
 from .contract import KEPT_DATA, ResetContract

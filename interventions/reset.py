@@ -20,9 +20,7 @@ from typing import Literal
 
 from torch import Tensor, nn
 
-from supple.networks.layers import Scope
-from supple.networks.learner import Learner
-from supple.networks.parameters import restore_
+from supple.networks import Learner, Scope, restore_
 
 from .base import Reinitialization, check_within, interventions
 from .contract import Preset, ResetContract, check_optimizer, settle

@@ -88,11 +88,8 @@ class At(Schedule):
     amount: int | float
 
     def __post_init__(self) -> None:
-        if isinstance(self.amount, int):
-            if self.amount < 0:
-                raise ValueError(f"a step must be an integer ≥ 0, got {self.amount}")
-        elif not 0 <= self.amount <= 1:
-            raise ValueError(f"a fraction of the run must lie in [0, 1], got {self.amount}")
+        if not 0 <= self.amount <= (math.inf if isinstance(self.amount, int) else 1):
+            raise ValueError(f"a step is an integer ≥ 0, and a fraction of the run lies in [0, 1], got {self.amount}")
 
     def resolve(self, total: int) -> int:
         """Return the step at which it fires in a run of `total` steps."""
@@ -123,11 +120,8 @@ class Every(Schedule):
     period: int | float
 
     def __post_init__(self) -> None:
-        if isinstance(self.period, int):
-            if self.period < 1:
-                raise ValueError(f"a period must be at least 1 step, got {self.period}")
-        elif not 0 < self.period <= 1:
-            raise ValueError(f"a period given as a fraction must lie in (0, 1], got {self.period}")
+        if not 0 < self.period <= (math.inf if isinstance(self.period, int) else 1):
+            raise ValueError(f"a period is at least 1 step, or a fraction of the run in (0, 1], got {self.period}")
 
     def resolve(self, total: int) -> int:
         """Return the period in steps in a run of `total` steps, at least 1."""

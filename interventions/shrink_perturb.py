@@ -19,10 +19,8 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from supple.networks.layers import Scope
-from supple.networks.learner import Learner
+from supple.networks import Learner, Scope, redraw
 from supple.networks.members import Source, normal_like
-from supple.networks.redraw import redraw
 from supple.networks.state_dicts import match_names
 
 from .base import Reinitialization, check_within, interventions

@@ -26,7 +26,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from supple.networks.learner import Learner
+from supple.networks import Learner
 from supple.networks.ranks import average
 from supple.networks.symmetry import ScalePair, may_have_pairs, scale_pairs
 

@@ -38,8 +38,8 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
+from supple.networks import Learner
 from supple.networks.hidden_units import Hidden
-from supple.networks.learner import Learner
 
 from .base import check_within, interventions
 from .replacement import Replacement

@@ -24,7 +24,7 @@ from typing import Literal
 
 import torch
 
-from supple.networks.learner import Learner
+from supple.networks import Learner
 
 from .base import Intervention, check_within, interventions
 

@@ -22,8 +22,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
+from supple.networks import Learner
 from supple.networks.layers import Layer, but_factors, trained_kernels
-from supple.networks.learner import Learner
 from supple.networks.modules import NORMS
 
 from .base import Intervention, check_within, interventions
@@ -53,18 +53,21 @@ class Spectral(Intervention):
             raise ValueError(f"spectral: no layer of '{learner.name}' is trained{but_factors(learner.layers)}")
 
     def penalty(self, learner: Learner) -> Tensor:
-        sigma, biases, gains, shifts = [], [], [], []
+        sigma, biases = [], []
         for key, (layer, matrices) in _find_matrices(learner).items():
             vectors = _step_(matrices, self._vectors_of(learner, key, matrices))
             sigma.append(torch.linalg.vector_norm(_product(matrices, vectors), dim=-1))
             if layer.module.bias is not None:
                 bias = layer.module.get_parameter("bias")
                 biases.append(_split_parts(bias, -1, layer).square().sum(-1))
-        for norm in learner.module.modules():
-            if isinstance(norm, NORMS) and norm.weight is not None and norm.weight.requires_grad:
-                gains.append(norm.get_parameter("weight"))
-                if getattr(norm, "bias", None) is not None:  # RMSNorm has none
-                    shifts.append(norm.get_parameter("bias").square())
+        norms = [
+            norm
+            for norm in learner.module.modules()
+            if isinstance(norm, NORMS) and norm.weight is not None and norm.weight.requires_grad
+        ]
+        gains = [norm.get_parameter("weight") for norm in norms]
+        # RMSNorm has no bias
+        shifts = [norm.get_parameter("bias").square() for norm in norms if getattr(norm, "bias", None) is not None]
         to_one = torch.cat([values.reshape(-1) for values in sigma + gains])
         to_zero = torch.cat([values.reshape(-1) for values in biases + shifts or [torch.zeros_like(sigma[0])]])
         return self.strength * ((to_one**self.power - 1).square().sum() + (to_zero**self.power).sum())

@@ -16,12 +16,11 @@ Cost: none.
 
 from torch import Tensor, nn
 
+from supple.networks import Learner, evaluating
 from supple.networks.activations import Activation, Units, set_generators
 from supple.networks.hidden_units import check_module
-from supple.networks.learner import Learner
 from supple.networks.modules import CONV, STACKED, is_activation
 from supple.networks.ranks import require_one
-from supple.networks.unchanged import evaluating
 
 from .base import Intervention, interventions
 from .contract import check_optimizer

@@ -30,7 +30,7 @@ from functools import cache
 import torch
 from torch import Tensor
 
-from supple.networks.learner import Learner
+from supple.networks import Learner
 from supple.networks.stacked import fit
 
 from .base import Intervention, Variant, check_within, interventions
@@ -83,8 +83,7 @@ class TRAC(Intervention):
 
     def __init__(self, epsilon: float = 1e-8, variant: Variant = "paper") -> None:
         check_within("trac", epsilon=(epsilon, "(0, 1)"))
-        self.epsilon = epsilon
-        self.variant: Variant = variant
+        self.epsilon, self.variant = epsilon, variant
         # v, σ: (networks, 6), S: (networks,), by learner; θ_ref and δ by learner and identity of parameter
         self.saved = {"scales": {}, "reference": {}, "sum": {}}
         self._before: dict[str, tuple[dict[str, Tensor], Tensor]] = {}  # what moves, and by which S, until it has moved

@@ -38,9 +38,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from supple.networks.adam import Adam
-from supple.networks.learner import Learner
-from supple.networks.members import normal_like
+from supple.networks import Adam, Learner, normal_like
 from supple.networks.stacked import fit
 
 from .base import Intervention, Variant, check_within, interventions
@@ -62,8 +60,7 @@ class UPGD(Intervention):
 
     def __init__(self, beta: float = 0.999, sigma: float = 0.001, variant: Variant = "paper") -> None:
         check_within("upgd", beta=(beta, "[0, 1)"), sigma=(sigma, "[0, ∞)"))
-        self.beta, self.sigma = beta, sigma
-        self.variant: Variant = variant
+        self.beta, self.sigma, self.variant = beta, sigma, variant
         self.saved = {"utility": {}, "steps": {}}  # U and t by learner and identity of parameter
         self._before: dict[str, dict[str, Tensor]] = {}  # θ, between the two halves of an update
 

@@ -17,11 +17,13 @@ each tensor's entries, Juliani & Ash (awjuliani/deep-rl-plasticity, algos/ppo/tr
 parseval_reg leaves out the log σ of a Gaussian policy, which here stays near its initial value.
 """
 
+from itertools import groupby
+
 import torch
 from torch import Tensor
 from torch.nn.functional import mse_loss
 
-from supple.networks.learner import Learner
+from supple.networks import Learner
 
 from .base import Intervention, check_within, interventions
 
@@ -85,17 +87,13 @@ def _split_rows(lengths: list[int], device: torch.device) -> list[Part]:
     """Return the parts of rows of these lengths that are sorted at once: a long row alone, short rows together."""
     parts: list[Part] = []
     begin = 0
-    together: list[int] = []
-    for length, after in zip(lengths, [*lengths[1:], LONG], strict=True):
-        together.append(length)
-        if max(length, after) < LONG:
-            continue
-        end, of_row = begin + sum(together), None
-        if len(together) > 1:
-            rows = [row for row, count in enumerate(together) for _ in range(count)]
-            of_row = torch.tensor(rows, dtype=torch.int32, device=device)
+    for _, together in groupby(enumerate(lengths), lambda item: item[0] if item[1] >= LONG else -1):
+        counts = torch.tensor([length for _, length in together])
+        rows = torch.arange(len(counts), dtype=torch.int32)
+        of_row = rows.repeat_interleave(counts).to(device) if len(rows) > 1 else None
+        end = begin + int(counts.sum())
         parts.append((begin, end, of_row))
-        begin, together = end, []
+        begin = end
     return parts
 
 

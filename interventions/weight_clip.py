@@ -20,8 +20,7 @@ policy, to ±κ/√n for n actions, so that σ stays away from 0.
 
 import torch
 
-from supple.networks.layers import Scope
-from supple.networks.learner import Learner
+from supple.networks import Learner, Scope
 
 from .base import Intervention, check_within, interventions
 

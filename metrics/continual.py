@@ -108,8 +108,7 @@ def intransigence(scores: ArrayLike, reference: ArrayLike) -> Array:
         scores: A, (T, T).
         reference: r, (T,), the reference's score on each task after it was trained there.
     """
-    A, r = _matrix(scores, "intransigence"), np.asarray(reference, dtype=np.float64)
-    return r - A.diagonal()
+    return np.asarray(reference, dtype=np.float64) - _matrix(scores, "intransigence").diagonal()
 
 
 def learning_curve_transfer(area: ArrayLike, reference: ArrayLike) -> Array:
@@ -182,8 +181,7 @@ def average_online_accuracy(batches: ArrayLike) -> float:
     Args:
         batches: a, (M,).
     """
-    values = np.asarray(batches, dtype=np.float64)
-    return float(values.mean())
+    return float(np.asarray(batches, dtype=np.float64).mean())
 
 
 def total_average_online_accuracy(tasks: Sequence[ArrayLike]) -> float:
@@ -203,8 +201,7 @@ def online_generalization_gap(test: ArrayLike, online: ArrayLike) -> float:
     test, online: (tasks,). Positive: the network is better at the end than while learning. Negative: what it learned
     does not transfer to the test set. The sign is opposite to `generalization_gap`, as used in reinforcement learning.
     """
-    on_test, while_learning = np.asarray(test, dtype=np.float64), np.asarray(online, dtype=np.float64)
-    return float((on_test - while_learning).mean())
+    return float((np.asarray(test, dtype=np.float64) - np.asarray(online, dtype=np.float64)).mean())
 
 
 def _matrix(accuracies: ArrayLike, caller: str) -> Array:
@@ -216,8 +213,8 @@ def _matrix(accuracies: ArrayLike, caller: str) -> Array:
 
 def _changes(A: Array, before: ArrayLike, scale: ArrayLike) -> Array:
     """Return (A[i, j] − A[i − 1, j]) / s_j, (T, T), with A[−1] = b."""
-    first, s = np.asarray(before, dtype=np.float64), np.asarray(scale, dtype=np.float64)
-    return np.diff(A, axis=0, prepend=np.broadcast_to(first, (1, len(A)))) / s
+    first = np.broadcast_to(np.asarray(before, dtype=np.float64), (1, len(A)))
+    return np.diff(A, axis=0, prepend=first) / np.asarray(scale, dtype=np.float64)
 
 
 def _mean(values: Array) -> float:

@@ -118,8 +118,7 @@ def accuracy_recovery_time(accuracy: ArrayLike, before: ArrayLike, share: float 
 
 def non_recovery_rate(times: ArrayLike) -> float:
     """Return the share of recovery times, (…), that are infinite, in [0, 1]."""
-    values = np.asarray(times, dtype=np.float64)
-    return float(np.isinf(values).mean())
+    return float(np.isinf(np.asarray(times, dtype=np.float64)).mean())
 
 
 def _first(reached: NDArray[np.bool_]) -> Array:

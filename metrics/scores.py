@@ -94,11 +94,8 @@ def plasticity_score(
         failed = np.isinf(values) | (values < floor) | flags.get(name, False)
         cells[name] = np.where(failed, -np.inf, values)
     low, high = _bounds(np.concatenate(list(cells.values())), percentiles)
-
-    result = {}
-    for name, values in cells.items():
-        result[name] = aggregate(_normalize(values, low, high), reps, confidence, seed)
-    return result
+    normalized = {name: _normalize(values, low, high) for name, values in cells.items()}
+    return {name: aggregate(scores, reps, confidence, seed) for name, scores in normalized.items()}
 
 
 def aggregate(scores: Array, reps: int = 2000, confidence: float = 0.95, seed: int = 0) -> Score:
@@ -196,8 +193,7 @@ def _bounds(values: Array, percentiles: tuple[float, float]) -> tuple[Array, Arr
         known = column[np.isfinite(column)]
         if known.size and not are_equal(known):
             bounds[:, i] = np.percentile(known, percentiles)
-    low, high = bounds
-    return low, high
+    return bounds[0], bounds[1]
 
 
 def _normalize(values: Array, low: Array, high: Array) -> Array:

@@ -139,14 +139,11 @@ class View:
 
         One Gram product serves both numbers.
         """
-        deviations_by_weight = []
-        for matrices, scale in self.matrices:
-            gram = gram_matrices(matrices)
-            unscaled = gram / scale**2
-            deviations_by_weight.append(
-                (deviations(gram).sum(1), deviations(unscaled).sum(1), gram.shape[1] * gram.shape[2])
-            )
-        return deviations_by_weight
+        grams = ((gram_matrices(matrices), scale) for matrices, scale in self.matrices)  # one at a time in memory
+        return [
+            (deviations(gram).sum(1), deviations(gram / scale**2).sum(1), gram.shape[1] * gram.shape[2])
+            for gram, scale in grams
+        ]
 
     @cached_property
     def matrices(self) -> list[tuple[Tensor, float]]:

@@ -1,7 +1,7 @@
 """Layers with weights and their roles in a network."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 from torch import Tensor, nn
@@ -29,7 +29,6 @@ class Layer:
         split: Number of equal parts along its outputs that are separate matrices, such as 3 for a fused query, key and
             value.
         factor: Whether it is one of the two factors of an adapter's update, and not the map of a layer.
-        transposed: Whether the weight is stored as (d_in, d_out).
     """
 
     name: str
@@ -39,10 +38,11 @@ class Layer:
     part: str = ""
     split: int = 1
     factor: bool = False
-    transposed: bool = field(init=False, repr=False)
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "transposed", is_transposed(self.module))
+    @property
+    def transposed(self) -> bool:
+        """Whether the weight is stored as (d_in, d_out)."""
+        return is_transposed(self.module)
 
     @property
     def stacked(self) -> bool:

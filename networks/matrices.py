@@ -55,14 +55,9 @@ class Weight:
         fits = {"linear": (2,), "stacked": (3, 5), "conv": (3, 4, 5), "transposed": (2,)}[self.layout]
         if len(shape) not in fits:
             raise ValueError(f"{self.name}: a {self.layout} weight cannot have the shape {shape}")
-        d_out = self._stored().shape[self._first]
+        d_out = self._stored().shape[self.layout == "stacked"]
         if self.split < 1 or d_out % self.split:
             raise ValueError(f"{self.name}: {d_out} outputs cannot be split into {self.split} equal parts")
-
-    @property
-    def _first(self) -> int:
-        """The axis of the outputs, as `_stored` has them."""
-        return int(self.layout == "stacked")
 
     def _stored(self) -> Tensor:
         return self.tensor.mT if self.layout == "transposed" else self.tensor
@@ -72,7 +67,8 @@ class Weight:
 
         The view is differentiable. Detach it to write.
         """
-        tensor = self._stored().movedim((self._first, self._first + 1), (-2, -1))
+        first = int(self.layout == "stacked")  # the axis of the outputs
+        tensor = self._stored().movedim((first, first + 1), (-2, -1))
         return tensor.unflatten(-2, (self.split, -1))
 
     def scale(self) -> float:
@@ -130,9 +126,8 @@ def weight_matrices(module: nn.Module) -> Matrices:
         for table in part._parameters.values()
         if table is not None
     }
-    factors: set[Tensor] = set()
-    for adapter in _adapters(module):
-        factors |= set(adapter.parameters()) if isinstance(adapter, nn.Module) else {adapter}
+    adapters = list(_adapters(module))
+    factors: set[Tensor] = {p for own in adapters for p in (own.parameters() if isinstance(own, nn.Module) else (own,))}
     found = Matrices()
     others: dict[str, str] = {}
     for path, part in module.named_modules():

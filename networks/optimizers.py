@@ -4,7 +4,7 @@ import functools
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any, cast, overload
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -35,12 +35,7 @@ class OwnOptimizer(torch.optim.Optimizer, ABC):
     def arithmetic(self) -> None:
         """Make a step along the `.grad` of each parameter that has one, without PyTorch's bookkeeping (see `step`)."""
 
-    @overload
-    def step(self, closure: None = None) -> None: ...
-    @overload
-    def step(self, closure: Callable[[], float]) -> float: ...
-
-    def step(self, closure: Any = None) -> float | None:
+    def step(self, closure: Callable[[], float] | None = None) -> Any:
         """Make one step along the `.grad` of each parameter that has one."""
         value = None
         if closure is not None:

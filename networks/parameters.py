@@ -25,13 +25,8 @@ def snapshot(module: nn.Module) -> dict[str, Tensor]:
 
 def saved_buffers(module: nn.Module) -> dict[str, Tensor]:
     """Return the buffers that `state_dict` contains, by qualified name."""
-    passing = {
-        buffer
-        for part in module.modules()
-        for name, buffer in part._buffers.items()
-        if buffer is not None and name in part._non_persistent_buffers_set
-    }
-    return {name: buffer for name, buffer in module.named_buffers() if buffer not in passing}
+    saved = module.state_dict()
+    return {name: buffer for name, buffer in module.named_buffers() if name in saved}
 
 
 def restore_(module: nn.Module, values: Mapping[str, Tensor]) -> None:

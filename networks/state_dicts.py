@@ -35,9 +35,7 @@ def fit_state(values: Any, module: nn.Module, what: str) -> dict[str, Tensor]:
     kind = type(module).__name__
     tensors = {name: value for name, value in module.state_dict(keep_vars=True).items() if isinstance(value, Tensor)}
     names = match_names(values, tensors)
-    where: dict[int, str] = {}  # tensor → the first of its names that is given
-    for name in names:
-        where.setdefault(id(tensors[name]), name)
+    where = {id(tensors[name]): name for name in reversed(names)}  # tensor → the first of its names that is given
     missing = [name for name, tensor in tensors.items() if id(tensor) not in where and not name.endswith(COUNTER)]
     spare = sorted(values.keys() - names.values())
     if missing or spare:
@@ -45,7 +43,9 @@ def fit_state(values: Any, module: nn.Module, what: str) -> dict[str, Tensor]:
         hint = (
             ": give module.state_dict(), which also has the buffers" if missing and not parameters & {*missing} else ""
         )
-        raise ValueError(f"{what} does not fit {kind}: {_difference(missing, spare)}{hint}")
+        lacks = f"it lacks {list_names(missing)}" if missing else ""
+        has = f"it has {list_names(spare)}, which the network has not" if spare else ""
+        raise ValueError(f"{what} does not fit {kind}: {', and '.join(filter(None, (lacks, has)))}{hint}")
     for name, theirs in names.items():
         if values[theirs].shape != tensors[name].shape:
             shapes = f"{(*values[theirs].shape,)}, not {(*tensors[name].shape,)}"
@@ -78,12 +78,6 @@ def match_names(values: Collection[str], tensors: Collection[str]) -> dict[str, 
 def bare_name(name: str) -> str:
     """Return the name of a parameter without what DataParallel, torch.compile and the like add to it."""
     return ".".join(part for part in name.split(".") if part not in WRAPPERS)
-
-
-def _difference(missing: Collection[str], spare: Collection[str]) -> str:
-    lacks = f"it lacks {list_names(missing)}" if missing else ""
-    has = f"it has {list_names(spare)}, which the network has not" if spare else ""
-    return ", and ".join(filter(None, (lacks, has)))
 
 
 def _kind(value: Any) -> str:

@@ -210,8 +210,7 @@ def copy_inputs(module: nn.Module, inputs: Iterable[Any]) -> tuple[Any, ...]:
     """Return inputs that a module may write into: copies of tensors, unless it certainly writes into none."""
     if all(_is_steady(part) and not part.__dict__.get("inplace", False) for part in module.modules()):
         return tuple(inputs)
-    copies: list[Any] = tree_map(lambda x: x.clone() if isinstance(x, Tensor) else x, list(inputs))
-    return tuple(copies)
+    return tuple(tree_map(lambda x: x.clone() if isinstance(x, Tensor) else x, list(inputs)))
 
 
 def outputs_with(

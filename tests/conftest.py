@@ -213,12 +213,16 @@ class Same:
 
     def assert_states(self, run: Path, reference: Path) -> None:
         """Assert that two runs have the same checkpoints, with the same bits in every tensor."""
-        steps = sorted(folder.name for folder in (run / "checkpoints").iterdir())
-        assert steps == sorted(folder.name for folder in (reference / "checkpoints").iterdir())
-        for step in steps:
-            ours, theirs = (self.state(path / "checkpoints" / step) for path in (run, reference))
-            assert ours.keys() == theirs.keys()
-            assert [k for k in ours if ours[k] != theirs[k]] == []
+        ours, theirs = (
+            {
+                f"{folder.name}{name}": x
+                for folder in path.glob("checkpoints/*")
+                for name, x in self.state(folder).items()
+            }
+            for path in (run, reference)
+        )
+        assert ours.keys() == theirs.keys()
+        assert [name for name in ours if ours[name] != theirs[name]] == []
 
     def assert_runs(self, run: Path, reference: Path) -> None:
         """Assert that two runs have the same checkpoints and logs."""

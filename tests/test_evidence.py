@@ -150,9 +150,8 @@ def test_papers_have_the_ids_of_the_page_of_papers() -> None:
 
 def test_each_verdict_is_counted_on_its_own() -> None:
     """And a run that is too small to refute a claim is not counted among those that do."""
-    header, _, *rows = evidence.counts(SECTIONS, CLAIMS).splitlines()
-    assert [cell.strip() for cell in header.split("|")[2:-1]] == list(evidence.VERDICTS)
-    total = [int(cell) for cell in rows[-1].split("|")[2:-1]]
+    *_, last = evidence.counts(SECTIONS, CLAIMS).splitlines()
+    total = [int(cell) for cell in last.split("|")[2:-1]]
     assert total == [sum(claim.verdict == verdict for claim in CLAIMS) for verdict in evidence.VERDICTS]
     assert sum(total) == len(CLAIMS)
     assert all(total)

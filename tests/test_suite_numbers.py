@@ -38,14 +38,12 @@ CELLS = [
     ("gym-control", "gym_control", "methods", RATE, "return", "315 [296, 333]"),
     ("gym-control", "gym_control", "methods", "env=Acrobot-v1 · spectral(strength=1e-3)", "return", "−95 [−99, −91]"),
     ("nine-rooms", "worlds", "tuned", "none", "mean return", "−5.8 [−8.0, −3.6]"),
-    ("priming", "worlds", "priming", "priming_updates=10000 · none", "third 3", "−715 [−1,047, −383]"),
     ("replay-ratio", "worlds", "replay-ratio", "replay_ratio=16.0 · none", "third 3", "−214"),
     ("cycling-mujoco", "cycling", "text", "activation=relu · none", "plasticity score, IQM", "0.33"),
     ("cycling-mujoco", "cycling", "text", "activation=relu · none", "cycle 3, dormant units, %", "22"),
     ("learning", "learning", "ppo", "env=Hopper-v5 · sb3", "return", "1,811 [1,535, 2,087]"),
     ("learning", "learning", "sac", "env=Hopper-v5 · none + log_std=squashed", "return", "504 [432, 577]"),
     ("slopes", "classifiers", "permuted", SLOPE, "online accuracy, last fifth, %", "84.83"),
-    ("permuted-mnist", "classifiers", "activations", f"{RELU}1 · none", "online accuracy, %", "78.79"),
     ("random-label-mnist", "classifiers", "activations", f"{RELU}01 · none", "test accuracy, %", "26.49"),
 ]  # fmt: skip
 
@@ -246,7 +244,6 @@ def test_figures_of_the_pages_are_drawn_of_the_same_frame(
     module[name].__globals__["draw"] = lambda path, panels, x, y: drawn.update({path: panels})
     module[name](committed(name))
     assert sorted(path.stem for path in drawn if path.is_file()) == figures
-    panel = next(iter(next(iter(drawn.values())).values()))
-    at, values = next(iter(panel.values()))
-    assert (values.shape, len(at)) == (((9, 20), 20) if name == "learning" else ((3, 11), 11))
+    at, values = next(iter(next(iter(next(iter(drawn.values())).values())).values()))
+    assert values.shape == ((9, len(at)) if name == "learning" else (3, len(at)))
     assert np.isfinite(values).all()

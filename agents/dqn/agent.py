@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -38,10 +39,8 @@ from supple.networks import Adam, CentredRMSprop, copy_module_, evaluating, unit
 from supple.networks.activations import is_random
 from supple.networks.unchanged import keep_states
 
-from .loss import TDLoss
-from .network import ValueNetwork
+from .network import Sizes, ValueNetwork
 from .settings import DQNSettings
-from .sizes import Sizes
 
 STATISTICS = ("loss/td", "q/mean")
 
@@ -71,7 +70,6 @@ class DQN(ReplayAgent):
         self.captured = learn if self.device.type == "cuda" and s.capture else None
         self.centre = Centre(self.space.size, self.stack)
         self.centre.known = self.space.picture is not None  # pixels are not centred
-        self.loss = TDLoss(self.network, self.target, self.space, s)
         self._changes = -1  # of the learner when `_prepare` looked last
         self.learner = self._learner()
         self.learners = {"q": self.learner}
@@ -88,18 +86,16 @@ class DQN(ReplayAgent):
         )  # fmt: skip
 
     def _learner(self) -> Learner:
-        s, on_gpu = self.settings, self.device.type == "cuda"
-        draws, stacked = generators(s, "interventions"), bool(self.stack)
-        parameters = list(self.network.parameters())
-        rate = initial_rate(s, s.learning_rate, captured=on_gpu and s.capture)
-        constants = rate, s.adam_betas, s.adam_epsilon, s.weight_decay
+        s, stacked = self.settings, bool(self.stack)
+        draws, parameters = generators(s, "interventions"), list(self.network.parameters())
+        rate = initial_rate(s, s.learning_rate, captured=self.device.type == "cuda" and s.capture)
         optimizer: CentredRMSprop | Adam
         if s.optimizer == "rmsprop":
             options = s.rmsprop_decay, s.rmsprop_epsilon, s.weight_decay, s.rmsprop_momentum
             compiler = compile_step if s.compile == "on" else None
             optimizer = CentredRMSprop(parameters, rate, *options, stacked=stacked, compiler=compiler)
         else:
-            optimizer = Adam(parameters, *constants, networks=int(stacked))
+            optimizer = Adam(parameters, rate, s.adam_betas, s.adam_epsilon, s.weight_decay, networks=int(stacked))
 
         return Learner(
             "q",
@@ -109,7 +105,7 @@ class DQN(ReplayAgent):
             unit_names(self.network),
             probe=lambda: self._states(self.experience.recent()),
             loss=self._probe_loss,
-            batches=self.experience.batches(self._losses, draws),
+            batches=self.experience.batches(self._sample_losses, draws),
             redraw=lambda: {name: p.detach() for name, p in self._new_network().named_parameters()},
             followers=(self.target,),
             policy=lambda values, _: values.argmax(-1),
@@ -130,13 +126,13 @@ class DQN(ReplayAgent):
 
     def _probe_loss(self) -> Tensor:
         self._prepare()
-        return self.loss(self.experience.require_recent())[0].sum()
+        return self.loss_of(self.experience.require_recent())[0].sum()
 
-    def _losses(self, sample: Sample) -> Tensor:
+    def _sample_losses(self, sample: Sample) -> Tensor:
         """Return the loss of each transition, (*stack, n), with the network in evaluation mode."""
         self._prepare()
         with evaluating(self.network):
-            return self.loss.losses(sample)[0]
+            return self.losses_of(sample)[0]
 
     # -- interaction ---------------------------------------------------------------------------------------
 
@@ -217,22 +213,59 @@ class DQN(ReplayAgent):
             copy_module_(self.target, self.network)
         return True
 
+    def loss_of(self, sample: Sample, targets: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """Return the mean of the losses, (*stack,), and the mean Q(s, a) as a constant."""
+        losses, value = self.losses_of(sample, targets)
+        return losses.mean(-1), value
+
+    def losses_of(self, sample: Sample, targets: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """Return the loss of each error, (*stack, n), Huber with threshold 1 or squared, and the mean Q(s, a).
+
+        `targets`: what `targets_of` returns for the sample, if it is known already."""
+        if targets is None:
+            targets = self.targets_of(sample)
+        states, _ = self.space.split(sample.frames)
+        values = self._values(self.network, states).gather(-1, sample.actions[..., None]).squeeze(-1)
+        loss = F.smooth_l1_loss if self.settings.loss == "huber" else F.mse_loss
+        return loss(values, targets, reduction="none"), values.detach().mean(-1)
+
+    @torch.no_grad()
+    def targets_of(self, sample: Sample) -> Tensor:
+        """Return r + γ·(1 − terminated)·max Q⁻(s′), (*stack, n), or with double Q the value of the online choice.
+
+        Both networks are in evaluation mode, so that random activations use their mean slope. Targets then have no
+        noise, and measuring the loss does not advance the generator of training."""
+        _, after = self.space.split(sample.frames)
+        values = self._values(self.target, after)
+        if self.settings.double_q:
+            with evaluating(self.network):
+                best = self._values(self.network, after).argmax(-1, keepdim=True)
+            value = values.gather(-1, best).squeeze(-1)
+        else:
+            value = values.amax(-1)
+        return sample.rewards + self.settings.gamma * value * ~sample.terminated
+
+    def _values(self, network: ValueNetwork, observations: Tensor) -> Tensor:
+        """Return a network's action values in the precision of updates, (*stack, n, actions) float32."""
+        device = observations.device.type
+        with torch.autocast(device, torch.bfloat16, enabled=self.settings.precision == "bfloat16"):
+            values: Tensor = network(observations)
+        return values.float()
+
     def _learn_from(self, sample: Sample, hooks: HookDriver | None = None) -> None:
         """Make one gradient step on each batch in the sample, in order, without synchronising with the GPU."""
         s, axis = self.settings, len(self.stack)
         self._prepare()
-        batches = [sample]
-        if sample.rewards.shape[-1] > s.batch_size:
-            split = (tensor.split(s.batch_size, axis) for tensor in sample)
-            batches = [Sample(*parts) for parts in zip(*split, strict=True)]
+        batches = [*zip(*(tensor.split(s.batch_size, axis) for tensor in sample), strict=True)]
         # The target network is fixed here, so all targets can be computed at once, unless the online network, which
         # changes at every step, chooses the actions.
         once = not (self.compiles or s.double_q)
-        targets = self.loss.targets(sample).split(s.batch_size, axis) if once else [None] * len(batches)
-        for batch, wanted in zip(batches, targets, strict=True):
+        targets = self.targets_of(sample).split(s.batch_size, axis) if once else [None] * len(batches)
+        for parts, wanted in zip(batches, targets, strict=True):
+            batch = Sample(*parts)
             if self.compiles and self.stack:  # one layout, and so one compiled update, however many batches there are
                 batch = Sample(*(tensor.contiguous() for tensor in batch))
-            self._latest, value, gradients = self.differentiate(self.loss, self.trained, batch, wanted)
+            self._latest, value, gradients = self.differentiate(self.loss_of, self.trained, batch, wanted)
             self.experience.sums += torch.stack([self._latest, value], -1)
             take_step(self.learner, self.trained, gradients, hooks, s.max_grad_norm)
 

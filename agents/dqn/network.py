@@ -1,22 +1,53 @@
-"""The network of DQN: an MLP, behind convolutions if observations are images.
+"""The network of DQN: an MLP, behind convolutions if observations are images; and the sizes of what it reads.
 
 It is a single network, or a stack of several: all tensors have the members as their first axis then.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from supple.agents.encoders import Convolutions
 from supple.agents.initialization import Initialization, draw_, hidden_layer
+from supple.agents.offpolicy.replay import ReplayLayout
 from supple.envs import Picture
 from supple.interventions import Layer, Units, chain
 from supple.networks import Normalization, hidden_linear
 
 from .settings import USUAL
+
+
+class Sizes(NamedTuple):
+    """What the replay memory keeps of a step, with the number of actions, and how an image lies in an observation."""
+
+    layout: ReplayLayout
+    picture: Picture | None = None
+
+    def __str__(self) -> str:
+        seen = f"vectors of {self.size} numbers"
+        if self.layout.stack is not None:
+            height, width = self.layout.frame
+            seen = f"stacks of {self.layout.stack} frames of {height} × {width} pixels"
+        elif self.picture:
+            seen = str(self.picture)
+        return f"{seen} and {self.layout.actions} actions"
+
+    @property
+    def size(self) -> int:
+        """The numbers of an observation."""
+        return math.prod(self.layout.observation)
+
+    def split(self, frames: Tensor) -> tuple[Tensor, Tensor]:
+        """Return s and s′ from the frames of a sample, (…, n, stack, H, W) or (…, n, size) each."""
+        if self.layout.stack is None:
+            s, after = frames.unbind(-2)
+            return s, after
+        return frames[..., :-1, :, :], frames[..., 1:, :, :]
 
 
 class ValueNetwork(nn.Module):

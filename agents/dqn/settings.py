@@ -117,17 +117,13 @@ class DQNSettings(ReplaySettings, GameSettings):
         return self.exploration_start - (self.exploration_start - self.exploration) * min(max(progress, 0.0), 1.0)
 
     def unstackable(self) -> str:
-        if reason := super().unstackable():
-            return reason
-        if self.on_cpu and self.plays_games():
-            return "on a CPU, the networks of Atari games are no faster in a stack"
-        return ""
+        in_vain = "on a CPU, the networks of Atari games are no faster in a stack"
+        return super().unstackable() or (in_vain if self.on_cpu and self.plays_games() else "")
 
     def worth_stacking(self) -> bool:
         """Return whether a stack saves time: of large networks on a CPU, arithmetic is all."""
-        if not self.on_cpu:
-            return True
-        return sum(a * b for a, b in pairwise(self.hidden or USUAL)) <= LARGEST and not self.has_large_convolutions()
+        weights = sum(a * b for a, b in pairwise(self.hidden or USUAL))
+        return not self.on_cpu or (weights <= LARGEST and not self.has_large_convolutions())
 
     def problems(self) -> Iterator[str]:
         yield from super().problems()

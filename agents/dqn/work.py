@@ -12,8 +12,8 @@ from supple.agents.work import AgentWork
 from supple.envs import Picture
 
 from .agent import DQN, STATISTICS
+from .network import Sizes
 from .settings import DQNSettings
-from .sizes import Sizes
 
 
 class DQNWork(AgentWork):

@@ -1,7 +1,6 @@
 """The experience of an off-policy agent: its replay memory and its counts of decisions and gradient steps."""
 
 from collections.abc import Callable, Iterator, Sequence
-from math import isfinite
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -11,10 +10,8 @@ from torch import Tensor
 
 from supple.agents.draws import Draws, generators, set_states, states_of
 from supple.engine.storage.restoring import require_like
-from supple.engine.work import Numbers
 from supple.envs import StepResult
 from supple.interventions import ReplayWindow
-from supple.registry.errors import Diverged
 
 from .replay import ReplayLayout, ReplayMemory, Sample
 from .sampling import Reservoir, ReservoirMemory, parse_sampling
@@ -140,33 +137,11 @@ class Experience(Generic[Prepared]):
             self.updates += count
             yield sample
 
-    def sound(self) -> Tensor:
-        """Return whether the means of the statistics since the last call of `numbers` are finite, () or (members,)."""
-        return self.sums.isfinite().all(-1)
-
     def freeze(self, members: Sequence[int]) -> None:
         """Let the data of these members of a stack, which have diverged, be finite."""
         self.memory.make_finite(members)
         self.sums[list(members)] = 0.0
         self._recent = None
-
-    def numbers(self) -> Numbers:
-        """Return the size of the memory, and the means of the statistics since the last call.
-
-        In a stack, each is a list of one number for each member, and those of a member that is not `sound` are no
-        numbers. Outside a stack, raises Diverged if a mean is not finite."""
-        sizes: list[float] = self.memory.sizes().astype(np.float64).tolist()
-        lists = {"replay/size": sizes}
-        if self.updates:
-            means = (self.sums / self.updates).reshape(len(sizes), -1).T.tolist()
-            lists |= dict(zip(self.statistics, means, strict=True)) | {"updates": [float(self.updates)] * len(sizes)}
-        self.sums.zero_()
-        self.updates = 0
-        if self.settings.stacked:
-            return dict(lists)
-        if not all(isfinite(value) for [value] in lists.values()):
-            raise Diverged("the loss is not finite")
-        return {name: value for name, [value] in lists.items()}
 
     @property
     def oldest(self) -> int:

@@ -316,10 +316,9 @@ class ReplayMemory:
         def draw(sizes: Sequence[int]) -> tuple[Integers, Integers]:
             numbers, start = [], 0
             for n, source, own in zip(sizes, sources, of_members, strict=True):
-                if n:
-                    numbers.append(self.sampling.draw(n, source, start, own))
+                numbers.append(self.sampling.draw(n, source, start, own))
                 start = int(own[-1])
-            number = (torch.cat(numbers) if len(numbers) > 1 else numbers[0]).numpy()
+            number = torch.cat(numbers).numpy()
             ring = bounds.searchsorted(number, side="right")
             return ring, number + shift[ring]
 

@@ -14,6 +14,7 @@ from supple.reports.figures.style import (
     INK,
     MOST_SWITCHES,
     SHADE,
+    Pieces,
     Plot,
     arm_styles,
     curves_by_style,
@@ -76,14 +77,9 @@ def _draw_stream(data: ComparisonData, scores: AgentScores, curve: CurveInTask, 
     """Return a figure with one row per environment, in which the curves of its tasks are not joined."""
     run, rows = data.first, len(scores.environments)
     divisor, steps_label, _ = step_unit(run.total_steps)
-    panels = {
-        name: [
-            piece
-            for task in run.tasks[position::rows]
-            for piece in curves_by_style(data, partial(_within_task, curve, task))
-        ]
-        for position, name in enumerate(scores.environments)
-    }
+    panels: dict[str, Pieces] = {name: [] for name in scores.environments}
+    for task in run.tasks:
+        panels[scores.environments[task.index % rows]] += curves_by_style(data, partial(_within_task, curve, task))
     height = 1.7 if rows > 1 else 3.6
     figure, grid = draw_panels(panels, steps_label, height, divisor, dots, columns=1, sharex=True)
     for position, axes in enumerate(grid):
@@ -144,16 +140,11 @@ def plot_by_task(data: ComparisonData, scores: AgentScores) -> Plot | None:
         return None
     count = len(scores.environments)
     styles, visits = arm_styles(list(data.arms)), np.arange(float(scores.cycles))
-    panels = {
-        short_name(name): [
-            (
-                styles[label],
-                [(visits[known], of[known]) for of in arm.finals[:, :, position] if (known := np.isfinite(of)).any()],
-            )
-            for label, arm in scores.arms.items()
-        ]
-        for position, name in enumerate(scores.environments)
-    }
+    panels: dict[str, Pieces] = {}
+    for position, name in enumerate(scores.environments):
+        for label, arm in scores.arms.items():
+            series = [(visits[known := np.isfinite(of)], of[known]) for of in arm.finals[:, :, position]]
+            panels.setdefault(short_name(name), []).append((styles[label], series))
     figure, grid = draw_panels(panels, "task", 2.5, dots=True, columns=COLUMNS)
     for position, axes in enumerate(grid):
         axes.set_xticks(visits, [str(1 + position + count * visit) for visit in range(scores.cycles)])

@@ -30,6 +30,7 @@ from supple.agents.offpolicy.experience import Experience
 from supple.agents.offpolicy.graph import UpdateGraph
 from supple.agents.offpolicy.replay import Sample
 from supple.agents.rates import initial_rate
+from supple.agents.stacks import by_member
 from supple.engine.hooks.driver import HookDriver
 from supple.engine.storage.learner_state import learner_state, load_learner_state
 from supple.envs import StepResult
@@ -229,7 +230,7 @@ class SAC(ReplayAgent):
 
     def begin_episodes(self, observations: NDArray[Any]) -> None:
         """Begin episodes: all environments were reset to these observations, (rows, d)."""
-        if self.inputs.known:  # else the first step decides how they are stored
+        if self.inputs.centre.known:  # else the first step decides how they are stored
             self.experience.memory.begin(self.inputs.stored(observations))
         self.current = observations
 
@@ -267,8 +268,8 @@ class SAC(ReplayAgent):
 
     def remember(self, result: StepResult) -> None:
         """Store the result of the actions that `act` returned."""
-        if not self.inputs.known:
-            self.inputs.begin(result.final_obs)
+        if not self.inputs.centre.known:
+            self.inputs.centre.begin(by_member(result.final_obs, self.stack))
             self.experience.memory.begin(self.inputs.stored(self.current))
         self.experience.add(self.actions, result.reward, self.inputs.stored_result(result))
         self.current = result.obs

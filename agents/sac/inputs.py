@@ -125,21 +125,17 @@ class Inputs:
     # -- rows of the replay memory -------------------------------------------------------------------------
 
     @property
-    def known(self) -> bool:
-        """Whether it is known how the observations of the present environment are stored."""
-        return self.centres[self.key].known
-
-    def begin(self, rows: NDArray[Any]) -> None:
-        """Decide this by the observations after the first step in it, (rows, d)."""
-        self.centres[self.key].begin(by_member(rows, self.stack))
+    def centre(self) -> Centre:
+        """How observations of the present environment are stored."""
+        return self.centres[self.key]
 
     def stored(self, rows: NDArray[Any]) -> NDArray[Any]:
         """Return observations, (rows, d), as the replay memory stores them."""
-        return self._numbered(self.centres[self.key].centre_rows(rows))
+        return self._numbered(self.centre.centre_rows(rows))
 
     def stored_result(self, result: StepResult) -> StepResult:
         """Return the result of a step with observations as the replay memory stores them."""
-        result = self.centres[self.key].centre_result(result)
+        result = self.centre.centre_result(result)
         if not self.several:
             return result
         return result._replace(obs=self._numbered(result.obs), final_obs=self._numbered(result.final_obs))

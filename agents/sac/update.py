@@ -87,15 +87,10 @@ class SoftUpdate:
         self.gamma, self.tau, self.target_entropy = gamma, tau, target_entropy
         self.latest: dict[str, Tensor] = {}  # losses of the last update without penalties, (*stack,), by learner
         self.resting: frozenset[str] = frozenset()  # environments whose heads stay as they are, without data for them
-        self.prepared = -1, self.resting  # changes of actor and critics, and what rested, when this was made:
-        self.idle: set[nn.Parameter] = set()  # those of the heads that rest
-        self.trained: tuple[list[nn.Parameter], list[nn.Parameter]] = [], []  # of actor and critics
+        self.prepared: tuple[int, frozenset[str]] | None = None  # changes, and what rested
         self.log_alpha = list(temperature.learner.module.parameters())
-        self.averaged: tuple[list[Tensor], list[Tensor]] = [], []  # parameters of target and critics
-        self.copied: list[tuple[Tensor, Tensor]] = []  # buffers of target and critics
         # One graph for each loss of each agent, and for each architecture that it has in the course of the run.
         self.compiled = compile_step(differentiate) if compiled else differentiate
-        self.differentiate = self.compiled
 
     def __call__(self, batch: Transitions, noise: Tensor, hooks: HookDriver | None = None) -> Tensor:
         """Make the step and return the statistics that STATISTICS names, (*stack, 5).
@@ -131,14 +126,14 @@ class SoftUpdate:
         state = len(self.actor.changes) + len(self.critics.changes), self.resting
         if self.prepared == state:
             return
-        target, critics = self.target, self.critics.module
-        self.prepared, self.trained = state, (_trainable(self.policy), _trainable(critics))
-        self.averaged = list(target.parameters()), list(critics.parameters())
+        target, critics, self.prepared = self.target, self.critics.module, state
+        self.trained = _trainable(self.policy), _trainable(critics)
+        self.averaged: tuple[list[Tensor], list[Tensor]] = list(target.parameters()), list(critics.parameters())
         self.copied = list(zip(target.buffers(), critics.buffers(), strict=True))
         random = bool(self.stack) and (is_random(self.policy) or is_random(critics))
         self.differentiate = differentiate if random else self.compiled
         named = [*self.policy.named_parameters(), *critics.named_parameters()]
-        self.idle = {p for name, p in named if any(f".{env}." in name for env in self.resting)}
+        self.idle = {p for name, p in named if any(f".{env}." in name for env in self.resting)}  # of heads that rest
 
     def _step(
         self, learner: Learner, parameters: list[nn.Parameter], gradients: Sequence[Tensor], hooks: HookDriver | None

@@ -109,6 +109,7 @@ def update_sac(asked: Asked, size: str) -> Turns:
     update: Any = agent.soft_update
     batch, noise = subjects.transitions(agent)
     clocks, updates = Clocks(), (1 if asked.small else 10 if size == "simba" else 40)
+    update(batch, noise)  # compiles
     clocks.time(update, "differentiate", lambda loss, *_: loss.__name__.partition("_")[0])
     clocks.time(update, "_step", lambda learner, *_: "AdamW")
     clocks.time(torch, "_foreach_lerp_", lambda *_: "target")
@@ -127,5 +128,4 @@ def update_sac(asked: Asked, size: str) -> Turns:
         "actor": actor, "critic": critic, "AdamW": floors.step_adam(size_of(agent)),
         "target": floors.follow(size_of(agent, "critic")),
     }  # fmt: skip
-    one()  # compiles
     return {"supple": turn, "floor": lambda: {name: microseconds(call, updates) for name, call in alone.items()}}

@@ -10,7 +10,6 @@ from supple.engine.storage.restoring import require_like
 from supple.interventions import Every, Hook, Learner, Moment, UnknownName, When, did_you_mean
 from supple.metrics import METRICS, TRAINABILITY, cheap_metrics
 from supple.networks.ranks import average, begin_alike, world
-from supple.registry import owner_of
 
 from .event import NO_EXTRAS, ExtraMeasurements, Recorder
 from .moments import calling
@@ -30,6 +29,13 @@ class HookDriver:
 
     Attributes:
         frozen: Positions of seeds that have ended (diverged), on which no hook fires.
+        penalizes: Whether any hook adds a loss term.
+        traceable: Whether torch.compile can trace all loss terms.
+        precedes_updates: Whether any hook acts between the backward pass and the optimizer step, and needs `.grad` to
+            be set.
+        follows_updates: Whether any hook acts before or after every optimizer step.
+        interleaves: Whether any hook acts between one optimizer step and the next, so that they cannot be one compiled
+            call.
     """
 
     def __init__(
@@ -72,49 +78,22 @@ class HookDriver:
         self._check_seeds: Callable[[], object] = lambda: None
         self._recorder = Recorder(extras, self.seeds)
         self._at = {moment: [hook for hook in hooks if hook.intervention.has(moment)] for moment in MOMENTS}
+        self.penalizes, self.precedes_updates = bool(self._at["penalty"]), bool(self._at["before_update"])
+        self.follows_updates = self.precedes_updates or bool(self._at["after_update"])
+        self.interleaves = self.follows_updates or bool(self._at["before_loss"])
         for learner in learners.values() if hooks else ():
             begin_alike(learner)
         for hook in self.hooks:
             self._attach(hook)
             if isinstance(hook.schedule, When):
                 self._check_condition(hook, hook.schedule)
+        self.traceable = all(hook.intervention.traceable for hook in self._at["penalty"])
 
     def begin(self, log: LogEvent, check_seeds: Callable[[], object]) -> None:
         """Begin training: events go to `log`, and `check_seeds` is called before a hook acts on a stack of seeds.
 
         It puts the positions of those that have diverged into `frozen`."""
         self.log, self._check_seeds = log, check_seeds
-
-    @property
-    def suspects(self) -> str:
-        """The hooks of plug-ins in words: "; hook jitter of plug-in jitter.py takes part", or ""."""
-        owners = [(hook.text, owner_of(hook.intervention)) for hook in self.hooks]
-        return "".join(f"; hook {text} of plug-in {owner} takes part" for text, owner in owners if owner)
-
-    @property
-    def penalizes(self) -> bool:
-        """Whether any hook adds a loss term."""
-        return bool(self._at["penalty"])
-
-    @property
-    def traceable(self) -> bool:
-        """Whether torch.compile can trace all loss terms."""
-        return all(hook.intervention.traceable for hook in self._at["penalty"])
-
-    @property
-    def precedes_updates(self) -> bool:
-        """Whether any hook acts between the backward pass and the optimizer step, and needs `.grad` to be set."""
-        return bool(self._at["before_update"])
-
-    @property
-    def follows_updates(self) -> bool:
-        """Whether any hook acts before or after every optimizer step."""
-        return bool(self._at["before_update"] or self._at["after_update"])
-
-    @property
-    def interleaves(self) -> bool:
-        """Whether any hook acts between one optimizer step and the next, so that they cannot be one compiled call."""
-        return bool(self._at["before_loss"] or self.follows_updates)
 
     def penalty(self, learner: Learner) -> Tensor:
         """Return the sum of the hooks' loss terms for this learner, or 0 if there are none. Requires `penalizes`."""

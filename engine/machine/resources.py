@@ -35,11 +35,8 @@ def own_cpus() -> int:
 
 
 def processor_maker() -> str:
-    """Return the maker of the first processor as Linux has it, such as AuthenticAMD; "" on other systems."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        return ""
+    """Return the maker of the first processor as Linux has it, such as AuthenticAMD, or ""."""
+    lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     return next((line.partition(":")[2].strip() for line in lines if line.startswith("vendor_id")), "")
 
 

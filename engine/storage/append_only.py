@@ -7,7 +7,6 @@ writes only the rows that no part holds. The folder of every checkpoint is there
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 
 import torch
@@ -82,9 +81,8 @@ def link_parts(source: Path, old: list[Part], folder: Path, rows: Rows) -> list[
         rows: The rows that are in use.
     """
     parts = [part for part in old if part.stop > rows.first]
-    if not parts or parts[0].start > rows.first or parts[-1].stop > rows.end:
-        return []
-    if any(a.stop != b.start for a, b in pairwise(parts)) or not all(_is_present(source, part) for part in parts):
+    outside = not parts or parts[0].start > rows.first or parts[-1].stop > rows.end
+    if outside or not all(_is_present(source, part) for part in parts):
         return []
     for part in parts:
         files.link(source / part.file, folder / part.file)

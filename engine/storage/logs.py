@@ -13,12 +13,18 @@ FULL = 8192  # bytes in memory with which a log is flushed early
 
 
 class Log:
-    """A log that is open for appending. Use `begin` to open one."""
+    """A log that is open for appending, truncated to its first `length` bytes.
+
+    Raises RunError if it is shorter, or is not there.
+    """
 
     def __init__(self, file: Path, length: int) -> None:
+        if length and (size := _size(file)) < length:
+            raise RunError(f"{file}: it has {size} bytes, but the checkpoint recorded {length}: the log was truncated")
         self.file, self.length = file, length  # in bytes, on the disk
         self.waiting = bytearray()
         self._stream: BinaryIO = file.open("ab")
+        os.truncate(file, length)
 
     def add(self, data: bytes) -> bool:
         """Append bytes in memory, and return whether so many wait there that they should be flushed."""
@@ -46,15 +52,6 @@ class Log:
 
     def close(self) -> None:
         self._stream.close()
-
-
-def begin(file: Path, length: int) -> Log:
-    """Open a log, truncated to its first `length` bytes. Raises RunError if it is shorter, or is not there."""
-    if length and (size := _size(file)) < length:
-        raise RunError(f"{file}: it has {size} bytes, but the checkpoint recorded {length}: the log was truncated")
-    log = Log(file, length)
-    os.truncate(file, length)
-    return log
 
 
 def require_length(file: Path, length: int, who: str) -> None:

@@ -69,7 +69,7 @@ class RunDirectory(AbstractContextManager["RunDirectory"]):
             raise RunError(f"{begun[0]} has lines, but {self.checkpoints} is missing: restore it, or start a new run")
         self.checkpoints.mkdir(exist_ok=True)
         for name in names:
-            self._logs[name] = log = logs.begin(self.path / LOGS[name], lengths.get(name, 0))
+            self._logs[name] = log = logs.Log(self.path / LOGS[name], lengths.get(name, 0))
             self._open.callback(log.close)
             self._open.callback(self.flush, name)
 

@@ -67,6 +67,8 @@ def load(text: str, option: str = "--plugin") -> Plugin:
         UsageError: It cannot be found or imported, registers nothing or a name that is taken, or is given twice.
     """
     try:
+        if (Path(text).name if text.endswith(".py") else text) in _loaded:
+            raise UsageError("a plug-in with this name is given twice")
         plugin = _load_file(Path(text).expanduser()) if text.endswith(".py") else _load_package(text)
     except UsageError as error:
         raise UsageError(f"{option} {text}: {error}") from error.__cause__
@@ -145,8 +147,6 @@ def _load_file(path: Path) -> Plugin:
     name = path.stem
     if not name.isidentifier():
         raise UsageError(f"{name!r} cannot be imported by Python: name the file with letters, digits and _")
-    if path.name in _loaded:
-        raise UsageError("a plug-in with this name is given twice")
     path = path.absolute()
     try:
         code = path.read_bytes()
@@ -169,8 +169,6 @@ def _load_file(path: Path) -> Plugin:
 
 def _load_package(name: str) -> Plugin:
     top = name.partition(".")[0]
-    if name in _loaded:
-        raise UsageError("it is given twice")
     if top in (OWN, *sys.stdlib_module_names):
         raise UsageError(f"{top} is no plug-in")
     module, spec = sys.modules.get(top), None

@@ -36,18 +36,14 @@ def _slopes(module: Callable[[Tensor], Tensor], x: Tensor) -> list[Tensor]:
     x = x.detach().requires_grad_()
     function = module.forward if isinstance(module, nn.Module) else module  # without hooks
     with evaluating(module) if isinstance(module, nn.Module) else nullcontext(), torch.enable_grad():
-        y = _apply(function, x.clone())  # a copy: some activations work in place
+        try:
+            y = function(x.clone())  # a copy: some activations work in place
+        except RuntimeError as error:
+            reason = one_line(error)
+            raise ValueError(f"the activation does not take pre-activations {tuple(x.shape)}: {reason}") from error
         axis = next((a for a in range(x.dim()) if y.shape[a] != x.shape[a]), -1)
         parts = y.chunk(max(1, y.shape[axis] // x.shape[axis]), axis)
         return [torch.autograd.grad(part.sum(), x, retain_graph=True)[0] for part in parts]
-
-
-def _apply(function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
-    try:
-        return function(x)
-    except RuntimeError as error:
-        reason = one_line(error)
-        raise ValueError(f"the activation does not take pre-activations {tuple(x.shape)}: {reason}") from error
 
 
 class Curve:
@@ -64,7 +60,7 @@ class Curve:
 
     @torch.no_grad()
     def values(self, x: Tensor) -> Tensor:
-        values: Tensor = _apply(self.module, self.inputs(x))
+        values: Tensor = self.module(self.inputs(x))
         return values.T
 
     def slopes(self, x: Tensor) -> Tensor:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
+from operator import itemgetter
 
 import numpy as np
 from matplotlib.lines import Line2D
@@ -109,9 +110,9 @@ def _metric_names(runs: Sequence[RunData]) -> list[str]:
 def before_and_after(data: ComparisonData) -> Plot | None:
     """Plot dumbbells: each metric right before (hollow) and right after (filled) each intervention."""
     rows = _event_rows(data)
-    sides = {
-        metric: [[means[f"{metric}_{s}"] for s in ("before", "after")] for *_, means in rows] for metric in IN_FIGURE
-    }
+    sides = {}
+    for metric in IN_FIGURE:
+        sides[metric] = [(means[f"{metric}_before"], means[f"{metric}_after"]) for *_, means in rows]
     metrics = [metric for metric, pairs in sides.items() if len(set(filter(np.isfinite, np.ravel(pairs)))) > 1]
     if not metrics:
         return None
@@ -167,6 +168,6 @@ def _event_rows(data: ComparisonData) -> list[tuple[str, str, dict[str, float]]]
     groups = rows(True)
     groups = groups if len(groups) <= MOST_ROWS else rows(False)
     return [
-        (label, text, means_at_events([event for _, event in of_row], IN_FIGURE))
+        (label, text, means_at_events(list(map(itemgetter(1), of_row)), IN_FIGURE))
         for (label, text), of_row in groups.items()
     ]

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import replace
 from itertools import chain
+from operator import methodcaller
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -66,7 +67,7 @@ def plot_first_phase(data: ComparisonData) -> Plot | None:
     end = max(trunk.spec.end for trunk in trunks)
     divisor, label, _ = step_unit(end, "updates")
     pieces: Pieces = [
-        ({"color": color, "label": name.replace("_", " ")}, [trunk.series(name) for trunk in trunks])
+        ({"color": color, "label": name.replace("_", " ")}, list(map(methodcaller("series", name), trunks)))
         for name, color in zip(names, (BASELINE, PALETTE[0]), strict=False)
     ]
     figure, (axes,) = draw_panels({"": pieces}, label, 3.2, divisor)
@@ -120,10 +121,11 @@ def plot_validation_loss(data: ComparisonData) -> Plot | None:
 def arm_curves(data: ComparisonData, name: str) -> Pieces:
     """Return the curves of an evaluated number, in % if it is a share, for all arms."""
     styles, scale = arm_styles(data.labels), 100.0 if is_share(name) else 1.0
-    series = {label: [run.series(name) for run in runs] for label, runs in data.arms.items()}
-    return [
-        (styles[label], [(steps, scale * values) for steps, values in of_seeds]) for label, of_seeds in series.items()
-    ]
+    pieces: Pieces = []
+    for label, runs in data.arms.items():
+        series = map(methodcaller("series", name), runs)
+        pieces.append((styles[label], [(steps, scale * values) for steps, values in series]))
+    return pieces
 
 
 def draw_evaluations(

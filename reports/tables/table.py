@@ -62,7 +62,7 @@ class Table:
         from rich.table import Table as RichTable
 
         columns = zip(self.header, *self.rows, strict=True)
-        shown = [list(map(show, cells)) for cells in columns if not any(isinstance(cell, BySeed) for cell in cells)]
+        shown = [list(map(show, cells)) for cells in columns if BySeed not in map(type, cells)]
         turned = self.turns and len(set(shown[0][1:])) == len(self.rows) < len(self.header)
         header, *rows = shown if turned else zip(*shown, strict=True)
         table = RichTable(title=self.title, title_justify="left", header_style="bold", box=SIMPLE_HEAD)

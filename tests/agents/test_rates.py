@@ -2,7 +2,6 @@
 
 import copy
 import math
-import shlex
 from pathlib import Path
 from typing import Any
 
@@ -16,24 +15,10 @@ from supple.agents.work import AgentWork
 from supple.interventions import Learner
 from supple.interventions.muon import MuonWithAdam
 from supple.networks import Adam
-from supple.scripts import train
+from tests.agents.small import train
 
-STREAM = "--cycles 2 --steps-per-task 160 --eval-episodes 0 --measure-every 80 --checkpoint-every 80"
-RUNS = {
-    "ppo": shlex.split(
-        f"ppo --env Pendulum-v1 {STREAM} --num-envs 2 --rollout-steps 40 --minibatch-size 40 --epochs 1 --hidden 8 8"
-    ),
-    "dqn": shlex.split(
-        f"dqn --env CartPole-v1 {STREAM} --num-envs 2 --learning-starts 20 --batch-size 4 --replay-size 100 "
-        "--replay-ratio 0.25 --hidden 8 8 --device cpu"
-    ),
-    "sac": shlex.split(
-        f"sac --env Pendulum-v1 {STREAM} --learning-starts 20 --batch-size 4 --replay-size 100 --network mlp "
-        "--replay-ratio 0.25 --hidden 8 8 --device cpu --compile off"
-    ),
-}
-RUN = RUNS["ppo"]
-SCHEDULE = ("--schedule", "linear", "--schedule-over", "run")
+RUN: dict[str, Any] = {"steps_per_task": 160, "checkpoint_every": 80, "eval_episodes": 0, "learning_rate": 0.01}
+OVER_RUN = {"schedule": "linear", "schedule_over": "run"}
 
 
 @pytest.fixture
@@ -57,40 +42,29 @@ def rates(monkeypatch: pytest.MonkeyPatch) -> dict[int, list[float]]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("kind", "options", "expected"),
+    ("kind", "seeds", "own", "expected"),
     [
-        ("ppo", "", [1, 1, 1, 1]),
-        ("ppo", "--schedule linear --schedule-over run", [1, 0.75, 0.5, 0.25]),
-        ("ppo", "--schedule linear", [1, 0.5, 1, 0.5]),
-        ("dqn", "--schedule linear --min-rate 0.2", [1, 0.6, 1, 0.6]),
-        ("sac", "--schedule cosine --schedule-over run", [1, 0.5 + math.sqrt(0.125), 0.5, 0.5 - math.sqrt(0.125)]),
+        ("ppo", (0,), {}, [1, 1, 1, 1]),
+        ("ppo", (0,), OVER_RUN, [1, 0.75, 0.5, 0.25]),
+        ("ppo", (0,), {"schedule": "linear"}, [1, 0.5, 1, 0.5]),
+        ("dqn", (0, 1), {"schedule": "linear", "min_rate": 0.2}, [1, 0.6, 1, 0.6]),
+        ("sac", (0,), OVER_RUN | {"schedule": "cosine"}, [1, 0.5 + math.sqrt(0.125), 0.5, 0.5 - math.sqrt(0.125)]),
     ],
 )
 def test_a_decision_has_the_learning_rate_of_its_first_step(
-    rates: dict[int, list[float]], tmp_path: Path, kind: str, options: str, expected: list[float]
+    rates: dict[int, list[float]], tmp_path: Path, kind: str, seeds: Any, own: dict[str, Any], expected: list[float]
 ) -> None:
-    train.main([*RUNS[kind], "--learning-rate", "0.01", *options.split(), "--out", str(tmp_path / "run")])
-    learners = {"ppo": 1, "dqn": 1, "sac": 3}[kind]
+    train(kind, tmp_path / "run", seeds, **RUN, **own)
+    learners = {"ppo": 1, "dqn": 1, "sac": 3}[kind]  # also of a stack
     for step, factor in zip((0, 80, 160, 240), expected, strict=True):
         assert rates[step] == pytest.approx([0.01 * factor] * learners)
 
 
 @pytest.mark.slow
-def test_a_stack_has_one_rate(rates: dict[int, list[float]], tmp_path: Path) -> None:
-    train.main([*RUNS["dqn"], *SCHEDULE, "--learning-rate", "0.01", "--seeds", "0-1", "--out", str(tmp_path / "run")])
-    assert rates[160] == pytest.approx([0.005])
-
-
-@pytest.mark.slow
 def test_muon_keeps_its_ratio_to_a_falling_learning_rate(rates: dict[int, list[float]], tmp_path: Path) -> None:
-    arguments = ["--hook", "muon@0.25", *SCHEDULE, "--learning-rate", "0.01", "--out", str(tmp_path / "run")]
-    train.main([*RUN, *arguments])
+    train("ppo", tmp_path / "run", **RUN, **OVER_RUN, hook=("muon@0.25",), rollout_steps=40)
     expected = {0: [0.01], 80: [0.0075, 0.075], 160: [0.005, 0.05], 240: [0.0025, 0.025]}  # Adam's, Muon's
     assert {step: pytest.approx(values) for step, values in rates.items()} == expected
-
-
-def test_fresh_agents_may_follow_a_schedule_in_each_task() -> None:
-    PPOSettings(env="Pendulum-v1", cycles=2, steps_per_task=32_000, fresh=True, schedule="linear").check()
 
 
 def test_a_share_of_one_keeps_the_bits_of_the_learning_rate() -> None:

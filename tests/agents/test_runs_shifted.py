@@ -65,21 +65,6 @@ def test_the_values_of_each_tasks_shifts_are_in_the_runs_files(reference: Path) 
     assert (third != second).all()
 
 
-def test_values_of_shifts_depend_on_the_seed(here: Any, tmp_path: Path) -> None:
-    arguments = ["ppo", *SHIFTED, "--cycles", "2", "--steps-per-task", "80", "--shift", "offset(scale=2)"]
-    arms = ["--fork-at", "0", "--arm", "none", "--arm", "fire@task", "--reference", "fresh", "--seeds", "0", "1"]
-    arms += ["--stack", "off"]
-    with here():
-        compare.main([*arguments, *arms, "--out", str(tmp_path / "out")])
-    given = [
-        [values_in(tmp_path / f"out/seed-{seed}" / arm) for arm in ("none", "fire_task-efebf3", "fresh")]
-        for seed in "01"
-    ]
-    assert all(arm == arms[0] for arms in given for arm in arms)
-    assert given[0][0] != given[1][0]
-    assert given[0][0][0] == given[1][0][0]  # the first task is not shifted
-
-
 @pytest.mark.parametrize("over", [0, 320])
 def test_evaluations_have_the_shift_of_the_moment(over: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     offsets: list[float] = []

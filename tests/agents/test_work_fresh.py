@@ -3,7 +3,6 @@
 import gc
 import shlex
 import weakref
-from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -16,7 +15,6 @@ from torch import Tensor
 from supple.agents.work import AgentWork
 from supple.engine.spec import read_spec
 from supple.engine.storage import checkpoint
-from supple.engine.storage.append_only import Rows
 from supple.engine.storage.run_directory import CHECKPOINTS
 from supple.experiments.comparisons.folder import read_comparison
 from supple.interventions import snapshot
@@ -97,13 +95,6 @@ def test_every_task_begins_with_new_weights_and_nothing_learned(made: Made) -> N
         assert not any((before[name] == after[name]).all() for name in drawn)
 
 
-def rows_in(tree: Any) -> Iterator[Rows]:
-    if isinstance(tree, Rows):
-        yield tree
-    for item in tree.values() if isinstance(tree, dict) else tree if isinstance(tree, list) else ():
-        yield from rows_in(item)
-
-
 def test_checkpoints_do_not_mix_the_memories_of_two_agents(tmp_path: Path) -> None:
     """Tasks are told apart by what they show, offsets of about 10,000 and of 0. With states at the ends of tasks alone,
     and no episode cut off, the rows of both memories have the same numbers."""
@@ -111,7 +102,7 @@ def test_checkpoints_do_not_mix_the_memories_of_two_agents(tmp_path: Path) -> No
     run = small.train("dqn", tmp_path / "run", fresh=True, **TASK | own)
     saved = checkpoint.load_newest(run / CHECKPOINTS, read_spec(run).resolved.identity, print)
     assert saved is not None
-    memories = list(rows_in(saved))
+    memories = saved["work"]["task 1"]["experience"]["memory"]["envs"]
     assert len(memories) == 2  # of two environments
     for memory in memories:
         frames = memory.read(memory.first, memory.end)["frame"]

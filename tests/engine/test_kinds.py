@@ -5,9 +5,8 @@ from dataclasses import fields
 import pytest
 
 from supple.engine.forks import Forks
-from supple.engine.kinds import Kind, Preset, add, all_kinds, find_kind, presets_of
+from supple.engine.kinds import all_kinds, find_kind, presets_of
 from supple.engine.settings import RunSettings
-from supple.registry import UnknownName
 from supple.reports.studies.content import Report, report_of
 from supple.scripts.main import dispatch
 
@@ -46,12 +45,3 @@ def test_a_period_says_its_unit_in_its_help_line(name: str, capsys: pytest.Captu
     words = " ".join(capsys.readouterr().out.replace("│", " ").split()).lower()
     for option in ("--checkpoint-every", "--measure-every", "--eval-every"):
         assert kind.unit in words.split(option, 1)[1].split("(default")[0], option
-
-
-def test_a_name_is_taken_once_and_an_unknown_one_meets_its_nearest() -> None:
-    with pytest.raises(ValueError, match="the kind of run 'ppo' exists already: choose another name"):
-        add(Kind("ppo", "", "", "", ""))
-    with pytest.raises(ValueError, match="the preset 'demo-mujoco' exists already"):
-        add(Preset("demo-mujoco", "", "ppo"))
-    with pytest.raises(UnknownName, match="unknown kind of run 'pppo': did you mean 'ppo'"):
-        find_kind("pppo")

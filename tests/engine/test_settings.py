@@ -16,7 +16,6 @@ from supple.registry.errors import UsageError
         ({"threads": 1025}, "--threads must be 1,024 at most"),
         ({"checkpoint_every": 0}, "--checkpoint-every must be a positive number, got 0"),
         ({"seed": -1, "eval_every": -1}, "--seed must be 0 or more, got -1; --eval-every must be 0 or more, got -1"),
-        ({"keep_at": (5, 0)}, "--keep-at must be a positive number, got 0"),
     ],
 )
 def test_all_numbers_that_are_not_possible_are_named(settings: dict[str, Any], words: str) -> None:
@@ -35,7 +34,7 @@ def test_seeds_are_numbers_and_ranges(words: str, seeds: tuple[int, ...]) -> Non
 
 @pytest.mark.parametrize(
     ("word", "says"),
-    [*((word, "is neither a seed") for word in ("one", "-1", "1-", "1-2-3", "1.5")), ("3-1", "is no range of seeds")],
+    [*((word, "is neither a seed") for word in ("one", "-1", "1.5")), ("3-1", "is no range of seeds")],
 )
 def test_what_names_no_seed_is_refused(word: str, says: str) -> None:
     with pytest.raises(ValueError, match=f"'{word}' {says}"):

@@ -8,7 +8,7 @@ from supple.engine import speed
 from supple.engine.speed import measure_speed
 
 
-@pytest.mark.parametrize(("seconds", "last"), [(20.0, 50), (100.0, 50), (10.0, 40), (0.5, 40)])
+@pytest.mark.parametrize(("seconds", "last"), [(20.0, 50), (0.5, 40)])
 def test_a_run_ends_when_it_has_been_measured_for_long_enough(
     seconds: float, last: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

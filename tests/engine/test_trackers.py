@@ -93,7 +93,6 @@ def test_a_failed_run_is_marked_and_its_resumed_one_is_the_same_in_a_tracker_in_
     events = [str(row["event"]).split(",")[0] for _, row in failed.rows + tracker.rows if "event" in row]
     assert events == ["task: task 0", "task: task 1", "intervention: hook snp@task"]
     assert (tracker.run.id, tracker.run.name, tracker.run.group) == (failed.run.id, "run", None)
-    assert tracker.run.config["settings"]["updates_per_task"] == 60
     assert tracker.run.config["resolved"]["hooks"] == HOOKS
 
 

@@ -168,8 +168,10 @@ def test_applying_it_changes_the_optimizer_alone_and_again_its_settings():
     assert [p.shape for p in matrices(ours)["params"]] == [(8, 12), (12, 8)]
     held = [id(p) for group in optimizer.param_groups for p in group["params"]]
     assert sorted(held) == sorted(map(id, ours.module.parameters()))
+    update(ours)
     make("muon", lr=0.1, momentum=0.5).apply(ours)
     assert ours.optimizer is optimizer
+    assert not optimizer.state
     assert matrices(ours)["lr"] * matrices(ours)["ratio"] == pytest.approx(0.1)
     assert matrices(ours)["momentum"] == 0.5
     assert ours.changes == ["muon", "muon(lr=0.1,momentum=0.5)"]

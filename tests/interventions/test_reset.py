@@ -14,24 +14,24 @@ from tests.interventions.common import learner as learner_of
 
 
 def learner() -> Learner:
-    """A network whose every parameter is off its start."""
+    """A network whose every parameter and statistic is off its start."""
     torch.manual_seed(0)
     module = nn.Sequential(
-        nn.Conv2d(1, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(144, 8), nn.LayerNorm(8), nn.ReLU(), nn.Linear(8, 3)
+        nn.Conv2d(1, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(144, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 3)
     )
-    return move_parameters(learner_for(module, seed=1))
+    return move_values(learner_for(module, seed=1))
 
 
 def agent() -> Learner:
     settings = PPOSettings(env="any", steps=1, hidden=(8, 8), adapter=4, share_value=True, num_envs=2, compile="off")
     spaces = {"a": PolicySpace(3, Gaussian(2)), "b": PolicySpace(5, Gaussian(1))}
-    return move_parameters(PPO(settings, spaces).learners["agent"])
+    return move_values(PPO(settings, spaces).learners["agent"])
 
 
 @torch.no_grad()
-def move_parameters(target: Learner) -> Learner:
-    for parameter in target.module.parameters():
-        parameter.add_(1.0)
+def move_values(target: Learner) -> Learner:
+    for value in target.module.state_dict().values():
+        value.add_(1)
     return target
 
 
@@ -59,7 +59,7 @@ def test_a_part_returns_exactly_to_its_initial_values_and_the_rest_is_kept(param
 
 
 @pytest.mark.parametrize("build", [learner, agent])
-def test_a_full_reset_restores_every_parameter_norms_and_loose_ones_included(build):
+def test_a_full_reset_restores_every_parameter_norms_with_their_statistics_and_loose_ones_included(build):
     target = build()
     make("reset").apply(target)
     assert not changed(target.module, target.initial)

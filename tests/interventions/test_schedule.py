@@ -164,10 +164,10 @@ def test_problem_is_none_exactly_when_the_schedule_fires_in_the_run(run, schedul
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: At(-1), "a step must be .*, got -1"),
-        (lambda: At(float("nan")), "a fraction of the run must .*, got nan"),
-        (lambda: Every(0), "a period must be at least 1 step, got 0"),
-        (lambda: Every(1000.0), "as a fraction must .*, got 1000.0"),
+        (lambda: At(-1), "a step is .*, got -1"),
+        (lambda: At(float("nan")), "a fraction of the run .*, got nan"),
+        (lambda: Every(0), "a period is at least 1 step, .*, got 0"),
+        (lambda: Every(1000.0), "a fraction of the run in .*, got 1000.0"),
         (lambda: When("x", ">", float("inf")), "a threshold must be finite, got inf"),
     ],
 )

@@ -151,6 +151,8 @@ def test_seeds_of_a_stack_measure_as_their_runs_alone_without_a_look_at_the_othe
 def test_the_trainability_of_a_seed_is_that_of_its_run_alone(networks):
     stack = conformance_networks.network(None, networks)
     together = trainability(stack, updates=3).numbers()
+    second = trainability(View(stack, member=1), updates=3).numbers()
+    assert {name: float(values[1]) for name, values in together.items()} == second
     for seed in range(3):
         alone = trainability(conformance_networks.network(seed, networks), updates=3).numbers()
         for name, values in together.items():

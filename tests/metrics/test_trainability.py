@@ -1,30 +1,28 @@
 """Trainability equals a hand-written loop, is 0 for a network that cannot learn, and changes nothing."""
 
 import copy
-from functools import partial
 
 import pytest
 import torch
 from torch import Tensor, nn
 
-from supple.interventions import Learner, StackedLinear, learner_for
-from supple.metrics import View, trainability
+from supple.interventions import Learner, learner_for
+from supple.metrics import trainability
 from tests.zoo.networks import Calls
 
 X = torch.randn(64, 5, generator=torch.Generator().manual_seed(1))
 FEW = 20
 
 
-def network(members: int = 0, width: int = 16, out: int = 3) -> nn.Sequential:
-    linear = partial(StackedLinear, members) if members else nn.Linear
-    return nn.Sequential(linear(5, width), nn.ReLU(), linear(width, width), nn.ReLU(), linear(width, out))
+def network(width: int = 16, out: int = 3) -> nn.Sequential:
+    return nn.Sequential(nn.Linear(5, width), nn.ReLU(), nn.Linear(width, width), nn.ReLU(), nn.Linear(width, out))
 
 
 def learner(module: nn.Module, x: Tensor = X, seed: int = 0) -> Learner:
     return learner_for(module, probe=lambda: (x,), loss=lambda: module(x).square().mean(), seed=seed)
 
 
-def scores(target: Learner | View, updates: int = FEW, learning_rate: float = 1e-3) -> tuple[list[float], list[float]]:
+def scores(target: Learner, updates: int = FEW, learning_rate: float = 1e-3) -> tuple[list[float], list[float]]:
     fit = trainability(target, updates, learning_rate)
     assert fit is not None
     numbers = fit.numbers()
@@ -95,25 +93,6 @@ def test_after_each_is_called_after_each_update() -> None:
     told: list[None] = []
     trainability(learner(network()), FEW, after_each=lambda: told.append(None))
     assert len(told) == 2 * FEW  # from the present parameters and from those of step 0
-
-
-@pytest.mark.slow
-def test_each_member_of_a_stack_has_the_score_of_a_network_of_its_own() -> None:
-    torch.manual_seed(0)
-    stack = network(2)
-    target = learner(stack)
-    stack[0].bias.data[0].fill_(-100.0)
-    drawn = target.redraw()
-    target.redraw = lambda: drawn
-    for i in range(2):
-        member = network()
-        alone = learner(member)
-        alone.initial = {name: value[i] for name, value in target.initial.items()}
-        alone.redraw = lambda i=i: {name: value[i] for name, value in drawn.items()}  # type: ignore[misc]
-        member.load_state_dict({name: value[i] for name, value in stack.state_dict().items()})
-        now, start = scores(target)
-        assert ([now[i]], [start[i]]) == (pytest.approx(scores(alone)[0], abs=1e-5), pytest.approx(scores(alone)[1]))
-        assert scores(View(target, member=i)) == ([now[i]], [start[i]])
 
 
 def test_a_measurement_leaves_the_generators_of_a_redraw_alone_and_constant_outputs_do_not_count() -> None:

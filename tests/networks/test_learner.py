@@ -1,4 +1,3 @@
-import copy
 from dataclasses import replace
 
 import pytest
@@ -172,13 +171,6 @@ def test_what_cannot_work_is_refused_when_the_learner_is_built():
 def test_weights_can_be_measured_without_any_data():
     of_weights = {name for name, metric in METRICS.items() if metric.needs in ("weights", "matrices", "pairs")}
     assert measure(learner_for(functional())).keys() == of_weights > {"dfi", "weight_norm", "lambda_balance"}
-
-
-def test_followers_are_written_with_the_network():
-    module = network()
-    target = copy.deepcopy(module)
-    make("reset", toward="fresh").apply(learner_for(module, followers=(target,)))
-    assert all(torch.equal(a, b) for a, b in zip(module.parameters(), target.parameters(), strict=True))
 
 
 def stack_of(count, **says):

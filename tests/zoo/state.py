@@ -72,12 +72,10 @@ def _value(path: Path, value: Any, depth: int = 0) -> Found:
 def _module(root: nn.Module, path: Path) -> Found:
     for name, part in root.named_modules(remove_duplicate=False):
         here = f"{path}.{name}" if name else path
-        yield f"{here} (module)", (id(part), type(part)), part
+        parts = tuple(part._parameters), tuple(part._buffers), [(key, id(own)) for key, own in part._modules.items()]
+        yield f"{here} (module)", (id(part), type(part), parts), part
         yield f"{here} (training)", part.training, None
-        yield f"{here} (names)", (tuple(part._parameters), tuple(part._buffers)), None
-        yield f"{here} (modules)", tuple((key, id(child)) for key, child in part._modules.items()), None
-        for hooks in HOOKS:
-            yield f"{here} ({hooks[1:]})", tuple(getattr(part, hooks) or ()), None
+        yield f"{here} (hooks)", [tuple(getattr(part, hooks) or ()) for hooks in HOOKS], None
         attributes = {key: value for key, value in vars(part).items() if key not in APART}
         for key, value in {**part._parameters, **part._buffers, **attributes}.items():
             yield from _value(f"{here}.{key}", value)

@@ -152,7 +152,7 @@ def allowed(path: str, it: Subject) -> bool:
     if path.startswith(("learner.generator", "learner.marked", "optimizer.state")):
         return True
     if it.learner.changes and path.startswith(("module", "learner.", "optimizer")):
-        return what != "training)"
+        return what != "training)"  # the mode of a part
     values = [*it.module.named_parameters(remove_duplicate=False), *it.module.named_buffers(remove_duplicate=False)]
     written = place.startswith("learner.followers") or "_flat_weights" in path  # of recurrent layers
     return what.startswith(("values", "gradient")) and (written or place in {f"module.{n}" for n, _ in values})

@@ -52,16 +52,13 @@ def fresh_llama(text: str, seed: int) -> tuple[Any, Any]:
 def byte_tokenizer() -> Any:
     """Return a tokenizer of 256 bytes and five special tokens;
     a turn is <|user|>…<|end|> and the like, with no other signs between."""
-    from tokenizers import AddedToken, Tokenizer
-    from tokenizers.decoders import ByteLevel as Decoder
-    from tokenizers.models import BPE
-    from tokenizers.pre_tokenizers import ByteLevel
+    from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
     from transformers import PreTrainedTokenizerFast
 
-    bytes_ = sorted(ByteLevel.alphabet())  # a printable character for each
-    tokenizer = Tokenizer(BPE({character: i for i, character in enumerate(bytes_)}, []))
-    tokenizer.pre_tokenizer = ByteLevel(add_prefix_space=False)
-    tokenizer.decoder = Decoder()
+    bytes_ = sorted(pre_tokenizers.ByteLevel.alphabet())  # a printable character for each
+    tokenizer = Tokenizer(models.BPE({character: i for i, character in enumerate(bytes_)}, []))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
     tokenizer.add_special_tokens([AddedToken(token, special=True, normalized=False) for token in SPECIAL])
     wrapped = PreTrainedTokenizerFast(
         tokenizer_object=tokenizer, eos_token=END, pad_token=PAD, additional_special_tokens=list(SPECIAL[2:])

@@ -12,6 +12,7 @@ from supple.registry.schema import BelowOne, NotNegative, Positive, PositiveShar
 from supple.tracks.settings import TrackSettings
 
 StreamKind = Literal["permuted", "random-labels", "pairs", "alternating", "split", "chunks", "classes"]
+OF_CLASSES = ("pairs", "alternating", "split", "classes")  # streams
 NetworkName = Literal["mlp", "cnn", "convnet", "resnet18", "vgg16", "vit-tiny"]
 
 
@@ -114,7 +115,7 @@ class VisionSettings(TrackSettings):
     @property
     def by_class(self) -> bool:
         """Whether tasks consist of classes."""
-        return self.stream in ("pairs", "alternating", "split", "classes")
+        return self.stream in OF_CLASSES
 
     def classes_between(self, task: int) -> tuple[int, int]:
         """Return the range of a task's classes in the order in which they are dealt out: first ≤ position < last."""
@@ -138,14 +139,15 @@ class VisionSettings(TrackSettings):
             yield f"--network {self.network} trains one seed at a time, got --seeds {self.seeds}"
         if self.stream == "chunks" and (len(self.shares) != self.tasks or list(self.shares) != sorted(self.shares)):
             yield f"--shares must be {self.tasks} growing numbers, one a task, got {self.shares}"
-        if self.images is not None and self.stream not in ("permuted", "random-labels"):
-            yield f"--images goes with permuted pixels and random labels, not with --stream {self.stream}"
-        if self.images_per_class is not None and not self.by_class:
-            yield f"--images-per-class goes with tasks made of classes, not with --stream {self.stream}"
+        for option, given, streams, words in (
+            ("images", self.images, ("permuted", "random-labels"), "permuted pixels and random labels"),
+            ("images-per-class", self.images_per_class, OF_CLASSES, "tasks made of classes"),
+            ("replay", self.replay, ("split", "pairs", "alternating"), "tasks of their own classes (split)"),
+        ):
+            if given and self.stream not in streams:
+                yield f"--{option} goes with {words}, not with --stream {self.stream}"
         if self.first_epochs is not None and self.updates_per_task is not None:
             yield "--first-epochs goes with --epochs, not with --updates-per-task"
-        if self.replay and self.stream not in ("split", "pairs", "alternating"):
-            yield f"--replay goes with tasks of their own classes (split), not with --stream {self.stream}"
         if 0 < self.replay < self.tasks - 1:
             yield f"--replay {self.replay} holds no image of each of {self.tasks - 1} earlier tasks"
         if not self.shocks:

@@ -11,8 +11,7 @@ from gymnasium import spaces
 from torch import Tensor, nn
 
 from supple.agents.dqn.agent import DQN
-from supple.agents.dqn.network import ValueNetwork
-from supple.agents.dqn.sizes import Sizes
+from supple.agents.dqn.network import Sizes, ValueNetwork
 from supple.agents.offpolicy.replay import Sample
 from supple.engine.compile import can_compile
 from supple.engine.hooks.driver import HookDriver
@@ -117,7 +116,7 @@ def test_in_bfloat16_weights_stay_float32_and_steps_are_nearly_those_of_float32(
     assert torch.cosine_similarity(*moves, dim=0) > 0.9
     sample = agents[1].experience.require_recent()
     agents[0].target.load_state_dict(agents[1].target.state_dict())
-    exact, found = (agent.loss.targets(sample) for agent in agents)
+    exact, found = (agent.targets_of(sample) for agent in agents)
     assert found.dtype == torch.float32
     torch.testing.assert_close(found, exact, rtol=0.02, atol=0.02)
 
@@ -145,7 +144,7 @@ def test_the_target_is_that_of_the_equation(double_q: bool) -> None:
     assert not torch.equal(best, target.argmax(1))
     value = target[range(32), best] if double_q else target.max(1).values
     wanted = torch.where(batch.terminated, batch.rewards, batch.rewards + 0.9 * value)
-    torch.testing.assert_close(agent.loss.targets(batch), wanted)
+    torch.testing.assert_close(agent.targets_of(batch), wanted)
 
 
 def test_double_q_asks_the_network_as_it_is_at_each_gradient_step() -> None:
@@ -206,7 +205,7 @@ def test_the_loss_is_hubers_or_the_square(loss: str, expected: list[float]) -> N
     agent = lived(loss=loss)
     batch = batch_of(agent, 2)
     values = agent.network(batch.frames[:, 0]).gather(1, batch.actions[:, None]).squeeze(1)
-    found = agent.loss.losses(batch, values + torch.tensor([0.5, -2.0]))[0]
+    found = agent.losses_of(batch, values + torch.tensor([0.5, -2.0]))[0]
     torch.testing.assert_close(found, torch.tensor(expected))
 
 

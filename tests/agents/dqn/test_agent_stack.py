@@ -9,9 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from supple.agents.dqn.agent import DQN
-from supple.agents.dqn.loss import TDLoss
-from supple.agents.dqn.network import ValueNetwork
-from supple.agents.dqn.sizes import Sizes
+from supple.agents.dqn.network import Sizes, ValueNetwork
 from supple.agents.encoders import Convolutions
 from tests.agents.dqn.worlds import IMAGES, PIXELS, VECTORS, agent_with, world
 from tests.agents.lives import ENVS, ROWS, Lives, of_seeds
@@ -55,7 +53,7 @@ def in_float64(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         return network.mlp(network.encoder(x))
 
     monkeypatch.setattr(ValueNetwork, "forward", forward)
-    monkeypatch.setattr(TDLoss, "_values", lambda _, network, observations: network(observations))
+    monkeypatch.setattr(DQN, "_values", lambda _, network, observations: network(observations))
     torch.set_default_dtype(torch.float64)
     yield
     torch.set_default_dtype(torch.float32)

@@ -8,7 +8,7 @@ import torch
 
 from supple.agents.dqn import DQNSettings
 from supple.agents.dqn.agent import DQN
-from supple.agents.dqn.sizes import Sizes
+from supple.agents.dqn.network import Sizes
 from supple.agents.offpolicy.replay import ReplayLayout
 from supple.envs import Picture, StepResult
 from tests.agents.lives import live, vectors

@@ -11,7 +11,6 @@ KINDS: dict[str, dict[str, Any]] = {
     "ColumnFirst-v0": {"last": False},
     "ColumnFloat-v0": {"dtype": np.float32},
     "ColumnAndTime-v0": {"timed": True},
-    "ColumnWide-v0": {"width": 9},
 }
 
 
@@ -24,12 +23,11 @@ class Column(gym.Env):
     metadata = {"render_modes": ["rgb_array"]}  # noqa: RUF012
 
     def __init__(
-        self, last: bool = True, dtype: Any = np.uint8, timed: bool = False, width: int = 6,
-        render_mode: str | None = None,
-    ) -> None:  # fmt: skip
+        self, last: bool = True, dtype: Any = np.uint8, timed: bool = False, render_mode: str | None = None
+    ) -> None:
         self.render_mode = render_mode
-        self.last, self.bright, self.shape = last, 255 if dtype == np.uint8 else 1, (2, 6, width)
-        shape = (6, width, 2) if last else self.shape
+        self.last, self.bright, self.shape = last, 255 if dtype == np.uint8 else 1, (2, 6, 6)
+        shape = (6, 6, 2) if last else self.shape
         image = spaces.Box(0, self.bright, shape, dtype)
         self.timed, self.dtype = timed, dtype
         self.observation_space: spaces.Space = image

@@ -33,8 +33,3 @@ def test_episodes_that_end_by_themselves_are_not_marked(tmp_path: Path) -> None:
     found = [(row["length"], row.get("broken_off", False)) for row in lines(tmp_path / "run", "episodes")]
     # The last rollout ends where the episodes end: nothing is left to be broken off.
     assert found == [*3 * [*2 * [(30, False)], *2 * [(10, True)]], *2 * [(30, False)]]
-
-
-def test_without_restarts_episodes_continue_after_a_rollout(tmp_path: Path) -> None:
-    train.main([*RUN, "--max-episode-steps", "60", "--out", str(tmp_path / "run")])
-    assert [(row["length"], "broken_off" in row) for row in lines(tmp_path / "run", "episodes")] == 4 * [(60, False)]

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from supple.engine.storage.logs import FULL, begin
+from supple.engine.storage.logs import FULL, Log
 from supple.registry.errors import RunError
 
 
 def test_lines_wait_in_memory_until_they_are_flushed(tmp_path: Path) -> None:
-    log = begin(file := tmp_path / "metrics.jsonl", 0)
+    log = Log(file := tmp_path / "metrics.jsonl", 0)
     assert not log.add(b"1" * (FULL - 1))
     assert file.read_bytes() == b""
     assert log.add(b"\n")
@@ -22,10 +22,10 @@ def test_lines_wait_in_memory_until_they_are_flushed(tmp_path: Path) -> None:
 
 
 def test_a_process_whose_log_was_truncated_by_another_notices(tmp_path: Path) -> None:
-    former = begin(file := tmp_path / "metrics.jsonl", 0)
+    former = Log(file := tmp_path / "metrics.jsonl", 0)
     former.add(b"one\ntwo\n")
     former.flush()
-    begin(file, 4)
+    Log(file, 4)
     assert file.read_bytes() == b"one\n"
     former.add(b"more\n")
     with pytest.raises(RunError, match="it has 4 bytes, but this process wrote 8: this log was truncated or replaced"):
@@ -33,7 +33,7 @@ def test_a_process_whose_log_was_truncated_by_another_notices(tmp_path: Path) ->
 
 
 def test_lines_of_another_program_are_noticed(tmp_path: Path) -> None:
-    log = begin(file := tmp_path / "metrics.jsonl", 0)
+    log = Log(file := tmp_path / "metrics.jsonl", 0)
     with file.open("a") as other:
         other.write("x\n")
     log.add(b"1\n")
@@ -41,12 +41,12 @@ def test_lines_of_another_program_are_noticed(tmp_path: Path) -> None:
         log.flush()
     file.unlink()
     with pytest.raises(RunError, match=r"metrics\.jsonl: this log was removed or renamed$"):
-        begin(file, 7)
+        Log(file, 7)
     assert not [*tmp_path.iterdir()]
 
 
 def test_lines_that_could_not_be_written_are_not_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    log = begin(tmp_path / "metrics.jsonl", 0)
+    log = Log(tmp_path / "metrics.jsonl", 0)
     log.add(b"1\n")
 
     def full(*_: object) -> int:

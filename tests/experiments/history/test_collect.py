@@ -56,11 +56,10 @@ def test_arm_continues_the_trunk_of_its_own_seed(tmp_path):
         write_run(folder / f"seed-{seed}" / "x", [episode(150, 10 + seed, task=1)], arm="fire", seed=seed)
         write_run(folder / f"seed-{seed}" / "y", [episode(160, 20 + seed, task=1)], arm="none", seed=seed)
     data = load(folder)
-    assert list(data.arms) == ["none", "fire"]
-    assert data.fork_step == 100
+    assert (list(data.arms), data.fork_step) == (["none", "fire"], 100)
     assert [run.seed for run in data.arms["fire"]] == [0, 1]
-    assert [run.episodes.returns.tolist() for run in data.arms["fire"]] == [[0, 10], [1, 11]]
-    assert [run.episodes.returns.tolist() for run in data.arms["none"]] == [[0, 20], [1, 21]]
+    returns = {arm: [run.episodes.returns.tolist() for run in runs] for arm, runs in data.arms.items()}
+    assert returns == {"none": [[0, 20], [1, 21]], "fire": [[0, 10], [1, 11]]}
 
 
 def test_the_finished_model_of_a_run_is_no_run(tmp_path):

@@ -134,11 +134,9 @@ def test_options_that_a_starter_does_not_know_are_refused(
     ("words", "error", "says"),
     [
         ("--on slurm", RunError, "--on slurm: "),  # there is no sbatch here
-        ("--on slurm --workers 0", UsageError, "--workers must be a positive number, got 0"),
         ("--on slurm --with fast", UsageError, "--with fast: expected NAME=VALUE, such as timeout_min=240"),
         ("--workers 3", UsageError, "--workers is for --on slurm and --on ray; for this machine use --jobs"),
         ("--per-gpu 2", UsageError, "--per-gpu: PyTorch finds no CUDA GPU here"),
-        ("--per-gpu 2 --jobs 4", UsageError, "--jobs and --per-gpu both set the number of runs"),
     ],
 )
 def test_a_command_that_starts_no_worker_says_why(

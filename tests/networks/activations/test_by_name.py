@@ -96,12 +96,6 @@ def test_one_generator_for_each_seed_draws_for_its_networks_at_once():
         assert torch.equal(second[own], alone(x[own]))
 
 
-def test_generators_must_be_as_many_as_members():
-    net = nn.Sequential(nn.Linear(2, 4), Units("rrelu", members=2)(4))
-    with pytest.raises(ValueError, match="'1' needs 2 generators, not 3"):
-        set_generators(net, generators(1, 2, 3))
-
-
 def network(text, members=0):
     units = Units(text, members)
     layer = (lambda a, b: StackedLinear(members, a, b)) if members else nn.Linear

@@ -1,7 +1,5 @@
 """The exact solution, against integration of the gradient flow, and against its own formula in 300 digits."""
 
-from typing import Any
-
 import mpmath as mp
 import numpy as np
 import pytest
@@ -28,10 +26,6 @@ mp.mp.dps = 300  # e^{2Λt} of a hundred digits is added to 1
 def error(computed: Array, expected: Array) -> float:
     """The largest relative Frobenius error over time."""
     return float((np.linalg.norm(computed - expected, axis=(1, 2)) / np.linalg.norm(expected, axis=(1, 2))).max())
-
-
-def integrated(*network: Any) -> Array:
-    return qq(*gradient_flow(*network, rtol=1e-10))
 
 
 def equation_7(w1: Array, w2: Array, sigma: Array, times: Array) -> Array:
@@ -74,7 +68,10 @@ def test_the_solution_is_the_integrated_gradient_flow_for_any_sizes_lambda_and_s
         slowest = np.linalg.svd(sigma)[1].min()
         times = np.sort(rng.uniform(0, 1, 6)) * 50 * tau / slowest
         times[:2] *= 0.01
-        assert error(exact_qq(w1, w2, sigma, times, tau), integrated(w1, w2, sigma, times, tau)) <= 1e-6
+        assert (
+            error(exact_qq(w1, w2, sigma, times, tau), qq(*gradient_flow(w1, w2, sigma, times, tau, rtol=1e-10)))
+            <= 1e-6
+        )
 
 
 @pytest.mark.slow
@@ -152,7 +149,7 @@ def test_equal_singular_values_and_those_of_zero_are_no_exception() -> None:
             sigma = (left * values) @ right
             if np.linalg.det(w2 @ w1) * np.linalg.det(left @ right) < 0 and lam == 0:
                 sigma = -sigma * [1, 1, 1, -1]
-            assert error(exact_qq(w1, w2, sigma, times), integrated(w1, w2, sigma, times)) < 1e-6
+            assert error(exact_qq(w1, w2, sigma, times), qq(*gradient_flow(w1, w2, sigma, times))) < 1e-6
 
 
 def test_weights_in_single_precision_are_balanced_enough() -> None:

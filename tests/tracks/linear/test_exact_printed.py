@@ -7,8 +7,6 @@ among them.
 """
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 import pytest
@@ -47,45 +45,19 @@ def relative(computed: Array, expected: Array) -> float:
     return float(np.linalg.norm(computed - expected) / np.linalg.norm(expected))
 
 
-@dataclass
-class Paper:
-    """The quantities of section 4 for full-rank Σyx and N_h = min(N_i, N_o)."""
-
-    W1: Array
-    W2: Array
-    sigma: Array
-    lam: float
-
-    def __post_init__(self) -> None:
-        n_out, n_in = self.sigma.shape
-        U, self.s, Vt = np.linalg.svd(self.sigma)
-        rank = len(self.s)
-        self.U, self.V, self.U_perp, self.V_perp = U[:, :rank], Vt[:rank].T, U[:, rank:], Vt[rank:].T
-        self.s_lam = np.hypot(self.s, self.lam / 2)
-        self.lam_perp = np.sign(n_out - n_in) * self.lam / 2
-        H = np.sign(self.lam) * np.sqrt((self.s_lam - self.s) / (self.s_lam + self.s))
-        self.plus, self.minus = np.stack([1 + H, 1 - H]) / np.sqrt(1 + H**2)
-        self.B = self.W2.T @ self.U * self.plus + self.W1 @ self.V * self.minus
-        self.C = self.W2.T @ self.U * self.minus - self.W1 @ self.V * self.plus
-        self.D = np.concatenate([self.W2.T @ self.U_perp, self.W1 @ self.V_perp], axis=1)
-
-    def theorem_4_3(self, t: float, last: Callable[[float], float]) -> Array:
-        """Eqs. 13–15; `last` is the scalar between D and Dᵀ in eq. 15, as a function of λ⊥."""
-        grow, fall = np.exp(self.s_lam * t), np.exp(-self.s_lam * t)
-        up, down = self.B * grow / 2, self.C * fall / 2
-        perp = math.exp(self.lam_perp * t)
-        Z1 = self.V * self.minus @ up.T - self.V * self.plus @ down.T + perp * self.V_perp @ self.V_perp.T @ self.W1.T
-        Z2 = self.U * self.plus @ up.T + self.U * self.minus @ down.T + perp * self.U_perp @ self.U_perp.T @ self.W2
-        A = np.eye(len(self.W1)) + last(self.lam_perp) * self.D @ self.D.T
-        A += self.B * (grow**2 - 1) / (4 * self.s_lam) @ self.B.T - self.C * (fall**2 - 1) / (4 * self.s_lam) @ self.C.T
-        Z = np.concatenate([Z1, Z2])
-        return Z @ np.linalg.solve(A, Z.T)
+def section_4(W1: Array, W2: Array, sigma: Array, lam: float) -> tuple[Array, ...]:
+    """Ũ, Ṽ, S̃_λ, G + HG, G − HG, B and C of the paper, for full-rank Σyx and N_h = min(N_i, N_o)."""
+    U, s, Vt = np.linalg.svd(sigma, full_matrices=False)
+    s_lam = np.hypot(s, lam / 2)
+    H = np.sign(lam) * np.sqrt((s_lam - s) / (s_lam + s))
+    plus, minus = np.stack([1 + H, 1 - H]) / np.sqrt(1 + H**2)
+    in_U, in_V = W2.T @ U, W1 @ Vt.T
+    return U, Vt.T, s_lam, plus, minus, in_U * plus + in_V * minus, in_U * minus - in_V * plus
 
 
-def network(lam: float, n_in: int, n_hidden: int, n_out: int, seed: int = 0) -> tuple[Array, Array, Array]:
-    rng = np.random.default_rng(seed)
-    W1, W2 = balanced_init(lam, n_in, n_hidden, n_out, rng=rng)
-    return W1, W2, rng.normal(size=(n_out, n_in))
+def network(lam: float, *sizes: int) -> tuple[Array, Array, Array]:
+    rng = np.random.default_rng(0)
+    return *balanced_init(lam, *sizes, rng=rng), rng.normal(size=(sizes[2], sizes[0]))
 
 
 @pytest.mark.parametrize(("n_in", "n_out"), [(5, 3), (3, 5)])
@@ -94,31 +66,38 @@ def test_equation_15_needs_twice_the_exponent_in_its_last_term(n_in: int, n_out:
     """(e^{λ⊥t/τ} − I)/λ⊥ is printed for (e^{2λ⊥t/τ} − I)/(2λ⊥), and so in B.4 and B.5 (eqs. 58–82). The proof, B.5.1,
     does not see it: from eq. 112 to 113, e^{λ⊥t/τ} turns into its square."""
     W1, W2, sigma = network(lam, n_in, 3, n_out)
-    paper, time = Paper(W1, W2, sigma, lam), 0.7
-    right = qq(*gradient_flow(W1, W2, sigma, [time]))[0]
-    assert relative(paper.theorem_4_3(time, lambda perp: math.expm1(2 * perp * time) / (2 * perp)), right) < 1e-8
-    assert relative(paper.theorem_4_3(time, lambda perp: math.expm1(perp * time) / perp), right) > 1e-3
-    assert relative(exact_qq(W1, W2, sigma, [time])[0], right) < 1e-8
+    U, V, s_lam, plus, minus, B, C = section_4(W1, W2, sigma, lam)
+    t, perp = 0.7, np.sign(n_out - n_in) * lam / 2
+    grow, fall = np.exp(s_lam * t), np.exp(-s_lam * t)
+    across_U, across_V = np.eye(n_out) - U @ U.T, np.eye(n_in) - V @ V.T
+    DDt = W2.T @ across_U @ W2 + W1 @ across_V @ W1.T
+    Z1 = V * minus * grow @ B.T / 2 - V * plus * fall @ C.T / 2 + np.exp(perp * t) * across_V @ W1.T
+    Z2 = U * plus * grow @ B.T / 2 + U * minus * fall @ C.T / 2 + np.exp(perp * t) * across_U @ W2
+    Z = np.concatenate([Z1, Z2])
+
+    def theorem_4_3(last: float) -> Array:
+        """Eqs. 13–15 with this scalar between D and Dᵀ."""
+        A = np.eye(3) + B * (grow**2 - 1) / (4 * s_lam) @ B.T - C * (fall**2 - 1) / (4 * s_lam) @ C.T + last * DDt
+        return Z @ np.linalg.solve(A, Z.T)
+
+    right = qq(*gradient_flow(W1, W2, sigma, [t]))[0]
+    assert relative(theorem_4_3(math.expm1(2 * perp * t) / (2 * perp)), right) < 1e-8
+    assert relative(theorem_4_3(math.expm1(perp * t) / perp), right) > 1e-3
+    assert relative(exact_qq(W1, W2, sigma, [t])[0], right) < 1e-8
 
 
 def test_equation_77_needs_twice_the_exponent_in_the_term_with_c() -> None:
     """Eqs. 77 and 82 print (e^{−S̃_λt/τ} − I)/(4S̃_λ), eq. 81 rightly e^{−2S̃_λt/τ}. N_i = N_o: no other term."""
     W1, W2, sigma = network(1.0, 3, 3, 3)
-    paper, t = Paper(W1, W2, sigma, 1.0), 0.4
-    fall = np.exp(-paper.s_lam * t)
-    E = np.linalg.solve(paper.B, np.eye(3)).T * fall  # B⁻ᵀ e^{−S̃_λ t}
-    CE = paper.C.T @ E
-    Z = np.concatenate(
-        [
-            paper.V @ (np.diag(paper.minus) - (paper.plus * fall)[:, None] * CE) / 2,
-            paper.U @ (np.diag(paper.plus) + (paper.minus * fall)[:, None] * CE) / 2,
-        ]
-    )
+    U, V, s_lam, plus, minus, B, C = section_4(W1, W2, sigma, 1.0)
+    t, fall = 0.4, np.exp(-s_lam * 0.4)
+    E = np.linalg.solve(B, np.eye(3)).T * fall  # B⁻ᵀ e^{−S̃_λ t}
+    CE = C.T @ E
+    Z = np.concatenate([V * minus - V * plus * fall @ CE, U * plus + U * minus * fall @ CE]) / 2
     right = qq(*gradient_flow(W1, W2, sigma, [t]))[0]
 
     def stable(power: int) -> Array:
-        middle = E.T @ E + np.diag((1 - fall**2) / (4 * paper.s_lam))
-        middle -= CE.T @ np.diag((fall**power - 1) / (4 * paper.s_lam)) @ CE
+        middle = E.T @ E + (np.diag(1 - fall**2) / s_lam - CE.T * (fall**power - 1) / s_lam @ CE) / 4
         return Z @ np.linalg.solve(middle, Z.T)
 
     assert relative(stable(2), right) < 1e-8
@@ -257,8 +236,7 @@ def test_equations_180_to_182_are_not_the_dynamics_and_185_not_the_limit(lam: fl
     weights = aligned_init(np.array([[target]]), np.array([start]), lam, rng=0)
     first, second = gradient_flow(*weights, np.array([[target]]), [t])
     right = float((second[0] @ first[0]).item())
-    paper = Paper(*weights, np.array([[target]]), lam)
-    b2, c2 = (float(np.square(each).item()) for each in (paper.B, paper.C))
+    b2, c2 = (float(np.square(each).item()) for each in section_4(*weights, np.array([[target]]), lam)[-2:])
     s_lam, goal = math.hypot(start, lam / 2), math.hypot(target, lam / 2)
 
     def printed(t: float) -> float:  # eq. 182
@@ -310,7 +288,7 @@ def test_half_of_the_zero_balanced_square_networks_end_on_a_saddle(size: int) ->
     for seed in range(8):
         W1, W2 = balanced_init(0.0, size, size, size, rng=seed)
         signs.append(np.linalg.det(W2 @ W1) * np.linalg.det(sigma) > 0)
-        smallest = np.linalg.svd(Paper(W1, W2, sigma, 0.0).B, compute_uv=False)[-1]
+        smallest = np.linalg.svd(section_4(W1, W2, sigma, 0.0)[-2], compute_uv=False)[-1]
         learnt = Exact(W1, W2, sigma).limit()[size:, :size]
         assert (smallest > 1e-9) == (relative(learnt, sigma) < 1e-9) == signs[-1]
     assert 0 < sum(signs) < 8

@@ -85,7 +85,10 @@ def test_a_figure_has_its_panels_and_every_simulated_curve_one_of_the_theory(nam
     figure.canvas.draw()  # text and layout that cannot be drawn fail here
 
 
-def test_curves_and_maps_show_the_numbers_and_white_is_zero() -> None:
+def test_curves_and_maps_show_the_numbers_in_one_colour_for_each_lambda_and_white_is_zero() -> None:
+    low, zero, high = (drawing.lambda_colour(lam) for lam in (-2.0, 0.0, 2.0))
+    assert len({low, zero, high}) == 3
+    assert drawing.lambda_colour(-9.0, most=9.0) == low == drawing.lambda_colour(-5.0)
     fig = numbers("fig3")
     for i, axes in enumerate(drawn("fig3").axes):
         for lines, which in zip(dotted_and_coloured(axes), ("theory", "simulated"), strict=True):
@@ -96,12 +99,6 @@ def test_curves_and_maps_show_the_numbers_and_white_is_zero() -> None:
     fig = numbers("fig4")
     for matrix in (*fig["simulated"]["rsm_input"], *fig["theory"]["w2w2t"], fig["large"]["w2w2t"]):
         assert any(np.array_equal(matrix, image.get_array()) for image in images)
-
-
-def test_lambda_has_one_colour_everywhere_and_signs_differ() -> None:
-    low, zero, high = (drawing.lambda_colour(lam) for lam in (-2.0, 0.0, 2.0))
-    assert len({low, zero, high}) == 3
-    assert drawing.lambda_colour(-9.0, most=9.0) == low == drawing.lambda_colour(-5.0)
 
 
 def test_fig1_lecun_weights_are_balanced_but_for_the_spread_of_theorem_a3() -> None:

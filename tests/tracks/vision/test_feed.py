@@ -64,7 +64,6 @@ def test_the_memory_holds_as_much_of_each_earlier_task_and_no_more_than_its_size
 ) -> None:
     opened = feed(data, lab, task=3, replay=replay, replay_per_task=most, **SPLIT)
     memory = opened._memory
-    assert memory is not None
     assert memory.size == 3 * kept <= replay
     for task in opened.stream.tasks[:3]:
         for own, rows in zip(opened.stream.train(task).rows, memory.rows, strict=True):
@@ -74,7 +73,6 @@ def test_the_memory_holds_as_much_of_each_earlier_task_and_no_more_than_its_size
 def test_half_of_each_batch_is_replayed_with_the_labels_of_its_task(data: DataSet, lab: Any) -> None:
     opened = feed(data, lab, task=2, replay=20, **SPLIT)
     memory = opened._memory
-    assert memory is not None
     drawn: list[set[int]] = [set(), set()]
     for _ in range(8):
         images, labels = opened.batch()

@@ -169,7 +169,6 @@ def test_growing_chunks_contain_the_earlier_ones_and_are_tested_on_all_test_imag
 )
 def test_benchmarks_have_the_tasks_of_table_e1(data: DataSet, name: str, tasks: int, size: int, updates: int) -> None:
     settings = VisionSettings(**presets_of("vision")[name].settings)
-    settings.check()
     many = {"cifar-100": 100, "imagenet-32": 1000}.get(settings.dataset, 10)
     each = {"cifar-100": 500, "imagenet-32": 700}.get(settings.dataset, 1000)
     labels = torch.arange(many).repeat_interleave(each)
@@ -178,8 +177,6 @@ def test_benchmarks_have_the_tasks_of_table_e1(data: DataSet, name: str, tasks: 
     opened = Stream(replace(settings, tasks=2) if many == 1000 else settings, full)
     assert settings.tasks == tasks
     assert (opened.tasks[0].size, opened.tasks[0].steps) == (size, updates)
-    if name == "cifar-5+1":
-        assert (opened.tasks[1].size, opened.tasks[1].steps) == (500, 780)
 
 
 @pytest.mark.parametrize(

@@ -32,22 +32,18 @@ ALONE = [
 ]  # fmt: skip
 
 
-def close(ours: Any, theirs: Any) -> None:
-    """Numbers to float tolerance, all else exactly."""
-    for own, other in zip(ours, theirs, strict=True):
-        assert own.keys() == other.keys()
-        for name, value in own.items():
-            number = isinstance(value, (float, list))
-            assert value == (pytest.approx(other[name], rel=2e-3, abs=1e-4) if number else other[name]), name
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("changes", ALONE, ids=str)
 def test_a_seed_in_a_stack_logs_the_same_as_a_single_run(lab: Any, tmp_path: Path, changes: dict[str, Any]) -> None:
     stack = lab.run(tmp_path / "stack", seeds=(3, 0, 7), **changes)
     alone = lab.run(tmp_path / "alone", seeds=(7,), **changes)
     for name in ("metrics", "tasks"):
-        close(lab.log(stack, name, seed=7), lab.log(alone, name))
+        for own, other in zip(lab.log(stack, name, seed=7), lab.log(alone, name), strict=True):
+            expected = {  # numbers to float tolerance, all else exactly
+                key: pytest.approx(value, rel=2e-3, abs=1e-4) if isinstance(value, (float, list)) else value
+                for key, value in other.items()
+            }
+            assert own == expected
     assert len({row["online_loss"] for row in lab.log(stack, "tasks") if row["task"] == 1}) == 3
 
 

@@ -10,10 +10,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+import safetensors.torch
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load as from_bytes
-from safetensors.torch import save as to_bytes
 from torch import Tensor, nn
 
 from supple.engine.storage import files
@@ -48,7 +46,7 @@ def save_adapters(model: nn.Module, folder: Path | str) -> Path:
         for name, adapter in by_layer.items()
         for entry, value in adapter.tensors().items()
     }
-    data = to_bytes(tensors)
+    data = safetensors.torch.save(tensors)
     body = {
         "format": FORMAT,
         "kind": kind,
@@ -95,9 +93,9 @@ def load_adapters(model: nn.Module, folder: Path | str, check_base: bool = True)
     if check_base and fingerprint(linears) != body["base_sha256"]:
         raise UsageError(f"{target}: these adapters were trained on other weights than this {type(model).__name__} has")
     try:
-        tensors, make = from_bytes(data), maker(body["kind"], **body["params"])
+        tensors, make = safetensors.torch.load(data), maker(body["kind"], **body["params"])
         return insert_adapters(model, linears, lambda name: _rebuild(make(linears[name]), name, tensors))
-    except (SafetensorError, ValueError, KeyError, RuntimeError) as error:
+    except (safetensors.SafetensorError, ValueError, KeyError, RuntimeError) as error:
         raise CheckpointError(f"{target / TENSORS}: not what {MANIFEST} describes ({one_line(error)})") from error
 
 

@@ -14,12 +14,14 @@ from supple.interventions.base import check_within
 from .base import Adapter, adapters_by_kind, top_k_softmax, widen
 
 
-class Routed(Adapter):
-    """The base class of the two: a router, and the number of experts that a token may use.
+@adapters_by_kind.register("external_router")
+class ExternalRouter(Adapter):
+    """Rank-1 atoms, mixed by a learned router instead of by their own keys.
 
     Args:
-        r: The rank of an expert (MoE-LoRA), or the number of atoms that a task adds.
-        k: The number of experts, or atoms, that a token may use: those with the largest logits. None means all.
+        r: The number of atoms that a task adds.
+        k: The number of atoms (of MoE-LoRA: of experts) that a token may use: those with the largest logits. None means
+            all.
     """
 
     banks = ("A", "B", "router")
@@ -30,36 +32,27 @@ class Routed(Adapter):
         super().__init__(linear, r)
         self.k = k
 
-    def route(self, x: Tensor) -> Tensor:
-        """Return the weights of the experts, (…, experts)."""
+    def weights(self, x: Tensor, z: Tensor) -> Tensor:
         return top_k_softmax(widen(F.linear(x, self.bank("router").to(x.dtype))), self.k)
 
     def experts_used(self, experts: int) -> int:
         """Return the number of experts that a token uses, out of this many."""
         return experts if self.k is None else min(self.k, experts)
 
+    def activated_parameters(self) -> int:
+        return self.atoms * self.in_features + self.experts_used(self.atoms) * (self.in_features + self.out_features)
+
 
 @adapters_by_kind.register("moe_lora")
-class MoELoRA(Routed):
-    """A LoRA for every task as an expert, mixed by a learned router."""
+class MoELoRA(ExternalRouter):
+    """A LoRA of rank r for every task as an expert, mixed by a learned router."""
 
     def _rows_added(self, name: str) -> int:
         return 1 if name == "router" else self.r
 
     def weights(self, x: Tensor, z: Tensor) -> Tensor:
-        return self.route(x).repeat_interleave(self.r, dim=-1)
+        return super().weights(x, z).repeat_interleave(self.r, dim=-1)
 
     def activated_parameters(self) -> int:
         experts = self.experts_used(len(self.sizes))
         return len(self.sizes) * self.in_features + experts * self.r * (self.in_features + self.out_features)
-
-
-@adapters_by_kind.register("external_router")
-class ExternalRouter(Routed):
-    """Rank-1 atoms, mixed by a learned router instead of by their own keys."""
-
-    def weights(self, x: Tensor, z: Tensor) -> Tensor:
-        return self.route(x)
-
-    def activated_parameters(self) -> int:
-        return self.atoms * self.in_features + self.experts_used(self.atoms) * (self.in_features + self.out_features)

@@ -20,7 +20,6 @@ from supple.tracks.language.models import (
 )
 
 from .settings import ContinualSettings
-from .stream import TaskStream
 
 # Short questions of unlike kinds with short answers, which a small model can learn something of.
 TASKS = (
@@ -39,10 +38,20 @@ def text_stream(settings: ContinualSettings) -> "TextStream":
     return TextStream(language_model, tasks, s)
 
 
-class TextStream(TaskStream):
-    """Tasks of text, learned in epochs over their examples, each in its own order.
+class TextStream:
+    """A pretrained model and a sequence of tasks, which `ContinualWork` trains it on one after the other.
 
-    The last batch of an epoch may be smaller. Scores are those of `answers.task_score`."""
+    Tasks are numbered from 0 in the order of learning. All random numbers are determined by the run's seed and the
+    position (task, update), so checkpoints contain nothing of a stream. These tasks are of text, learned in epochs over
+    their examples, each in its own order. The last batch of an epoch may be smaller. Scores are those of
+    `answers.task_score`. `images.xtail.ImageStream` has the same attributes and methods for images.
+
+    model: on its device, with plain Linear layers only. `ContinualWork` puts adapters into it in place. names: of the
+    tasks. scores: the name of each task's score ("accuracy", "rouge_l", …). layers: the plain model's layers in forward
+    order, as for `Learner`. units: names of the modules whose outputs are hidden units, in forward order. features:
+    name of the module whose outputs the heads read. sources: descriptions of the model and of the data, by name.
+    unwired: as in `Learner`; if empty, it is found by tracing the model.
+    """
 
     def __init__(self, language_model: LanguageModel, tasks: Sequence[TaskData], settings: ContinualSettings) -> None:
         self.language_model, self.tasks, self.settings = language_model, tasks, settings
@@ -57,10 +66,13 @@ class TextStream(TaskStream):
         self.encoded = [encode(language_model.tokenizer, task.train, settings.max_length) for task in tasks]
 
     def updates_per_epoch(self, task: int) -> int:
+        """Return the number of batches in one epoch over the training data of a task, ≥ 1."""
         return -(-len(self.encoded[task]) // self.settings.batch_size)
 
     def loss(self, task: int, update: int) -> Tensor:
-        """Return the mean negative log-likelihood per answer token, over all answers of the batch."""
+        """Return the mean training loss on the batch of a task's update (from 0), differentiable, ().
+
+        Here it is the mean negative log-likelihood per answer token, over all answers of the batch."""
         return mean_nll(self.language_model, self._rows(task, update))
 
     def losses(self, task: int, update: int) -> Tensor:
@@ -68,11 +80,15 @@ class TextStream(TaskStream):
         return token_nll(self.language_model, self._rows(task, update))
 
     def inputs(self, task: int, update: int) -> tuple[Tensor]:
-        """Return the inputs, cut to the length of the shortest example, so that no padding is measured."""
+        """Return the positional arguments of one forward pass of the model on that batch.
+
+        Padding is left out, because metrics use all inputs: here they are cut to the length of the shortest example."""
         return (shortest_ids(self._rows(task, update)).to(self.settings.device),)
 
     def passes(self, task: int) -> Iterator[tuple[Tensor]]:
-        """Yield forward passes of examples of equal length, which have no padding."""
+        """Yield the positional arguments of passes over all training data of a task, each example once and whole.
+
+        Here they are examples of equal length, which have no padding."""
         ordered, size = sorted(self.encoded[task], key=_length), self.settings.batch_size
         for _, group in groupby(ordered, _length):
             rows = list(group)
@@ -80,6 +96,9 @@ class TextStream(TaskStream):
                 yield (shortest_ids(rows[start : start + size]).to(self.settings.device),)
 
     def score(self, task: int, examples: int | None = None) -> float:
+        """Return the current score of a task on its test data, or on so many of its first examples, in [0, 1].
+
+        The model is in evaluation mode. No generator is advanced."""
         s = self.settings
         return task_score(
             self.language_model, self.tasks[task], max_new_tokens=s.max_new_tokens, batch_size=s.eval_batch,

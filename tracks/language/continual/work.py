@@ -5,7 +5,7 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from itertools import accumulate, pairwise
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -21,7 +21,11 @@ from supple.tracks.supervised import SupervisedWork
 
 from .atom_mass import prune_unused, write_maps
 from .settings import ContinualSettings
-from .stream import TaskStream
+
+if TYPE_CHECKING:
+    from supple.tracks.language.images.xtail import ImageStream
+
+    from .text import TextStream
 
 
 def build(settings: ContinualSettings) -> "ContinualWork":
@@ -57,7 +61,7 @@ class ContinualWork(SupervisedWork):
     batch = ("batch_size",)
     best_by, more_is_better = "score", True
 
-    def __init__(self, settings: ContinualSettings, stream: TaskStream) -> None:
+    def __init__(self, settings: ContinualSettings, stream: "TextStream | ImageStream") -> None:
         order = settings.permutation(len(stream.names))
         lengths = [settings.updates(place, stream.updates_per_epoch(i)) for i, place in enumerate(order)]
         ends = pairwise([0, *accumulate(lengths)])

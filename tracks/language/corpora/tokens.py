@@ -64,9 +64,8 @@ class TokenFile:
     def batch(self, starts: Tensor, length: int) -> tuple[Tensor, Tensor]:
         """Return inputs and targets, (B, length) int64 each: the tokens from `starts` (B,) on, and those one further.
 
-        Raises UsageError if the file has fewer than length + 1 tokens, and IndexError if one of the starts is too close
+        Raises ValueError if the file has fewer than length + 1 tokens, and IndexError if one of the starts is too close
         to the end."""
-        self.check(length)
         windows = np.lib.stride_tricks.sliding_window_view(self.tokens, length + 1)  # (n − length, length + 1)
         rows = torch.from_numpy(windows[starts.numpy()].astype(np.int64))
         return rows[:, :-1], rows[:, 1:]

@@ -18,8 +18,8 @@ from supple.tracks.language.gpt import make_adamw
 from supple.tracks.language.schedule import cosine_rate
 from supple.tracks.supervised import SupervisedWork
 
-from .captions import TEMPLATES, Captions
-from .domains import read_domain
+from .captions import TEMPLATES, contrastive_losses
+from .domains import class_names, read_domain
 from .loading import load_clip
 from .settings import ClipSettings
 from .structure import FEATURES, clip_layers, clip_units, clip_wiring
@@ -44,7 +44,8 @@ class ClipWork(SupervisedWork):
         self.clip = load_clip(s.model, s.device, s.seed)
         data = None if s.data is None else Path(s.data).expanduser()
         self.domains = [read_domain(text, data) for text in dict.fromkeys(s.domains)]
-        self.captions = Captions(self.clip, self.domains, s.batch_size, s.seed)
+        self.classes = class_names(self.domains)
+        self.labels = [torch.tensor([self.classes.index(name) for name in domain.classes]) for domain in self.domains]
         self.sources = {"model": self.clip.source, **{domain.name: domain.source for domain in self.domains}}
         model, draws = self.clip.model, generator(s.seed, "interventions")
         self.learner = Learner(
@@ -53,7 +54,7 @@ class ClipWork(SupervisedWork):
             make_adamw(model, s.learning_rate, s.weight_decay, BETAS),
             clip_layers(model),
             clip_units(model),
-            probe=lambda: self.clip.inputs(*self.captions.batch(self.place[1])[:2]),
+            probe=lambda: self.clip.inputs(*self.captioned(self.place[1])[:2]),
             loss=lambda: self._losses(self.place[1]).mean(),
             batches=self._batches,
             generator=draws,
@@ -77,9 +78,9 @@ class ClipWork(SupervisedWork):
 
         The classes of all domains are candidates."""
         with evaluating(self.clip.model):
-            features = self.clip.class_features(self.captions.classes, TEMPLATES[:1])
+            features = self.clip.class_features(self.classes, TEMPLATES[:1])
         numbers = {}
-        for domain, numbers_of in zip(self.domains, self.captions.labels, strict=True):
+        for domain, numbers_of in zip(self.domains, self.labels, strict=True):
             images, labels = domain.test_subset(self.settings.test_images)
             hits = self.clip.nearest(images, features) == numbers_of[labels]
             numbers[f"accuracy/{domain.name}"] = float(hits.double().mean())
@@ -92,9 +93,28 @@ class ClipWork(SupervisedWork):
         """Write the model in transformers' layout (see `Clip.save`)."""
         self.clip.save(folder)
 
+    def captioned(self, update: int) -> tuple[Tensor, list[str], Tensor]:
+        """Return the batch of an update: the same number of images from each domain, drawn with replacement.
+
+        These are pixels (N, 3, side, side), the different captions, and the index of each image's caption, (N,) int64.
+        """
+        draw = generator(self.settings.seed, "captions", update)
+        share, more = divmod(self.settings.batch_size, len(self.domains))
+        pixels, labels = [], []
+        for place, (domain, names) in enumerate(zip(self.domains, self.labels, strict=True)):
+            rows = torch.randint(len(domain.train_labels), (share + (place < more),), generator=draw)
+            pixels.append(self.clip.pixels(domain.train_images[rows]))
+            labels.append(names[domain.train_labels[rows]])
+        template = TEMPLATES[int(torch.randint(len(TEMPLATES), (), generator=draw))]
+        present, caption_of = torch.cat(labels).unique(return_inverse=True)
+        captions = [template.format(self.classes[label]) for label in present.tolist()]
+        return torch.cat(pixels), captions, caption_of.to(self.clip.device)
+
     def _losses(self, update: int) -> Tensor:
+        """Return the contrastive loss of each image of a batch, (N,). Its mean is the loss of the batch."""
         with self.settings.autocast():
-            return self.captions.losses(self.captions.batch(update))
+            pixels, captions, caption_of = self.captioned(update)
+            return contrastive_losses(self.clip.logits(pixels, self.clip.text_features(captions)), caption_of)
 
     def _batches(self, count: int | None) -> Iterator[Tensor]:
         assert count is not None, "EndlessData says that there is no epoch"

@@ -9,7 +9,7 @@ known yet, and earlier ones have no images any more. (The paper does not say. Th
 so.)
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import torch
@@ -20,7 +20,6 @@ from supple.engine.seeding import generator
 from supple.networks import evaluating
 from supple.registry.errors import UsageError
 from supple.tracks.language.continual.settings import ContinualSettings
-from supple.tracks.language.continual.stream import TaskStream
 
 from .captions import TEMPLATES
 from .clip import Clip
@@ -47,11 +46,13 @@ def image_stream(settings: ContinualSettings) -> "ImageStream":
     return ImageStream(load_clip(settings.model, settings.device, settings.seed), domains, settings)
 
 
-class ImageStream(TaskStream):
-    """Domains that a CLIP learns in sequence. The module describes the protocols.
+class ImageStream:
+    """Domains that a CLIP learns in sequence, as `TextStream` has texts. The module describes the protocols.
 
     If two domains have a class of the same name, they share its prompt, and images of either are correct for it.
     """
+
+    unwired: Mapping[str, str] = {}
 
     def __init__(self, clip: Clip, domains: Sequence[Domain], settings: ContinualSettings) -> None:
         """Choose the training images of each domain.

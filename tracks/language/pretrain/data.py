@@ -1,6 +1,6 @@
 """The corpora of a pretraining run: prepared ones, and texts that are tokenized here once."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from hashlib import file_digest, sha256
 from pathlib import Path
@@ -23,20 +23,8 @@ from supple.tracks.language.corpora.published import ENGLISH
 from .settings import PretrainSettings
 
 
-@dataclass(frozen=True)
-class Corpora:
-    """The corpora of a run by name, and the part of them that each phase uses."""
-
-    all: dict[str, Corpus]
-    phases: tuple[Mixture, ...]
-
-    @property
-    def vocab_size(self) -> int:
-        return int(next(iter(self.all.values())).train.about["vocab_size"])
-
-
-def load(settings: PretrainSettings) -> Corpora:
-    """Return the corpora of a run.
+def load(settings: PretrainSettings) -> tuple[dict[str, Corpus], list[Mixture]]:
+    """Return the corpora of a run by name, and the part of them that each phase uses.
 
     Raises UsageError if a corpus is missing or too small, or has another tokenizer."""
     of_texts = {name: _find_texts(name) for name in (*settings.first, *settings.second)}
@@ -47,7 +35,7 @@ def load(settings: PretrainSettings) -> Corpora:
     first, second = ([corpora[name].train for name in names] for names in (settings.first, settings.second))
     first = [replace(part, tokens=part.tokens[: int(len(part) * settings.first_share)]) for part in first]
     phases = [make_mixture(first)] + ([make_mixture(second, [1.0] * len(second))] if second else [])
-    return Corpora(corpora, tuple(phases))
+    return corpora, phases
 
 
 def _find_texts(name: str) -> tuple[Path, ...]:

@@ -10,8 +10,7 @@ from supple.engine.storage import checkpoint
 from supple.engine.storage.run_directory import CHECKPOINTS
 from supple.registry.errors import RunError, UsageError
 
-from .settings import BEST as BEST_START
-from .settings import PretrainSettings
+from .settings import BEST_START, PretrainSettings
 
 # Settings of pretraining that say what the first phase is.
 OF_THE_TRUNK = (

@@ -11,7 +11,7 @@ from supple.registry.errors import UsageError
 from supple.registry.schema import BelowOne, NotNegative, Positive, PositiveShare
 from supple.tracks.language.settings import LanguageSettings
 
-BEST = "best"
+BEST_START = "best"
 Names = Annotated[tuple[str, ...], tyro.conf.arg(metavar="CORPUS")]
 
 
@@ -75,10 +75,10 @@ class PretrainSettings(LanguageSettings):
     @property
     def first_end(self) -> int:
         """The update at which the second phase begins; for `best`, which is not known yet, the end of the first."""
-        return int(self.start) if self.start not in ("", BEST) else self.pretrain_steps
+        return int(self.start) if self.start not in ("", BEST_START) else self.pretrain_steps
 
     def check_single(self) -> None:
-        if self.start == BEST:
+        if self.start == BEST_START:
             raise UsageError("--start best is known in comparisons only: `supple compare pretrain … --start best`")
 
     def problems(self) -> Iterator[str]:
@@ -89,14 +89,14 @@ class PretrainSettings(LanguageSettings):
             yield f"--start {self.start} is where a second phase begins, and there is none: --second CORPUS"
         if self.micro_batch > 0 and self.batch_size % self.micro_batch:
             yield f"--batch-size {self.batch_size} must be a multiple of --micro-batch {self.micro_batch}"
-        if self.start not in ("", BEST) and not self.start.isdecimal():
+        if self.start not in ("", BEST_START) and not self.start.isdecimal():
             yield f"--start must be an update of the first phase or best, got {self.start!r}"
         if self.warmup >= self.pretrain_steps:
             yield (
                 f"--warmup {self.warmup} must be less than --pretrain-steps {self.pretrain_steps}: the learning rate "
                 "would never come to its highest"
             )
-        starts = (self.first_end,) if self.start in ("", BEST) or self.start.isdecimal() else ()
+        starts = (self.first_end,) if self.start in ("", BEST_START) or self.start.isdecimal() else ()
         for step in (*starts, *self.keep_at):
             if not 0 < step <= self.pretrain_steps:
                 yield f"a second phase can start at update 1 to {self.pretrain_steps} of the first, not {step}"

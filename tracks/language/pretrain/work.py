@@ -16,12 +16,12 @@ from supple.engine.seeding import generator
 from supple.engine.work import Numbers, Task
 from supple.interventions import Learner
 from supple.registry.errors import UsageError
-from supple.tracks.language.corpora import draw_windows, validation_windows
+from supple.tracks.language.corpora import Corpus, Mixture, draw_windows, validation_windows
 from supple.tracks.language.gpt import GPT, GPTConfig, gpt_learner, make_adamw
 from supple.tracks.language.schedule import linear_rate
 from supple.tracks.supervised import SupervisedWork
 
-from .data import Corpora, load
+from .data import load
 from .settings import PretrainSettings
 
 Batch = tuple[Tensor, Tensor]  # inputs and targets, (B, T) int64 each
@@ -35,13 +35,13 @@ class PretrainWork(SupervisedWork):
     batch = "micro_batch", "block_size"
     best_by = "val_loss"
 
-    def __init__(self, settings: PretrainSettings, corpora: Corpora) -> None:
+    def __init__(self, settings: PretrainSettings, corpora: dict[str, Corpus], phases: list[Mixture]) -> None:
         s, ends = settings, pairwise([0, settings.first_end, settings.first_end + settings.steps])
-        self.names = [s.first, s.second][: len(corpora.phases)]  # of the corpora of each phase
+        self.names = [s.first, s.second][: len(phases)]  # of the corpora of each phase
         super().__init__(
             s, [Task(i, *span, " + ".join(own)) for i, (own, span) in enumerate(zip(self.names, ends, strict=False))]
         )
-        self.corpora, self.device = corpora, torch.device(s.device)
+        self.phases, self.device = phases, torch.device(s.device)
         passes, world = s.batch_size // s.micro_batch, distributed.world()
         if passes % world:
             raise UsageError(
@@ -49,10 +49,8 @@ class PretrainWork(SupervisedWork):
                 f"--micro-batch times their number"
             )
         self.parts = passes // world
-        self.sources = {
-            name: f"{c.train.path.parent.name}, {c.train.about['sha256']}" for name, c in corpora.all.items()
-        }
-        vocabulary = -(-corpora.vocab_size // PADDING) * PADDING
+        self.sources = {name: f"{c.train.path.parent.name}, {c.train.about['sha256']}" for name, c in corpora.items()}
+        vocabulary = -(-next(iter(corpora.values())).train.about["vocab_size"] // PADDING) * PADDING
         config = GPTConfig(vocabulary, s.block_size, s.layers, s.heads, s.width, s.dropout, activation=s.activation)
         model = GPT(config, generator(s.seed, "init")).to(self.device)
         self.learner: Learner = gpt_learner(
@@ -68,7 +66,7 @@ class PretrainWork(SupervisedWork):
         self.objective: Any = torch.compile(objective) if s.compile else objective
         self.validation = {
             name: self._to_device(validation_windows(corpus.validation, s.val_sequences, s.block_size))
-            for name, corpus in corpora.all.items()
+            for name, corpus in corpora.items()
         }
         self._update: tuple[int, int, Batch] | None = None  # the batch of an update: task, update, its sequences
         self._batch(self.tasks[-1], 0)  # refuses corpora that are too small
@@ -89,7 +87,7 @@ class PretrainWork(SupervisedWork):
     def examine(self, task: Task) -> dict[str, float]:
         """Return the mean loss in nats per token on validation windows of every corpus, and on those of this task."""
         losses = {f"val_loss/{name}": self._validation_loss(name) for name in self.validation}
-        names, shares = self.names[task.index], self.corpora.phases[task.index].shares
+        names, shares = self.names[task.index], self.phases[task.index].shares
         mean = fsum(share * losses[f"val_loss/{name}"] for name, share in zip(names, shares, strict=True))
         return {"val_loss": mean, **losses}
 
@@ -118,7 +116,7 @@ class PretrainWork(SupervisedWork):
         return self._update[2]
 
     def _windows(self, task: Task, update: int, rank: int = 0, ranks: int = 1) -> Batch:
-        s, source = self.settings, self.corpora.phases[task.index]
+        s, source = self.settings, self.phases[task.index]
         return draw_windows(source, s.seed, task.index, update, s.batch_size, s.block_size, rank, ranks)
 
     def _to_device(self, batch: Batch) -> Batch:
@@ -141,7 +139,7 @@ class PretrainWork(SupervisedWork):
     def _batches(self, count: int | None) -> Iterator[Tensor]:
         task, now = self.place
         if count is None:  # one pass: as many windows as fit side by side
-            tokens = sum(len(part) for part in self.corpora.phases[task.index].parts)
+            tokens = sum(len(part) for part in self.phases[task.index].parts)
             count = max(1, tokens // (self.settings.micro_batch * self.settings.block_size))
         for i in range(count):
             yield self.model.losses(*self._recent_batch(now - i if i <= now else i))
@@ -163,4 +161,4 @@ def build(settings: PretrainSettings) -> PretrainWork:
     """Return the GPT and its corpora. Raises UsageError if the settings cannot work."""
     if settings.compile and not can_compile():
         raise UsageError("--compile True: torch.compile does not work here (it needs a C++ compiler)")
-    return PretrainWork(settings, load(settings))
+    return PretrainWork(settings, *load(settings))

@@ -21,10 +21,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from supple.reports.figures.style import PALETTE, SHADE, new_figure, tidy
-from supple.tracks.linear.continual import follow, forgetting
-from supple.tracks.linear.flow import gradient_flow
-from supple.tracks.linear.tasks import random_regression
-from supple.tracks.linear.weights import balanced_init
+from supple.tracks.linear import balanced_init, follow, forgetting, gradient_flow, random_regression
 
 from .drawing import (
     SIMULATION,

@@ -28,15 +28,20 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import NullFormatter, ScalarFormatter
 
 from supple.reports.figures.style import FAINT, INK, PALETTE, new_figure, tidy
-from supple.tracks.linear.continual import time_to_converge
-from supple.tracks.linear.exact import Exact
-from supple.tracks.linear.flow import gradient_descent
-from supple.tracks.linear.singular_values import singular_values, transition
-from supple.tracks.linear.tasks import random_regression, reversal
-from supple.tracks.linear.weights import Array, balanced_factors, random_rotation
+from supple.tracks.linear import (
+    Exact,
+    balanced_factors,
+    gradient_descent,
+    random_regression,
+    reversal,
+    singular_values,
+    time_to_converge,
+    transition,
+)
+from supple.tracks.linear.weights import Array, random_rotation
 
 from .drawing import SIMULATION, THEORY, draw_curves, draw_legend, draw_panels, label_axes, lambda_colour, split_figure
-from .runs import Weights, difference, for_json, stack
+from .runs import Weights, for_json, stack
 
 SIZE, SAMPLES, TARGETS = 4, 10, 1.5  # of layers; examples; standard deviation of the targets
 NEAR = (0.1, 0.25, 0.5, 0.75)
@@ -58,8 +63,7 @@ def numbers(seed: int = 0, learning_rate: float = 0.005, most_steps: int = 8000,
 
     `reversal` and `tiny` have steps over their `lambdas`, and `random` has (draws, `lambdas`). Each has `simulated` and
     `theory`. `curves` has the reversed singular value, (its `lambdas`, T), at `steps`. `steps_a_decade` is ln 10/(η
-    s̃). `difference` is the largest difference of steps, relative to the theory, for |λ| ≥ 1e-14, and
-    `difference_curves` that of the curves.
+    s̃). `difference` is the largest difference of steps, relative to the theory, for |λ| ≥ 1e-14.
 
     Args:
         seed: Of all random numbers.
@@ -117,7 +121,6 @@ def numbers(seed: int = 0, learning_rate: float = 0.005, most_steps: int = 8000,
             "theory": theory,
         },
         "difference": max(_relative_error(*results[name], at) for name, at in over.items()),
-        "difference_curves": difference(simulated[1:], theory[1:]),
     }
     return for_json(found)
 

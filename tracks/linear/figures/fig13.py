@@ -24,10 +24,16 @@ from matplotlib.figure import Figure, SubFigure
 from matplotlib.lines import Line2D
 
 from supple.reports.figures.style import BASELINE, FAINT, INK, PALETTE, new_figure, tidy
-from supple.tracks.linear.representations import converged_quadrants
-from supple.tracks.linear.tasks import ITEMS, semantic_hierarchy
-from supple.tracks.linear.transfer import generalisation_loss, hierarchy_feature, new_feature
-from supple.tracks.linear.weights import Array, balanced_init
+from supple.tracks.linear import (
+    balanced_init,
+    converged_quadrants,
+    generalisation_loss,
+    hierarchy_feature,
+    new_feature,
+    semantic_hierarchy,
+)
+from supple.tracks.linear.tasks import ITEMS
+from supple.tracks.linear.weights import Array
 
 from .drawing import (
     draw_curves,

@@ -31,17 +31,17 @@ from numpy.typing import ArrayLike
 
 from supple.interventions import rebalance_
 from supple.reports.figures.style import FAINT, INK, new_figure, tidy
-from supple.tracks.linear.exact import Exact
-from supple.tracks.linear.tasks import (
-    FEATURES,
-    ITEMS,
+from supple.tracks.linear import (
+    Exact,
     LinearTask,
     add_feature,
+    balanced_factors,
     reversal,
     scale_targets,
     semantic_hierarchy,
 )
-from supple.tracks.linear.weights import Array, balanced_factors
+from supple.tracks.linear.tasks import FEATURES, ITEMS
+from supple.tracks.linear.weights import Array
 
 from .drawing import (
     THEORY,

@@ -16,8 +16,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from supple.reports.figures.style import FAINT, new_figure
-from supple.tracks.linear.representations import ntk, quadrants
-from supple.tracks.linear.tasks import LinearTask
+from supple.tracks.linear import LinearTask, ntk, quadrants
 from supple.tracks.linear.weights import Array
 
 from .drawing import draw_learning, draw_legend, legend_entries, title_lambdas

@@ -16,9 +16,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from supple.reports.figures.style import FAINT, new_figure
-from supple.tracks.linear.singular_values import singular_values
-from supple.tracks.linear.tasks import random_regression
-from supple.tracks.linear.weights import aligned_init
+from supple.tracks.linear import aligned_init, random_regression, singular_values
 
 from .drawing import draw_learning, draw_legend, legend_entries, title_lambdas
 from .runs import LAMBDAS, difference, for_json, train

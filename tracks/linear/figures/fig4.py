@@ -24,9 +24,20 @@ from matplotlib.figure import Figure, SubFigure
 from matplotlib.lines import Line2D
 
 from supple.reports.figures.style import FAINT, INK, new_figure, tidy
-from supple.tracks.linear.noise import converged_parameter_noise_loss, input_noise_loss, parameter_noise_loss
-from supple.tracks.linear.representations import Quadrants, converged_quadrants, gram, rsm_input, rsm_output
-from supple.tracks.linear.tasks import FEATURES, ITEMS, LinearTask, random_regression, semantic_hierarchy
+from supple.tracks.linear import (
+    LinearTask,
+    Quadrants,
+    converged_parameter_noise_loss,
+    converged_quadrants,
+    gram,
+    input_noise_loss,
+    parameter_noise_loss,
+    random_regression,
+    rsm_input,
+    rsm_output,
+    semantic_hierarchy,
+)
+from supple.tracks.linear.tasks import FEATURES, ITEMS
 from supple.tracks.linear.weights import Array
 
 from .drawing import (

@@ -20,10 +20,7 @@ from matplotlib.colors import Normalize
 from matplotlib.figure import Figure, SubFigure
 
 from supple.reports.figures.style import PALETTE, new_figure, tidy
-from supple.tracks.linear.exact import Exact
-from supple.tracks.linear.flow import gradient_descent
-from supple.tracks.linear.representations import Quadrants, gram, ntk_distance, quadrants
-from supple.tracks.linear.tasks import random_regression
+from supple.tracks.linear import Exact, Quadrants, gradient_descent, gram, ntk_distance, quadrants, random_regression
 
 from .drawing import (
     DIVERGING,
@@ -53,8 +50,8 @@ def numbers(seed: int = 0, learning_rate: float = 0.02, end: float = 1000.0, poi
     """Compute the numbers of the figure.
 
     `final` maps each architecture to `simulated` (11,) at the end and `theory` for t → ∞, at `theory_lambdas`. `course`
-    maps it to `simulated` and `theory`, (11, T) at `times`. `difference` is the largest difference during training, and
-    `unconverged` that between the theory at the end and its limit. Distances are in [0, 1].
+    maps it to `simulated` and `theory`, (11, T) at `times`. Distances are in [0, 1]. `difference` is the largest
+    difference during training.
 
     Args:
         seed: Of all random numbers.
@@ -67,7 +64,7 @@ def numbers(seed: int = 0, learning_rate: float = 0.02, end: float = 1000.0, poi
     kept = np.unique(np.geomspace(1, steps // EVERY, points).astype(int))
     times = EVERY * learning_rate * kept
     dense = np.linspace(-9, 9, MORE * (len(SIMULATED) - 1) + 1)
-    final, course, differences, unconverged = {}, {}, [], []
+    final, course, differences = {}, {}, []
     for name, (n_in, n_hidden, n_out) in ARCHITECTURES.items():
         task = random_regression(n_in, n_out, samples=10, scale=3**0.5, rng=rng)
         starts = regression_starts(task, n_hidden, tuple(dense), 1.0, None, rng)
@@ -80,7 +77,6 @@ def numbers(seed: int = 0, learning_rate: float = 0.02, end: float = 1000.0, poi
         start, later = (Quadrants(*(part[at] for part in trained)) for at in (0, kept))
         simulated = ntk_distance(later, start).T
         differences.append(np.abs(simulated - theory).max())
-        unconverged.append(np.abs(theory[:, -1] - limits[::MORE]).max())
         final[name] = {"simulated": simulated[:, -1], "theory": limits}
         course[name] = {"simulated": simulated, "theory": theory}
     found = {
@@ -92,7 +88,6 @@ def numbers(seed: int = 0, learning_rate: float = 0.02, end: float = 1000.0, poi
         "final": final,
         "course": course,
         "difference": float(max(differences)),
-        "unconverged": float(max(unconverged)),
     }
     return for_json(found)
 

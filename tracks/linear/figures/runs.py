@@ -6,10 +6,16 @@ from typing import Any
 
 import numpy as np
 
-from supple.tracks.linear.exact import Exact
-from supple.tracks.linear.flow import gradient_descent, gradient_flow
-from supple.tracks.linear.tasks import LinearTask, random_regression
-from supple.tracks.linear.weights import Array, balanced_factors, balanced_init, random_rotation
+from supple.tracks.linear import (
+    Exact,
+    LinearTask,
+    balanced_factors,
+    balanced_init,
+    gradient_descent,
+    gradient_flow,
+    random_regression,
+)
+from supple.tracks.linear.weights import Array, random_rotation
 
 LAMBDAS = (-2.0, 0.0, 2.0)
 SIZES = (3, 2, 2)  # of the network of Figures 1 and 2

@@ -11,7 +11,7 @@ from supple.engine.runs import prepare
 from supple.engine.spec import RunSpec
 from supple.interventions import make
 from supple.metrics import View, measure
-from supple.tracks.language.images.captions import TEMPLATES, Captions, contrastive_losses
+from supple.tracks.language.images.captions import TEMPLATES, contrastive_losses
 from supple.tracks.language.images.clip import Clip
 from supple.tracks.language.images.domains import read_domain
 from supple.tracks.language.images.loading import load_clip
@@ -41,26 +41,22 @@ def test_images_that_share_a_caption_all_count_as_correct() -> None:
     torch.testing.assert_close(losses.mean(), (over_captions.mean() + over_images) / 2)
 
 
-def test_a_batch_has_an_equal_share_of_each_domain_one_template_and_the_captions_of_its_images(
-    clip: Clip, data: Path
-) -> None:
-    domains = [read_domain(text, data) for text in ("mnist:low", "mnist:high+inverted", "mnist+rotated")]
-    captions = Captions(clip, domains, 32, seed=0)
-    batch = captions.batch(5)
-    names = [batch.captions[place] for place in batch.caption_of.tolist()]
+def test_a_batch_has_an_equal_share_of_each_domain_one_template_and_the_captions_of_its_images(data: Path) -> None:
+    work = ClipWork(settings(data, domains=("mnist:low", "mnist:high+inverted", "mnist+rotated")))
+    pixels, captions, caption_of = work.captioned(5)
+    names = [captions[place] for place in caption_of.tolist()]
     assert [sum(word in name for name in names) for word in ("inverted", "rotated")] == [11, 10]
     (template,) = {t for t in TEMPLATES if all(n.startswith(t.split("{")[0]) for n in names) and t != "{}"} or {"{}"}
-    class_of = {pixels.numpy().tobytes(): domain.classes[label] for domain in domains for pixels, label in zip(
-        clip.pixels(domain.train_images), domain.train_labels.tolist(), strict=True)}  # fmt: skip
-    assert names == [template.format(class_of[pixels.numpy().tobytes()]) for pixels in batch.pixels]
+    class_of = {image.numpy().tobytes(): domain.classes[label] for domain in work.domains for image, label in zip(
+        work.clip.pixels(domain.train_images), domain.train_labels.tolist(), strict=True)}  # fmt: skip
+    assert names == [template.format(class_of[image.numpy().tobytes()]) for image in pixels]
 
 
-def test_batches_depend_on_the_seed_and_the_update_alone(clip: Clip, data: Path) -> None:
-    domains = [read_domain("mnist", data)]
-    one, same, other = (Captions(clip, domains, 8, seed).batch(3) for seed in (0, 0, 1))
-    assert torch.equal(one.pixels, same.pixels)
-    assert one.captions == same.captions
-    assert not torch.equal(one.pixels, other.pixels)
+def test_batches_depend_on_the_seed_and_the_update_alone(data: Path) -> None:
+    one, same, other = (ClipWork(settings(data, seed=seed)).captioned(3) for seed in (0, 0, 1))
+    assert torch.equal(one[0], same[0])
+    assert one[1] == same[1]
+    assert not torch.equal(one[0], other[0])
 
 
 # -- runs ------------------------------------------------------------------------------------------------------------

@@ -11,10 +11,8 @@ from torch.testing import assert_close
 from supple.interventions import FireScope, Learner, activation, learner_for, make, redraw
 from supple.metrics import dfi_unscaled, measure
 from supple.networks.activations import Units, initial_gain
-from supple.tracks.vision.networks import ConvNet
-from supple.tracks.vision.networks.resnet import BasicBlock, ResNet18
-from supple.tracks.vision.networks.vgg import VGG16
-from supple.tracks.vision.networks.vit import ViT
+from supple.tracks.vision.networks import VGG16, ConvNet, ResNet18, ViT
+from supple.tracks.vision.networks.resnet import BasicBlock
 from tests.tracks.logs import refusal
 
 Build = Callable[..., ResNet18 | VGG16 | ViT]
