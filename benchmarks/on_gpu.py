@@ -58,7 +58,7 @@ def trained(kind: str, seconds: int = 40) -> Entry:
     return Entry(f"runs of {kind}", seconds, command, proves, ("--hooks", "none", "fire@0.5"))
 
 
-TESTS = ("tests/agents/offpolicy/test_graph.py", "tests/agents/ppo/test_agent_gpu.py")  # those that need a GPU
+TESTS = ("tests/agents/offpolicy/test_update.py", "tests/agents/ppo/test_agent_gpu.py")  # those that need a GPU
 ENTRIES = (
     Entry("tests", 60, ("-m", "pytest", "-q", "-rs", *TESTS), "a recorded update learns what an eager one does", ()),
     measured("simba-updates", 150, "updates of SimBa per second: recorded, compiled, and both"),

@@ -14,9 +14,9 @@ from supple.networks.stacked import fit
 Divergence = dict[str, Any]  # the `step` by which a member of a stack had diverged, and the `reason`
 
 
-def in_words(divergences: Mapping[str, Divergence]) -> dict[str, str]:
+def in_words(divergences: Mapping[Any, Divergence]) -> dict[str, str]:
     """Return seed → when and why it diverged, in words that follow the seed."""
-    return {seed: f"diverged by step {how['step']:,}: {how['reason']}" for seed, how in divergences.items()}
+    return {str(seed): f"diverged by step {how['step']:,}: {how['reason']}" for seed, how in divergences.items()}
 
 
 def find_not_finite(learners: Mapping[str, Learner], buffers: bool = True) -> str:

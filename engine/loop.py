@@ -70,7 +70,6 @@ class Loop:
 
     def _learn(self, task: Task, progress: Progress) -> None:
         work, s, until = self.work, self.work.settings, min(task.end, self.end)
-        kept = work.kept
         self._set_training()
         if self.step == task.start:
             self._begin(task)
@@ -101,7 +100,7 @@ class Loop:
             numbers = self._evaluate(task) if due else {}
             if self.step >= task.end:
                 self._finish(task, numbers)
-            if kept and any(previous < step <= self.step for step in kept):
+            if any(previous < step <= self.step for step in work.kept):
                 self._save(KEPT)
             if (
                 crossed(previous, self.step, s.saved_every)

@@ -211,7 +211,7 @@ class Run:
     @property
     def diverged(self) -> dict[str, str]:
         """Seed of a stack that diverged → when and why, in words that follow the seed."""
-        return in_words({str(seed): how for seed, how in self.divergences.items()})
+        return in_words(self.divergences)
 
     def close(self) -> None:
         """Release the networks that were checked, if they have not been trained."""

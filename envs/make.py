@@ -204,11 +204,7 @@ def make_env(
             raise ValueError(f"friction={friction} needs MuJoCo physics, but {env_id} has none: use friction=1")
         model.geom_friction[:, 0] *= friction
     if shifts is not None:
-        try:
-            env = Shifted(env, shifts, seed, task)
-        except ValueError:
-            env.close()
-            raise
+        env = Shifted(env, shifts, seed, task)
     if clip_actions and isinstance(env.action_space, gym.spaces.Box):
         env = ClipActions(env)
     return env if united is None else Padded(env, united)

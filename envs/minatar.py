@@ -43,7 +43,7 @@ class MinAtar(gym.Env):
         render_mode: "rgb_array": `render` returns pictures, uint8 (160, 160, 3).
 
     Raises:
-        ValueError: There is no such game, or the probability is none.
+        ValueError: The probability is none.
         ImportError: minatar is not installed.
     """
 
@@ -57,8 +57,6 @@ class MinAtar(gym.Env):
         difficulty_ramping: bool = True,
         render_mode: str | None = None,
     ) -> None:
-        if game not in GAMES:
-            raise ValueError(f"game must be one of {', '.join(GAMES)}, got {game!r}")
         if not 0.0 <= sticky_action_prob <= 1.0:
             raise ValueError(f"sticky_action_prob must be a number in [0, 1], got {sticky_action_prob!r}")
         require_minatar()

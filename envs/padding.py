@@ -51,7 +51,10 @@ def unite(envs: Mapping[str, gym.Env], observations: Observations = "auto") -> U
             seen = " and ".join(
                 f"{env} shows {_describe(shown[env], images[env], observations)}" for env in (first, name)
             )
-            raise ValueError(f"{seen}: the environments of a sequence need {_needed(images[first], image)}")
+            raise ValueError(
+                f"{seen}: the environments of a sequence need equal observations, or images that differ in nothing but "
+                "their channels (ppo also reads images as vectors, with --observations vector)"
+            )
         counts.append(0 if image is None or image.name else _channels(image.space, observations)[1])
     numbers = [int(env.action_space.n) for env in envs.values() if isinstance(env.action_space, spaces.Discrete)]
     actions = max(numbers) if len(numbers) == len(envs) else 0
@@ -76,15 +79,6 @@ def _describe(shown: spaces.Space, image: SpacePart | None, observations: Observ
     if isinstance(shown, spaces.Box) and len(shown.shape) == 1:
         return f"vectors of {shown.shape[0]} numbers"
     return text_of(shown)
-
-
-def _needed(first: SpacePart | None, other: SpacePart | None) -> str:
-    """Return what the observations of a sequence must be, by those of two environments that do not fit."""
-    if (first is None) != (other is None):
-        return "either images or vectors in all (ppo also reads images as vectors, with --observations vector)"
-    if first is not None and other is not None and (first.name or other.name):
-        return "equal observations if images are only a part of them"
-    return "images that differ in nothing but their channels"
 
 
 def _channels(image: spaces.Space, observations: Observations) -> tuple[int, int]:

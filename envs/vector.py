@@ -140,8 +140,7 @@ class Vector:
         self._shape = (num_envs, *(self.single_observation_space.shape or ()))
         self._dtype = self.single_observation_space.dtype
         self._running = Running(num_envs)
-        repeats = [next((w for w in wrappers_of(env) if isinstance(w, Repeat)), None) for env in self.envs]
-        self._repeats = repeats if any(repeat is not None for repeat in repeats) else []
+        self._repeats = [wrapper for env in self.envs for wrapper in wrappers_of(env) if isinstance(wrapper, Repeat)]
         shifted = [find_shifted(env) for env in self.envs]
         self._gradual = [env for env in shifted if env is not None and env.shifts.is_gradual]
 
@@ -163,16 +162,14 @@ class Vector:
         terminated = np.zeros(self.num_envs, bool)
         truncated = np.zeros(self.num_envs, bool)
         final_info: dict[int, dict[str, Any]] = {}
-        taken: Any = [1] * self.num_envs if self._repeats else 1
         for i, env in enumerate(self.envs):
             if i in self._running.frozen:
                 continue
             obs[i], reward[i], terminates, truncates, info = env.step(actions[i])
-            if self._repeats and (repeat := self._repeats[i]) is not None:
-                taken[i] = repeat.taken
             if terminates or truncates:
                 terminated[i], truncated[i] = terminates, truncates
                 final_info[i] = info
+        taken = [repeat.taken for repeat in self._repeats] or 1
         self._running.count(obs, reward, terminated, truncated, taken)
         final_obs = obs.copy() if final_info else obs
         episodes = []

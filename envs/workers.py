@@ -82,10 +82,6 @@ class EnvWorkers:
                 return f"was killed by {signals.signal_name(code)}" if code < 0 else f"exited with status {code}"
         return "does not respond"
 
-    @property
-    def closed(self) -> bool:
-        return not self._pipes
-
     def __len__(self) -> int:
         return len(self._processes)
 
@@ -175,7 +171,7 @@ class WorkerVector:
         """Close all environments. The workers keep running."""
         del self._shared
         self._memory.close()
-        if not self._workers.closed:
+        if self._workers._pipes:  # they are not closed
             self._ask("close")
 
 

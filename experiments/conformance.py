@@ -162,12 +162,15 @@ def check_tensors_stay(call: str, new: Network) -> None:
     learner = new()
     it = attach(call, learner)
     train(learner, it, 0, APPLIED)
-    before = {name: (id(tensor), tensor.data_ptr()) for name, tensor in named_tensors(learner).items()}
-    trained = learner.trained().keys()
+
+    def places() -> dict[str, tuple[int, int]]:
+        return {name: (id(tensor), tensor.data_ptr()) for name, tensor in named_tensors(learner).items()}
+
+    before, trained = places(), learner.trained().keys()
     train(learner, it, APPLIED)
     if learner.changes:  # an intervention that declares a change of structure may replace tensors
         return
-    after = {name: (id(tensor), tensor.data_ptr()) for name, tensor in named_tensors(learner).items()}
+    after = places()
     if moved := [name for name in before | after if before.get(name) != after.get(name)]:
         raise Broken(f"{moved[0]} was replaced by another tensor: write into the existing one (copy_, mul_, …)")
     if frozen := trained - learner.trained().keys():

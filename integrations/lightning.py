@@ -79,7 +79,6 @@ class SuppleCallback(Updates, Callback):
         self._reached = trainer.global_step
 
     def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int) -> None:
-        """Store the current training batch."""
         self._batch = batch
 
     def on_before_optimizer_step(self, trainer: Trainer, pl_module: LightningModule, optimizer: Any) -> None:
@@ -97,7 +96,6 @@ class SuppleCallback(Updates, Callback):
         pl_module.log_dict(self.reach(self._reached))
 
     def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Warn about hooks that have not fired."""
         self.end()
 
     def state_dict(self) -> dict[str, Any]:

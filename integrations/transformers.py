@@ -119,7 +119,6 @@ class SuppleCallback(Updates, TrainerCallback):
         self.before_update()
 
     def on_optimizer_step(self, args: Any, state: Any, control: Any, **objects: Any) -> None:
-        """Apply the hooks that follow every update."""
         self.after_update()
 
     def on_step_end(self, args: Any, state: Any, control: Any, **objects: Any) -> None:

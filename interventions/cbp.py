@@ -91,7 +91,10 @@ class ContinualBackprop(Replacement):
                 utility = (state["utility"] / correction).masked_fill(state["age"] <= self.maturity, torch.inf)
                 lowest = utility.argsort(stable=True)[..., :number]
                 masks[name] = torch.zeros_like(utility, dtype=torch.bool).scatter_(-1, lowest, True)
-                _compensate_(learner, group, (state["mean"] / correction).where(masks[name], 0))
+                lost = (state["mean"] / correction).where(masks[name], 0)
+                for layer, weight in outgoing_weights(learner.module, group):
+                    if layer.bias is not None:  # it takes up what the units contributed on average
+                        layer.get_parameter("bias").add_((weight.sum(-1) * lost.unsqueeze(-2)).sum(-1))
                 for average in ("age", "utility", "mean"):
                     state[average].masked_fill_(masks[name], 0)
         return masks
@@ -114,10 +117,3 @@ def _outgoing_magnitude(learner: Learner, group: Hidden) -> Tensor:
     sums = [weight.abs().sum((-3, -1)) for _, weight in outgoing_weights(learner.module, group)]
     # a stack may read single units
     return torch.stack([total if total.ndim == len(group.shape) else total.sum(0) for total in sums]).sum(0)
-
-
-def _compensate_(learner: Learner, group: Hidden, mean: Tensor) -> None:
-    """Add the average contribution of units, (…, units), to the biases of the layers that read them."""
-    for layer, weight in outgoing_weights(learner.module, group):
-        if layer.bias is not None:
-            layer.get_parameter("bias").add_((weight.sum(-1) * mean.unsqueeze(-2)).sum(-1))

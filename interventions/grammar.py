@@ -63,23 +63,18 @@ class _Parser(Parser):
             self.fail(str(error), token)
 
     def hook(self) -> HookText:
-        first = self.next
-        learner, call = self.split_learner(self.call())
-        if call.name != "none":
-            return HookText(call, self.schedule() if self.accept("@") else None, learner)
+        first, call = self.next, self.call()
+        *learner, name = call.name.split("/", 1)  # the tokenizer returns `learner/name` as a single word
+        if learner:
+            position = call.position + len(learner[0]) + 1
+            if not re.fullmatch(WORD, name, re.ASCII):
+                raise CallSyntaxError(f"no name after '{learner[0]}/'", self.text, position, "an intervention")
+            call = replace(call, name=name, position=position)
+        if name != "none":
+            return HookText(call, self.schedule() if self.accept("@") else None, *learner)
         if learner or call.params:
             self.fail("'none' takes no parameters and no learner", first)
         return HookText()
-
-    def split_learner(self, call: Call) -> tuple[str | None, Call]:
-        """Split `learner/name`, which the tokenizer returns as a single word."""
-        learner, slash, name = call.name.partition("/")
-        if not slash:
-            return None, call
-        position = call.position + len(learner) + 1
-        if not re.fullmatch(WORD, name, re.ASCII):
-            raise CallSyntaxError(f"no name after '{learner}/'", self.text, position, "an intervention")
-        return learner, replace(call, name=name, position=position)
 
     def amount(self) -> int | float:
         """Return steps as an int, or a fraction of the total as a float."""

@@ -61,8 +61,7 @@ class Rebalance(Intervention):
 
     def contract(self, learner: Learner) -> dict[str, str]:
         count = len(self._pairs(learner))
-        pairs = "1 pair" if count == 1 else f"{count} pairs"
-        return UNIFORM.describe(f"{pairs} of linear maps, the function kept", learner)
+        return UNIFORM.describe(f"{count} pair{'s' * (count > 1)} of linear maps, the function kept", learner)
 
     def apply(self, learner: Learner) -> list[str]:
         check_optimizer(learner.optimizer)

@@ -115,7 +115,10 @@ def sib_(model: nn.Module, loss_fn: Callable[[], Tensor], ratio: float = 100.0) 
         if not totals[0].isfinite():
             raise ValueError("sib: the gradients of the loss are not finite; no weight was changed")
         for pair, factors in zip(pairs, alphas, strict=True):
-            scale_(pair, factors)
+            pair.rows(pair.div.weight).div_(factors[:, None])
+            if pair.div.bias is not None:
+                pair.rows(pair.div.bias).div_(factors)
+            pair.columns(pair.mul.weight).mul_(factors.view(pair.heads, 1, -1))
     names: dict[Tensor, str] = {parameter: name for name, parameter in model.named_parameters()}
     return Rescaling(
         pairs=len(pairs),
@@ -126,15 +129,6 @@ def sib_(model: nn.Module, loss_fn: Callable[[], Tensor], ratio: float = 100.0) 
         gradient_norm=float(totals[0]),
         predicted=float(totals[1]),
     )
-
-
-@torch.no_grad()
-def scale_(pair: ScalePair, alpha: Tensor) -> None:
-    """Move positive factors, (channels,), through a pair, in place: its rows and bias ← /α, its columns ← ·α."""
-    pair.rows(pair.div.weight).div_(alpha[:, None])
-    if pair.div.bias is not None:
-        pair.rows(pair.div.bias).div_(alpha)
-    pair.columns(pair.mul.weight).mul_(alpha.view(pair.heads, 1, -1))
 
 
 def _gradients(weights: list[Tensor], loss_fn: Callable[[], Tensor]) -> list[Tensor]:

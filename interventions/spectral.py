@@ -54,8 +54,13 @@ class Spectral(Intervention):
 
     def penalty(self, learner: Learner) -> Tensor:
         sigma, biases = [], []
+        known: dict[str, dict[str, Tensor]] = self.saved.setdefault(learner.name, {})
         for key, (layer, matrices) in _find_matrices(learner).items():
-            vectors = _step_(matrices, self._vectors_of(learner, key, matrices))
+            if key not in known:
+                known[key] = {"right": normalize(torch.ones_like(matrices[..., 0, :]), dim=-1)}
+                for _ in range(START):
+                    _step_(matrices, known[key]["right"])
+            vectors = _step_(matrices, known[key]["right"])  # v, (…, columns), of matrices (…, rows, columns)
             sigma.append(torch.linalg.vector_norm(_product(matrices, vectors), dim=-1))
             if layer.module.bias is not None:
                 bias = layer.module.get_parameter("bias")
@@ -71,16 +76,6 @@ class Spectral(Intervention):
         to_one = torch.cat([values.reshape(-1) for values in sigma + gains])
         to_zero = torch.cat([values.reshape(-1) for values in biases + shifts or [torch.zeros_like(sigma[0])]])
         return self.strength * ((to_one**self.power - 1).square().sum() + (to_zero**self.power).sum())
-
-    def _vectors_of(self, learner: Learner, key: str, matrices: Tensor) -> Tensor:
-        """Return v, (…, columns), of a layer's matrices (…, rows, columns)."""
-        known: dict[str, dict[str, Tensor]] = self.saved.setdefault(learner.name, {})
-        if key not in known:
-            vector = normalize(torch.ones_like(matrices[..., 0, :]), dim=-1)
-            for _ in range(START):
-                _step_(matrices, vector)
-            known[key] = {"right": vector}
-        return known[key]["right"]
 
 
 def _find_matrices(learner: Learner) -> dict[str, tuple[Layer, Tensor]]:

@@ -101,9 +101,9 @@ class TRAC(Intervention):
         for key, parameter in moving.items():
             if key not in reference:
                 reference[key], sums[key] = parameter.clone(), torch.zeros_like(parameter)
-        scale = self._find_scales(learner)["scale"]
+        scales = self._find_scales(learner)
         if self.variant == "as_released":
-            shrunk = _spread(learner, scale + self.epsilon, moving.values())
+            shrunk = _spread(learner, scales["scale"] + self.epsilon, moving.values())
             for (key, parameter), divisor in zip(moving.items(), shrunk, strict=True):
                 torch.div(parameter - reference[key], divisor, out=sums[key])
         products, own = [], int(learner.members > 0)
@@ -112,7 +112,15 @@ class TRAC(Intervention):
             total = sums[key]
             products.append(torch.linalg.vecdot(total.flatten(own), parameter.grad.flatten(own)))
             total.sub_(parameter)  # and + θ after the step is δ + Δ, without a copy of θ
-        self._before[learner.name] = moving, self._rescale_(self._find_scales(learner), torch.stack(products))
+        # h, (networks, 1), from its parts, (parameters, networks), or (parameters,) for one network
+        h = torch.stack(products).sum(0, dtype=torch.float64).unsqueeze(-1)
+        betas, squares = _betas(h.device)
+        variance, sigma = scales["variance"], scales["sigma"]
+        variance.mul_(squares).addcmul_(h, h)
+        sigma.mul_(betas).sub_(h)
+        grown = erfi(sigma / (2**0.5 * variance.sqrt() + self.epsilon)).sum(-1)
+        scale = torch.mul(grown, self.epsilon / ERFI_OF_ONE, out=scales["scale"]).clamp_(min=0)
+        self._before[learner.name] = moving, scale
 
     @torch.no_grad()
     def after_update(self, learner: Learner) -> None:
@@ -136,16 +144,6 @@ class TRAC(Intervention):
             }
         scales: dict[str, Tensor] = self.saved["scales"][learner.name]
         return scales
-
-    def _rescale_(self, scales: dict[str, Tensor], products: Tensor) -> Tensor:
-        """Return the new S, (networks,), from the parts of h, (parameters, networks) or (parameters,) for a network."""
-        h = products.sum(0, dtype=torch.float64).unsqueeze(-1)
-        betas, squares = _betas(h.device)
-        variance, sigma = scales["variance"], scales["sigma"]
-        variance.mul_(squares).addcmul_(h, h)
-        sigma.mul_(betas).sub_(h)
-        grown = erfi(sigma / (2**0.5 * variance.sqrt() + self.epsilon)).sum(-1)
-        return torch.mul(grown, self.epsilon / ERFI_OF_ONE, out=scales["scale"]).clamp_(min=0)
 
     def numbers(self, learner: Learner) -> dict[str, Tensor]:
         """Return S, the scale of the movement away from the initial parameters."""

@@ -52,7 +52,7 @@ class Wasserstein(Intervention):
     def penalty(self, learner: Learner) -> Tensor:
         trained = learner.trained()
         (start, parts), parameters = self._sort_start(learner, list(trained)), list(trained.values())
-        values = _flatten([p.detach() for p in parameters])
+        values = torch.cat([p.detach().flatten() for p in parameters])
         placed = torch.empty_like(values)
         for begin, end, of_row in parts:  # each entry is compared with that of θ₀ of the same rank in its row
             placed[begin:end].scatter_(0, _sort_order(values[begin:end], of_row), start[begin:end])
@@ -70,17 +70,13 @@ class Wasserstein(Intervention):
         if known is None or known[0] is not learner.initial or known[1] != names:
             values, rows = [learner.initial[name] for name in names], max(1, learner.members)
             lengths = [value.numel() // rows for value in values for _ in range(rows)]
-            known = learner.initial, names, _flatten(values), _split_rows(lengths, values[0].device)
-            for begin, end, of_row in known[3]:
+            parts = _split_rows(lengths, values[0].device)
+            known = learner.initial, names, torch.cat([value.flatten() for value in values]), parts
+            for begin, end, of_row in parts:
                 part = known[2][begin:end]
                 part.copy_(part[_sort_order(part, of_row)])
             self._starts[learner.name] = known
         return known[2:]
-
-
-def _flatten(values: list[Tensor]) -> Tensor:
-    """Return all entries in one vector."""
-    return torch.cat([value.flatten() for value in values])
 
 
 def _split_rows(lengths: list[int], device: torch.device) -> list[Part]:

@@ -12,8 +12,7 @@ def pareto_front(points: ArrayLike) -> NDArray[np.bool_]:
     p = np.asarray(points, dtype=np.float64).reshape(-1, 2)
     at_least = np.all(p >= p[:, None], axis=-1)  # [i, j]: j is nowhere below i
     above = np.any(p > p[:, None], axis=-1)
-    best: NDArray[np.bool_] = ~np.any(at_least & above, axis=1)
-    return best
+    return np.asarray(~np.any(at_least & above, axis=1))
 
 
 def hypervolume(points: ArrayLike, reference: ArrayLike = (0.0, 0.0)) -> float:

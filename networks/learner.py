@@ -20,6 +20,7 @@ from .optimizers import trainer_of
 from .parameters import check_values, pair_tensors, snapshot
 from .recording import find_misread_units
 from .redraw import is_constant
+from .state_dicts import list_names
 from .unchanged import keep_states, outputs_with
 from .wiring import Wiring, layer_before, trace_wiring
 
@@ -290,10 +291,9 @@ class Learner:
         """Raise ValueError if no new initial values are known of one of these parameters."""
         wanted = set(names)
         if missing := [name for name in self.undrawn() if name in wanted]:
-            more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
             raise ValueError(
-                f"{who}: no new values of '{missing[0]}'{more} can be drawn as at step 0: give a function that makes "
-                f"the network anew (learner_for(…, fresh=…))"
+                f"{who}: no new values of {list_names(missing, 1)} can be drawn as at step 0: give a function that "
+                f"makes the network anew (learner_for(…, fresh=…))"
             )
 
     def mark(self) -> None:

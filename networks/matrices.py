@@ -184,16 +184,11 @@ def _forms(path: str, part: nn.Module) -> Iterator[tuple[str, tuple[Layout, int]
             yield from ((f"{which}_proj_weight", ("linear", 1)) for which in "qkv")
     elif isinstance(part, nn.RNNBase):
         gates = {"LSTM": 4, "GRU": 3}.get(part.mode, 1)
-        for layer in range(part.num_layers):
-            for end in ("", "_reverse") if part.bidirectional else ("",):
-                yield f"weight_ih_l{layer}{end}", ("linear", gates)
-                yield f"weight_hh_l{layer}{end}", ("linear", gates)
-                if part.proj_size:
-                    yield f"weight_hr_l{layer}{end}", ("linear", 1)
+        weights = [own for own in part._flat_weights_names if own.startswith("weight")]
+        yield from ((own, ("linear", 1 if own.startswith("weight_hr") else gates)) for own in weights)
     elif isinstance(part, nn.RNNCellBase):
         gates = 4 if isinstance(part, nn.LSTMCell) else 3 if isinstance(part, nn.GRUCell) else 1
-        yield "weight_ih", ("linear", gates)
-        yield "weight_hh", ("linear", gates)
+        yield from ((own, ("linear", gates)) for own in ("weight_ih", "weight_hh"))
 
 
 def _computed(part: nn.Module, own: str) -> str:

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from .stacked import fit
+from .state_dicts import list_names
 
 # Optimizers that wrap another one, by package and class: state and groups are those of the one inside
 WRAPPERS = {
@@ -102,8 +103,7 @@ def unwrap_optimizer(optimizer: Any) -> torch.optim.Optimizer:
     """Return the optimizer itself, without the wrappers of Accelerate and Lightning."""
     while _wraps(cast(Any, type(optimizer))):
         optimizer = optimizer.optimizer
-    inside: torch.optim.Optimizer = optimizer
-    return inside
+    return cast(torch.optim.Optimizer, optimizer)
 
 
 @functools.cache
@@ -140,9 +140,8 @@ def trainer_of(module: nn.Module, optimizer: Any, name: str) -> torch.optim.Opti
         )
     missing = [parameter for parameter, value in parameters.items() if value.requires_grad and value not in held]
     if missing:
-        more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
         warnings.warn(
-            f"'{name}': the optimizer ({kind}) does not hold '{missing[0]}'{more}: interventions cannot reset the "
+            f"'{name}': the optimizer ({kind}) does not hold {list_names(missing, 1)}: interventions cannot reset the "
             "state of another that trains them; if layers were replaced, make the optimizer afterwards",
             stacklevel=2,
         )

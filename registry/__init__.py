@@ -5,9 +5,8 @@ Only the standard library is imported here, so that help, lists and error messag
 
 from .calls import Call, CallSyntaxError, Value, format_value, parse_call
 from .faults import OWN, naming, notes_of, owner_of
-from .installed import BrokenPackage
 from .messages import one_line, quoted, summary
-from .names import Registry, UnknownName, did_you_mean, near_names
+from .names import BrokenPackage, Registry, UnknownName, did_you_mean, near_names
 from .schema import bind
 
 __all__ = [

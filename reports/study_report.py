@@ -9,8 +9,8 @@ import numpy as np
 from supple.experiments.history.data import ComparisonData
 
 from .studies.content import Description
-from .studies.evaluation_tables import is_share
-from .studies.evaluations import Cell, compared_names, to_json
+from .studies.evaluation_tables import is_share, summary_tables
+from .studies.evaluations import Cell, compared_names, read_cells, to_json
 from .tables.differences import Measure, lead, measures_of, missing_lead
 from .tables.old_tasks import OldTasks
 from .tables.statistics import NAN, Spread
@@ -20,6 +20,12 @@ if TYPE_CHECKING:
     from .figures.style import Plot
 
 FEW = 4  # task names that fit into a title
+
+
+def summarize(data: ComparisonData) -> Description:
+    """Return what there is to say of all evaluated numbers: at the start and at the end."""
+    cells = read_cells(data)
+    return describe_evaluations(data, cells, summary_tables(data, cells))
 
 
 def describe_evaluations(

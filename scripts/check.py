@@ -16,7 +16,8 @@ from rich.table import Table
 
 from supple.engine.user_code import plugins
 from supple.registry.errors import RunError, UsageError
-from supple.scripts.cli.console import parse_or_explain, run, say, screen
+from supple.scripts.cli.console import say, screen
+from supple.scripts.cli.options import parse_or_explain
 
 MARKS = {"kept": "✓", "broken": "✗", "refused": "–"}
 
@@ -30,8 +31,7 @@ class Options:
 
 
 def main(args: Sequence[str]) -> None:
-    if (options := parse_or_explain(Options, args, "supple check", __doc__)) is None:
-        return
+    options = parse_or_explain(Options, args, "supple check", __doc__)
     registered = plugins.load(options.file, "FILE").registered["intervention"]
     calls = options.calls or registered
     if not calls:
@@ -66,7 +66,3 @@ def check(call: str) -> list[str]:
     say(*dict.fromkeys(f"{MARKS[finding.outcome]} {finding.network}: {finding.why}" for finding in unkept))
     screen.print()
     return list(dict.fromkeys(finding.promise for finding in unkept if finding.outcome == "broken"))
-
-
-if __name__ == "__main__":
-    run(main)

@@ -19,25 +19,27 @@ fork point at the end of a task belongs to the next task: "@task" fires there, a
 `supple resume DIR` continues a comparison that was interrupted.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 import tyro
 
-from supple.engine.kinds import Kind
+from supple.engine.kinds import Kind, value_of
 from supple.engine.settings import SeedsOption
+from supple.registry import schema
 from supple.registry.errors import UsageError
 from supple.registry.schema import NotNegative
 from supple.scripts.cli import training
-from supple.scripts.cli.console import join_command, parse, run, warn
+from supple.scripts.cli.console import join_command, parse, warn
 from supple.scripts.cli.options import Options, Request, request_or_help
-from supple.scripts.cli.vary import read_vary
 
 if TYPE_CHECKING:
     from supple.experiments.sweeps.study import Study
 
 S = TypeVar("S")
+VALUE = re.compile(r"""(?:"[^"]*"|'[^']*'|\([^()]*\)|\[[^]]*\]|[^,])+""")  # of commas only these separate
 
 
 @dataclass(kw_only=True)
@@ -70,8 +72,6 @@ class SeveralRuns(CompareOptions[S]):
 
 def main(args: Sequence[str]) -> None:
     request = request_or_help("compare", args, __doc__)
-    if request is None:
-        return
     options = parse_options(request)
 
     from supple.experiments.comparisons.folder import create  # imports PyTorch, which help does not need
@@ -121,5 +121,14 @@ def ask(request: Request, options: Any) -> "Study":
     )
 
 
-if __name__ == "__main__":
-    run(main)
+def read_vary(texts: Sequence[str], kind: Kind) -> dict[str, tuple[Any, ...]]:
+    """Return the values of each setting by its name. texts: SETTING=VALUES, in the syntax of the command line."""
+    values_of: dict[str, tuple[Any, ...]] = {}
+    for text in texts:
+        name, _, listed = text.partition("=")
+        name = name.strip().replace("-", "_")
+        values = list(filter(None, map(str.strip, VALUE.findall(listed))))
+        if not values or name in values_of:
+            raise UsageError(f"--vary {text}: expected each setting once, as NAME=VALUE,VALUE")
+        values_of[name] = tuple(value_of(kind, name, value, schema.read) for value in values)
+    return values_of

@@ -21,8 +21,8 @@ from supple.engine.storage.signed_json import require_new
 from supple.registry import naming
 from supple.registry.errors import RunError, UsageError
 from supple.registry.schema import Positive
-from supple.scripts.cli.console import parse_or_explain, run, say, screen, warn
-from supple.scripts.cli.options import Plugins, load_plugins
+from supple.scripts.cli.console import say, screen, warn
+from supple.scripts.cli.options import Plugins, parse_or_explain
 from supple.scripts.cli.progress import show_progress_bar
 
 
@@ -72,9 +72,7 @@ Stages = Iterator[tuple[int | None, Mapping[str, Any]]]  # step (None if there i
 
 
 def main(args: Sequence[str]) -> None:
-    if (options := parse_or_explain(Options, args, "supple doctor", __doc__)) is None:
-        return
-    load_plugins(args)
+    options = parse_or_explain(Options, args, "supple doctor", __doc__)
     if options.out:
         require_new(options.out)
 
@@ -252,7 +250,3 @@ def read_language_model(options: Options, remarks: list[str]) -> Stages:
     learner.initial |= learner.redraw()
     remarks += redraw_initial(learner, f"{options.what}: a new {type(model.model).__name__}")
     yield None, {learner.name: learner}
-
-
-if __name__ == "__main__":
-    run(main)

@@ -33,7 +33,7 @@ from supple.envs.humanoid_assets import NAME, manifest
 from supple.registry import did_you_mean, quoted
 from supple.registry.cache import cache_folder
 from supple.registry.errors import RunError, UsageError
-from supple.scripts.cli.console import explain, parse, run, say, screen
+from supple.scripts.cli.console import explain, parse, say, screen
 from supple.scripts.cli.progress import make_bars
 from supple.tracks.language.corpora import published as english
 from supple.tracks.vision.data.published import PUBLISHED
@@ -133,29 +133,28 @@ def fetch(name: str, cache: Path, source: str | None = None) -> tuple[Path, int]
     collection, folder = COLLECTIONS[name], cache / name
     files = collection.files()
     missing = {path: digest for path, digest in files.items() if not _is_intact(folder / path, digest)}
-    public, refused = source or collection.source, ""
-    if public is not None:
-        try:
-            _copy_verified(missing, folder, public, collection.suffix, name)
-        except RunError as error:
-            if source is not None or collection.package is None:
-                raise
-            refused = f"{error}; the package failed too: "
-    remaining = {path: digest for path, digest in missing.items() if not _is_intact(folder / path, digest)}
-    if remaining and collection.package is not None:
-        try:
+    public, package, refused = source or collection.source, None if source else collection.package, ""
+    try:
+        if public is not None and missing:
+            _copy_verified(missing, folder, public, collection.suffix)
+            return folder, len(missing)
+    except RunError as error:
+        if package is None:
+            raise
+        refused = f"{error}; the package failed too: "
+    try:
+        if package is not None and missing:
             with TemporaryDirectory() as place:
-                unpacked = _unpack(collection.package, Path(place))
-                _copy_verified(remaining, folder, str(unpacked), collection.suffix, name)
-        except RunError as error:
-            raise RunError(f"{refused}{error}") from error
+                _copy_verified(missing, folder, str(_unpack(package, Path(place))), collection.suffix)
+    except RunError as error:
+        raise RunError(f"{refused}{error}") from error
     return folder, len(missing)
 
 
-def _copy_verified(files: dict[str, str], folder: Path, source: str, suffix: str, name: str) -> None:
+def _copy_verified(files: dict[str, str], folder: Path, source: str, suffix: str) -> None:
     """Copy files from a URL or a folder to `folder`, one by one, and check each."""
     with make_bars(screen) as display:
-        for path, digest in display.track(files.items(), total=len(files), description=name):
+        for path, digest in display.track(files.items(), total=len(files), description=folder.name):
             content = _download(source, path, suffix)
             if hashlib.sha256(content).hexdigest() != digest:
                 raise RunError(f"{source.rstrip('/')}/{path} is not the expected file: its SHA-256 sum differs")
@@ -238,7 +237,3 @@ def main(args: Sequence[str]) -> None:
     say(f"done: {folder} ({fetched} files fetched)")
     if cache.expanduser().resolve() != cache_folder().resolve():
         say(f"so that supple finds it: export SUPPLE_CACHE={quoted(cache)}")
-
-
-if __name__ == "__main__":
-    run(main)

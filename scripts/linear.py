@@ -18,7 +18,7 @@ from supple.engine.storage.versions import versions
 from supple.registry import did_you_mean
 from supple.registry.errors import UsageError
 from supple.registry.schema import NotNegative
-from supple.scripts.cli.console import indent_commands, join_command, parse, run, say
+from supple.scripts.cli.console import indent_commands, join_command, parse, say
 
 # Figures of Dominé et al. (2025), "From lazy to rich".
 FIGURES = {
@@ -71,7 +71,3 @@ def make_figure(name: str, seed: NotNegative[int], folder: Path, command: str) -
     files.replace(folder / f"{name}.json", json.dumps(numbers, allow_nan=False).encode() + b"\n")
     files.replace(folder / f"{name}.png", picture.getvalue())
     return numbers
-
-
-if __name__ == "__main__":
-    run(main)

@@ -25,7 +25,7 @@ from supple.engine.kinds import all_kinds, presets_of
 from supple.engine.user_code import plugins
 from supple.registry import Registry, did_you_mean
 from supple.registry.errors import UsageError
-from supple.scripts.cli.console import join_command, parse, run, say, screen
+from supple.scripts.cli.console import join_command, parse, say, screen
 from supple.scripts.cli.options import Plugins, load_plugins
 
 
@@ -235,7 +235,3 @@ def _show(entries: Sequence[Entry]) -> None:
     for name, about in zip(names, abouts, strict=True):
         table.add_row(name, about)
     screen.print(table)
-
-
-if __name__ == "__main__":
-    run(main)

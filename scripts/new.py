@@ -21,7 +21,8 @@ import tyro
 from supple.engine.user_code import plugins
 from supple.registry import quoted
 from supple.registry.errors import UsageError
-from supple.scripts.cli.console import parse_or_explain, run, say
+from supple.scripts.cli.console import say
+from supple.scripts.cli.options import parse_or_explain
 
 USE = {
     "intervention": "--steps 16_384 --hook {name}@0.5",
@@ -41,8 +42,7 @@ class Options:
 
 
 def main(args: Sequence[str]) -> None:
-    if (options := parse_or_explain(Options, args, "supple new", __doc__)) is None:
-        return
+    options = parse_or_explain(Options, args, "supple new", __doc__)
     what, name = options.what, options.name
     if not re.fullmatch(r"[A-Za-z]\w*", name, re.ASCII) or iskeyword(name):
         raise UsageError(f"NAME must consist of letters, digits and _ and be importable in Python, got {name!r}")
@@ -65,7 +65,3 @@ def main(args: Sequence[str]) -> None:
         say(f"  supple check {quoted(file)}")
     use = USE[what].format(name=name)
     say(f"  supple train ppo --env cartpole {use} --plugin {quoted(file)} --out runs/{name}")
-
-
-if __name__ == "__main__":
-    run(main)

@@ -18,8 +18,7 @@ import tyro
 
 from supple.registry.errors import UsageError
 from supple.scripts.cli import reporting
-from supple.scripts.cli.console import parse_or_explain, run
-from supple.scripts.cli.options import Plugins, load_plugins
+from supple.scripts.cli.options import Plugins, parse_or_explain
 
 
 @dataclass(kw_only=True)
@@ -35,13 +34,7 @@ class Options:
 
 
 def main(args: Sequence[str]) -> None:
-    if (options := parse_or_explain(Options, args, "supple report", __doc__, flags=True)) is None:
-        return
+    options = parse_or_explain(Options, args, "supple report", __doc__, flags=True)
     if not options.directories:
         raise UsageError("DIR is missing: the folder of a run, a comparison or a sweep")
-    load_plugins(args)
     reporting.show_report(*options.directories, out=options.out, video=options.video)
-
-
-if __name__ == "__main__":
-    run(main)

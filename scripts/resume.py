@@ -17,8 +17,8 @@ import tyro
 from supple.registry.errors import UsageError
 from supple.registry.schema import NotNegative
 from supple.scripts.cli import training
-from supple.scripts.cli.console import parse_or_explain, run, warn
-from supple.scripts.cli.options import Plugins, load_plugins
+from supple.scripts.cli.console import warn
+from supple.scripts.cli.options import Plugins, parse_or_explain
 
 
 @dataclass(kw_only=True)
@@ -38,9 +38,7 @@ class Options:
 
 
 def main(args: Sequence[str]) -> None:
-    if (options := parse_or_explain(Options, args, "supple resume", __doc__, flags=True)) is None:
-        return
-    load_plugins(args)
+    options = parse_or_explain(Options, args, "supple resume", __doc__, flags=True)
     from supple.engine.storage.lock import take_over
 
     path = options.directory
@@ -72,7 +70,3 @@ def main(args: Sequence[str]) -> None:
         from supple.engine.runs import open_run
 
         training.finish_run(path, open_run(path, warn))
-
-
-if __name__ == "__main__":
-    run(main)

@@ -17,7 +17,8 @@ from supple.engine.settings import Device, device_here
 from supple.engine.storage.signed_json import require_new
 from supple.registry.errors import UsageError
 from supple.registry.schema import NotNegative, Positive
-from supple.scripts.cli.console import parse_or_explain, run, say, screen
+from supple.scripts.cli.console import say, screen
+from supple.scripts.cli.options import parse_or_explain
 from supple.tracks.language.balance import balance, write_balance
 from supple.tracks.language.chat import collate, encode
 from supple.tracks.language.examples import load_task
@@ -55,8 +56,7 @@ class Options:
 
 
 def main(args: Sequence[str]) -> None:
-    if (options := parse_or_explain(Options, args, "supple sib", __doc__)) is None:
-        return
+    options = parse_or_explain(Options, args, "supple sib", __doc__)
     require_new(options.out)
     torch.set_num_threads(options.threads)
     count = options.batch_size * options.batches
@@ -102,7 +102,3 @@ def _show(report: dict[str, Any]) -> None:
         f"logits differ by at most {logits['difference']:.2g}, which is {logits['relative']:.1e} of the largest; "
         f"balancing took {report['seconds']:.2f} s"
     )
-
-
-if __name__ == "__main__":
-    run(main)

@@ -37,8 +37,8 @@ from supple.registry import quoted
 from supple.registry.errors import UsageError
 from supple.registry.schema import NotNegative, Positive
 from supple.scripts.cli import training
-from supple.scripts.cli.console import join_command, parse_or_explain, run, say, screen, warn
-from supple.scripts.cli.options import Plugins, load_plugins
+from supple.scripts.cli.console import join_command, say, screen, warn
+from supple.scripts.cli.options import Plugins, parse_or_explain
 
 if TYPE_CHECKING:
     from supple.experiments.queue.queue import Queue
@@ -76,10 +76,7 @@ class Options:
 
 
 def main(args: Sequence[str]) -> None:
-    if (options := parse_or_explain(Options, args, "supple sweep", __doc__, flags=True)) is None:
-        return
-    load_plugins(args)
-
+    options = parse_or_explain(Options, args, "supple sweep", __doc__, flags=True)
     from supple.experiments.sweeps.file import read_sweep  # imports PyTorch, which help does not need
     from supple.experiments.sweeps.suites import find_suite
     from supple.experiments.sweeps.sweep import FILE, retry_failed
@@ -177,7 +174,3 @@ def _format_hours(hours: float) -> str:
     if hours >= 48:
         return f"{hours / 24:.1f} days"
     return f"{hours:.1f} h" if hours >= 1 else f"{60 * hours:.1f} min"
-
-
-if __name__ == "__main__":
-    run(main)

@@ -28,8 +28,6 @@ from supple.scripts.cli.options import Options, request_or_help
 
 def main(args: Sequence[str]) -> None:
     request = request_or_help("train", args, __doc__)
-    if request is None:
-        return
     kind, preset = request.kind, request.preset
     default = Options(settings=request.settings(), out=tyro.MISSING, preset=preset.name if preset else None)
     options = parse(options_of(kind), request.options, request.prog, request.about(__doc__), default, kind=kind.name)

@@ -18,8 +18,8 @@ import tyro
 from supple.registry import quoted
 from supple.registry.errors import RunError, UsageError
 from supple.scripts.cli import training
-from supple.scripts.cli.console import parse_or_explain, run, say, warn
-from supple.scripts.cli.options import Plugins, load_plugins
+from supple.scripts.cli.console import say, warn
+from supple.scripts.cli.options import Plugins, parse_or_explain
 
 if TYPE_CHECKING:
     from supple.experiments.queue.queue import Queue
@@ -34,9 +34,7 @@ class Options:
 
 
 def main(args: Sequence[str]) -> None:
-    if (options := parse_or_explain(Options, args, "supple worker", __doc__)) is None:
-        return
-    load_plugins(args)
+    options = parse_or_explain(Options, args, "supple worker", __doc__)
     path = options.directory
     if training.identify_folder(path) == "a run":
         raise UsageError(f"{path} is a single run: `supple resume {quoted(path)}` continues it")
@@ -66,7 +64,3 @@ def work(path: Path) -> None:
         raise RunError(
             f"{failed} of {len(queue)} runs failed; `supple resume {quoted(path)} --retry-failed` trains them again"
         )
-
-
-if __name__ == "__main__":
-    run(main)

@@ -1,4 +1,5 @@
-"""The settings that all tracks share, extended by each kind. The string under a field is its help line."""
+"""The settings that all tracks share, extended by each kind. The string under a field is its help line; one without
+it has that of its base."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -18,7 +19,6 @@ class TrackSettings(RunSettings):
     keep_checkpoints: Positive[int] = 1
     """Number of checkpoints to keep."""
     eval_every: NotNegative[int] = 250
-    """Updates between evaluations; 0: only at the start and end of each task."""
 
     groups: ClassVar[Groups] = {"speed": ("device",)}
     same_network: ClassVar[tuple[str, ...]] = (*RunSettings.same_network, "learning_rate")

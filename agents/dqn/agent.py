@@ -21,11 +21,9 @@ from torch import Tensor
 from supple.agents.agent import Policy
 from supple.agents.draws import Draws, draw, generators, set_states, states_of
 from supple.agents.normalize import Centre
-from supple.agents.offpolicy.agent import ReplayAgent
-from supple.agents.offpolicy.experience import Experience
-from supple.agents.offpolicy.gradients import differentiate, take_step
-from supple.agents.offpolicy.graph import UpdateGraph
+from supple.agents.offpolicy.experience import Experience, ReplayAgent
 from supple.agents.offpolicy.replay import Sample
+from supple.agents.offpolicy.update import UpdateGraph, differentiate, take_step
 from supple.agents.rates import initial_rate
 from supple.agents.spaces import only_space
 from supple.agents.stacks import by_member
@@ -62,7 +60,7 @@ class DQN(ReplayAgent):
         self.space = only_space("DQN", spaces)
         super().__init__(s, s.device)
         self.network = self._new_network().to(self.device)
-        self.target = self._new_network().to(self.device).requires_grad_(False)
+        self.target = self._new_network().to(self.device).requires_grad_(False).eval()
         copy_module_(self.target, self.network)
         self.exploration = generators(s, "exploration")
         self.experience = Experience(s, self.space.layout, self.device, STATISTICS, lambda sample, draws: sample)
@@ -104,7 +102,7 @@ class DQN(ReplayAgent):
             self.network.layers(),
             unit_names(self.network),
             probe=lambda: self._states(self.experience.recent()),
-            loss=self._probe_loss,
+            loss=lambda: self.loss_of(self.experience.require_recent())[0].sum(),
             batches=self.experience.batches(self._sample_losses, draws),
             redraw=lambda: {name: p.detach() for name, p in self._new_network().named_parameters()},
             followers=(self.target,),
@@ -124,13 +122,8 @@ class DQN(ReplayAgent):
     def _states(self, sample: Sample | None) -> tuple[Tensor] | None:
         return None if sample is None else (self.space.split(sample.frames)[0],)
 
-    def _probe_loss(self) -> Tensor:
-        self._prepare()
-        return self.loss_of(self.experience.require_recent())[0].sum()
-
     def _sample_losses(self, sample: Sample) -> Tensor:
         """Return the loss of each transition, (*stack, n), with the network in evaluation mode."""
-        self._prepare()
         with evaluating(self.network):
             return self.losses_of(sample)[0]
 
@@ -275,7 +268,6 @@ class DQN(ReplayAgent):
             return
         self._changes, self.random = changes, is_random(self.network)
         self.trained = [parameter for parameter in self.network.parameters() if parameter.requires_grad]
-        self.target.eval()
         # compiled code cannot draw from the generators of members
         self.compiles = self.settings.compile == "on" and not (self.stack and self.random)
         self.differentiate = compile_step(differentiate) if self.compiles else differentiate

@@ -33,8 +33,6 @@ class DQNSettings(ReplaySettings, GameSettings):
     learning_starts: Start = "auto"
     """Environment steps before learning begins. auto: 1 % of the run, all tasks together, but at least a batch; for
     Atari games 20,000."""
-    priming_updates: NotNegative[int] = 0
-    """Gradient steps made at once when learning begins (heavy priming, Nikishin et al. 2022), with a fixed target."""
     target_period: Positive[int] = 2_000
     """Environment steps between updates of the target network."""
     optimizer: Literal["adam", "rmsprop"] = "adam"

@@ -1,6 +1,7 @@
 """The experience of an off-policy agent: its replay memory and its counts of decisions and gradient steps."""
 
 from collections.abc import Callable, Iterator, Sequence
+from math import isfinite
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -9,9 +10,12 @@ import torch
 from torch import Tensor
 
 from supple.agents.draws import Draws, generators, set_states, states_of
+from supple.agents.stacks import StackedAgent
 from supple.engine.storage.restoring import require_like
+from supple.engine.work import Numbers
 from supple.envs import StepResult
 from supple.interventions import ReplayWindow
+from supple.registry.errors import Diverged
 
 from .replay import ReplayLayout, ReplayMemory, Sample
 from .sampling import Reservoir, ReservoirMemory, parse_sampling
@@ -97,11 +101,11 @@ class Experience(Generic[Prepared]):
         if folder and not folder.is_dir():
             raise ValueError(f"--replay-folder {folder} is not a folder: create it or choose another")
         members, size = len(s.members) if s.stacked else 0, (s.replay_size, s.num_envs, layout)
-        self.memory: ReplayMemory
-        if isinstance(self.sampling, Reservoir):
-            self.memory = ReservoirMemory(*size, generators(s, "reservoir"), folder, members)
-        else:
-            self.memory = ReplayMemory(*size, folder, members, self.sampling)
+        self.memory = (
+            ReservoirMemory(*size, generators(s, "reservoir"), folder, members)
+            if isinstance(self.sampling, Reservoir)
+            else ReplayMemory(*size, folder, members, self.sampling)
+        )
         self.feed = ReplayFeed(self.memory, device)
         self.draws = generators(s, "replay")
         self.decisions = 0  # so far, of all environments
@@ -146,9 +150,8 @@ class Experience(Generic[Prepared]):
     @property
     def oldest(self) -> int:
         """The number of decisions of which the memory has no transitions any more."""
-        if isinstance(self.sampling, Reservoir):
-            return self.forgotten
-        return max(self.forgotten, self.decisions - self.memory.window * self.settings.num_envs)
+        kept = self.decisions if isinstance(self.sampling, Reservoir) else self.memory.window * self.settings.num_envs
+        return max(self.forgotten, self.decisions - kept)
 
     @property
     def window(self) -> ReplayWindow:
@@ -236,3 +239,36 @@ class Experience(Generic[Prepared]):
         self.decisions, self.taken, self.updates = state["decisions"], state["taken"], state["updates"]
         self.resumes, self.forgotten = state["resumes"], state["forgotten"]
         self.sums.copy_(state["sums"])
+
+
+class ReplayAgent(StackedAgent):
+    """An agent, or a stack of them, that learns from its `experience`."""
+
+    experience: Experience[Any]
+
+    def sound(self) -> Tensor:
+        """Return whether the means of the statistics since the last `numbers` are finite, () or (members,)."""
+        return self.experience.sums.isfinite().all(-1)
+
+    def freeze(self, members: Sequence[int]) -> None:
+        """Let the data of these members of a stack, which have diverged, be finite."""
+        self.experience.freeze(members)
+
+    def numbers(self) -> Numbers:
+        """Return the size of the replay memory, and the means of the statistics since the last call.
+
+        In a stack, each is a list of one number for each member, and those of a member that is not `sound` are no
+        numbers. Outside a stack, raises Diverged if a mean is not finite."""
+        seen = self.experience
+        sizes: list[float] = seen.memory.sizes().astype(np.float64).tolist()
+        lists = {"replay/size": sizes}
+        if seen.updates:
+            means = (seen.sums / seen.updates).reshape(len(sizes), -1).T.tolist()
+            lists |= dict(zip(seen.statistics, means, strict=True)) | {"updates": [float(seen.updates)] * len(sizes)}
+        seen.sums.zero_()
+        seen.updates = 0
+        if self.stack:
+            return dict(lists)
+        if not all(isfinite(value) for [value] in lists.values()):
+            raise Diverged("the loss is not finite")
+        return {name: value for name, [value] in lists.items()}

@@ -116,6 +116,7 @@ class ReplayMemory:
     Attributes:
         rings: Number of environments of all members.
         start: The row of each ring from which on transitions are kept, (rings,); those before are forgotten.
+        marks: The numbers that `keep` writes, the same count for each member after one another.
     """
 
     def __init__(
@@ -139,8 +140,7 @@ class ReplayMemory:
             "terminated": self.terminated, "acted": self.acted,
         }  # fmt: skip
         self.end = np.zeros(self.rings, np.int64)  # rows so far; row i of ring e lies at [e, i % self.rows]
-        self.start = np.zeros(self.rings, np.int64)
-        self.running = False  # whether the newest rows wait for an action
+        self.start = self.marks = np.zeros(self.rings, np.int64)
         self._ready = False  # whether it is known that every member has a transition
 
     @property
@@ -151,11 +151,6 @@ class ReplayMemory:
             self._ready = (found := bool(self.sizes().all())) and self.window >= 3
             return found
         return True
-
-    @property
-    def marks(self) -> Integers:
-        """The numbers that `keep` writes, the same count for each member after one another."""
-        return self.start
 
     def sizes(self) -> Integers:
         """Return the number of transitions of each member that can be sampled, (members,), or (1,) outside a stack."""
@@ -201,10 +196,9 @@ class ReplayMemory:
         Raises ValueError if the observations have the wrong shape or kind of dtype.
         """
         self._append(np.arange(self.rings), self._newest(observations), np.zeros(self.rings, np.uint8))
-        self.running = True
 
     def add(self, actions: np.ndarray, rewards: NDArray[np.floating], result: StepResult) -> None:
-        """Store a copy of one step of every environment.
+        """Store a copy of one step of every environment, whose episodes `begin` began.
 
         Floating-point numbers are converted to the stored type.
 
@@ -214,8 +208,7 @@ class ReplayMemory:
             result: The result of the step, with observations (rings, *layout.observation).
 
         Raises:
-            ValueError: `begin` was not called first, or again after `load_state_dict`, or actions or observations have
-                the wrong shape or kind of dtype. Nothing is stored then.
+            ValueError: Actions or observations have the wrong shape or kind of dtype. Nothing is stored then.
         """
         last, newest = self._require_fit(actions, result)
         terminated, truncated = result.terminated, result.truncated
@@ -230,8 +223,6 @@ class ReplayMemory:
 
     def _require_fit(self, actions: np.ndarray, result: StepResult) -> tuple[np.ndarray, np.ndarray]:
         """Return the newest frames of a step's observations, (rings, *frame) each. Raises ValueError as `add`."""
-        if not self.running:
-            raise ValueError("the replay memory has no current observations: call begin before add")
         last, newest = self._newest(result.final_obs), self._newest(result.obs)
         wanted, kept = (self.rings, *self.layout.action), self.action.dtype
         if actions.shape != wanted or actions.dtype.kind != kept.kind:
@@ -357,7 +348,6 @@ class ReplayMemory:
                 f"the saved replay memory does not have {self.rings} environments with {self.rows} rows each: "
                 f"do not change --num-envs or --replay-size"
             )
-        self.running = False
         for ring, rows in enumerate(rings):
             for start in range(rows.first, rows.end, CHUNK):
                 stop = min(start + CHUNK, rows.end)

@@ -126,12 +126,8 @@ class ReservoirMemory(ReplayMemory):
         super().__init__(capacity * self.each, 1, layout, folder, members)
         self.capacity, self.draws = capacity, draws
         self.num_envs, self.rings = num_envs, max(members, 1) * num_envs
-        self.seen = np.zeros(max(members, 1), np.int64)
+        self.seen = self.marks = np.zeros(max(members, 1), np.int64)
         self.current = np.zeros((self.rings, self.stack, *layout.frame), self.frames.dtype)
-
-    @property
-    def marks(self) -> Integers:
-        return self.seen
 
     def sizes(self) -> Integers:
         return np.minimum(self.seen, self.capacity)
@@ -144,7 +140,6 @@ class ReservoirMemory(ReplayMemory):
     def begin(self, observations: np.ndarray) -> None:
         self._newest(observations)
         self.current[:] = observations.reshape(self.current.shape)
-        self.running = True
 
     def add(self, actions: np.ndarray, rewards: NDArray[np.floating], result: StepResult) -> None:
         last, _ = self._require_fit(actions, result)
@@ -196,4 +191,4 @@ class ReservoirMemory(ReplayMemory):
         for name, column in self.columns.items():
             column[:, :filled] = rows[name].numpy()
         set_states(self.draws, state["draws"])
-        self.running = self._ready = False
+        self._ready = False

@@ -25,7 +25,7 @@ class ReplaySettings(ImageSettings):
     """Which transitions are learned: uniform, recency(horizon=80000,low=.1), or reservoir, a sample of all so far."""
     learning_starts: Start
     priming_updates: NotNegative[int] = 0
-    """Gradient steps made at once when learning begins (heavy priming, Nikishin et al. 2022)."""
+    """Gradient steps made at once when learning begins (heavy priming, Nikishin et al. 2022). DQN's target stays."""
     device: Device = "auto"
     """Device of the networks; auto: a CUDA GPU if there is one."""
     compile: Literal["auto", "on", "off"]

@@ -85,7 +85,6 @@ def _draw_stream(data: ComparisonData, scores: AgentScores, curve: CurveInTask, 
     for position, axes in enumerate(grid):
         mark_stream(axes, run, divisor, data.fork_step)
         axes.margins(y=0.12)  # room for the names of tasks
-        axes.set_xlabel(steps_label if axes is grid[-1] else "", fontsize=9.5, color=INK)
         for task in run.tasks[position::rows]:
             start, end = task.start / divisor, task.end / divisor
             if rows > 1:

@@ -25,10 +25,9 @@ from torch import Tensor, nn
 from supple.agents.agent import Policy
 from supple.agents.draws import Draws, draw, generators, set_states, states_of
 from supple.agents.encoders import Convolutions
-from supple.agents.offpolicy.agent import ReplayAgent
-from supple.agents.offpolicy.experience import Experience
-from supple.agents.offpolicy.graph import UpdateGraph
+from supple.agents.offpolicy.experience import Experience, ReplayAgent
 from supple.agents.offpolicy.replay import Sample
+from supple.agents.offpolicy.update import UpdateGraph
 from supple.agents.rates import initial_rate
 from supple.agents.stacks import by_member
 from supple.engine.hooks.driver import HookDriver
@@ -237,8 +236,7 @@ class SAC(ReplayAgent):
     def act(self) -> NDArray[np.float32]:
         """Return an action for each current observation, (rows, a), within the environment's bounds."""
         s = self.settings
-        if s.heads == "environment":
-            self.soft_update.resting = self._resting()
+        self.soft_update.resting = self._resting()
         if s.normalize_observations:
             self.inputs.observe(self.current)
         shape = (s.num_envs, self.size)

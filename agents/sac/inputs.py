@@ -56,10 +56,8 @@ def shared_control(spaces: Mapping[str, Control], heads: HeadsSetting) -> Contro
     too few or too many environments for these."""
     if heads == "one":
         return only_space("SAC", spaces)
-    if len(spaces) < 2:
-        raise ValueError(f"--heads {heads} needs several environments (--sequence), but there is only {min(spaces)}")
-    if len(spaces) > MOST:
-        raise ValueError(f"--heads {heads} needs at most {MOST} environments, got {len(spaces)}")
+    if not 2 <= len(spaces) <= MOST:
+        raise ValueError(f"--heads {heads} needs 2 to {MOST} environments (--sequence), got {len(spaces)}")
     (first, common), *others = spaces.items()
     for env, space in others:
         if space._replace(low=common.low, high=common.high) != common or len(space.low) != len(common.low):
@@ -136,8 +134,6 @@ class Inputs:
     def stored_result(self, result: StepResult) -> StepResult:
         """Return the result of a step with observations as the replay memory stores them."""
         result = self.centre.centre_result(result)
-        if not self.several:
-            return result
         return result._replace(obs=self._numbered(result.obs), final_obs=self._numbered(result.final_obs))
 
     def _numbered(self, rows: NDArray[Any]) -> NDArray[Any]:

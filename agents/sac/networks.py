@@ -316,10 +316,10 @@ class Critics(nn.Module):
         self.net, self.several = net, net.several
 
     def forward(self, observations: Tensor, actions: Tensor) -> Tensor:
-        own: tuple[Tensor, ...] = ()
-        if self.several:  # the number of the environment stays the last
-            observations, own = observations[..., :-1], (observations[..., -1:],)
-        return self.net(torch.cat([observations, actions, *own], -1))
+        if not self.several:
+            return self.net(torch.cat([observations, actions], -1))
+        # the number of the environment stays the last
+        return self.net(torch.cat([observations[..., :-1], actions, observations[..., -1:]], -1))
 
 
 def layers_of(headed: Actor | QNetworks, prefix: str = "") -> tuple[Layer, ...]:

@@ -86,5 +86,4 @@ class SACSettings(ReplaySettings):
     def problems(self) -> Iterator[str]:
         yield from super().problems()
         if self.normalization != "none" and self.network != "mlp":
-            reason = "SimBa has its own layer normalisation"
-            yield f"--normalization {self.normalization} needs --network mlp: {reason}"
+            yield f"--normalization {self.normalization} needs --network mlp: SimBa has its own layer normalisation"

@@ -22,7 +22,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from supple.agents.offpolicy.gradients import differentiate, take_step
+from supple.agents.offpolicy.update import differentiate, take_step
 from supple.engine.compile import compile_step
 from supple.engine.hooks.driver import HookDriver
 from supple.interventions import EntropyTemperature, Learner

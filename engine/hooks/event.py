@@ -54,7 +54,10 @@ class Recorder:
             written = apply(hook, learner, where)
         seconds = time.perf_counter() - started
         now, after, change = View(learner, seeds=seeds), _weights(learner), {}
-        if spoiled := _not_finite(weights, after):
+        kept = [name for name in weights if name in after and weights[name].isfinite().all()]
+        if spoiled := next(
+            (name for name in kept if not after[name].isfinite().all()), ""
+        ):  # or it would seem diverged
             owner = owner_of(hook.intervention)
             of = f" (plug-in {owner})" if owner else ""
             raise RunError(f"{where}: it wrote a number that is not finite into {spoiled}{of}")
@@ -118,9 +121,3 @@ def _weights(learner: Learner) -> dict[str, Tensor]:
 def _rows(state: Mapping[str, Tensor], learner: Learner, seed: int | None) -> dict[str, Tensor]:
     """Return the part of named parameters, (members, …), that belongs to one seed of a stack; None: the whole."""
     return {name: value if seed is None else value[learner.networks_of([seed])] for name, value in state.items()}
-
-
-def _not_finite(before: Mapping[str, Tensor], after: Mapping[str, Tensor]) -> str:
-    """Return the first parameter that became not finite, or "". Later, training would seem to have diverged."""
-    names = (name for name in before if name in after)
-    return next((n for n in names if before[n].isfinite().all() and not after[n].isfinite().all()), "")

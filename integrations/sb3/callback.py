@@ -9,7 +9,7 @@ Hooks that act at every update, such as penalties, use the hooks of PyTorch's op
 
 import copy
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, TypedDict
@@ -151,9 +151,7 @@ class SuppleCallback(BaseCallback):
         Its model must be the one that was saved with the state. Then hooks and metrics act as if the model had not been
         saved and loaded. Raises ValueError if this is no such state; `learn()` raises it if the model does not fit.
         """
-        if not isinstance(state, Mapping):
-            raise ValueError(f"the state of SuppleCallback must be a dictionary, but is {type(state).__name__}")
-        self._saved = schema.convert(dict(state), CallbackState, "state")
+        self._saved = schema.convert(state, CallbackState, "state")
 
     def _restore(self, state: CallbackState) -> None:
         learners = self._all_learners()
@@ -313,7 +311,7 @@ class SuppleCallback(BaseCallback):
                 (driver.follows_updates, after, driver.after_update),
             ):
                 if needed:
-                    self._handles.append(register(partial(_act_on, learner, act)))
+                    self._handles.append(register(lambda *_, act=act, learner=learner: act(learner)))
 
     def _hand_over_optimizers(self) -> None:
         """Give the model the optimizers of its learners, if an intervention has replaced one."""
@@ -336,10 +334,6 @@ class SuppleCallback(BaseCallback):
                 self.logger.record(f"supple/{learner.name}/{name}", value, exclude=long)
             learner.mark()
         return numbers
-
-
-def _act_on(learner: Learner, act: Callable[[Learner], object], *_: Any) -> None:
-    act(learner)
 
 
 def _callbacks(callback: Any) -> Iterator[SuppleCallback]:

@@ -3,7 +3,7 @@
 import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 from stable_baselines3 import A2C, DQN, PPO, SAC, TD3
@@ -31,7 +31,6 @@ from supple.networks.forward import unwrap
 from .outputs import ActorCriticOutputs, DeterministicOutputs, SquashedOutputs
 from .recent import LastRollout, Replay, actor_losses, critic_losses, on_policy_losses, preserve, q_losses
 
-Batch = TypeVar("Batch")
 Path = tuple[str, ...]  # names of the submodules from the input to a head, in forward order
 
 
@@ -283,7 +282,7 @@ def _temperature(model: SAC) -> Learner | None:
     )
 
 
-def _require_batch(batch: Batch | None) -> Batch:
+def _require_batch(batch: Any) -> Any:
     if batch is None:
         raise RuntimeError("there is no recent batch before the first steps")
     return batch

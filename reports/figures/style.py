@@ -234,10 +234,11 @@ def draw_panels(
     With more than `MOST_BANDS` arms in a panel, only means are drawn. `layout` is that of `new_panels`.
     """
     figure, grid = new_panels(len(panels), 0.4, row, **layout)
-    for axes, (title, pieces) in zip(grid, panels.items(), strict=True):
-        tidy(axes, title)
+    for axes in grid[-layout.get("columns", 3) if layout.get("sharex") else 0 :]:
         axes.set_xlabel(label, fontsize=9.5, color=INK)
         axes.tick_params(labelbottom=True)
+    for axes, (title, pieces) in zip(grid, panels.items(), strict=True):
+        tidy(axes, title)
         arms = len({(style["color"], style.get("linestyle")) for style, _ in pieces})
         for style, series in pieces:
             steps, values = on_common_steps(series)

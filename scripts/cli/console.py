@@ -52,18 +52,12 @@ def run(main: Callable[[Sequence[str]], None]) -> None:
         code = 141  # the shell's status of a process that SIGPIPE ended
     except Exception as error:
         code = 2 if isinstance(error, UsageError) else 1
-        warn(_describe(error))
+        of_disk = isinstance(error, OSError) and error.filename and not is_of_user(error)
+        warn(f"{error.filename}: {error.strerror}" if of_disk else describe_error(error))  # type: ignore[attr-defined]
         if is_of_user(error) or not (isinstance(error, EXPECTED) or is_out_of_memory(error)):
             traceback.print_exception(error)
     _exit_quickly()
     raise SystemExit(code)
-
-
-def _describe(error: Exception) -> str:
-    """Return the line about a failure."""
-    if isinstance(error, OSError) and error.filename and not is_of_user(error):
-        return f"{error.filename}: {error.strerror}"
-    return describe_error(error)
 
 
 def _exit_quickly() -> None:
@@ -127,14 +121,6 @@ def indent_commands(doc: str | None) -> str:
 def explain(doc: str | None, prog: str) -> None:
     """Print the description and the examples of a command without arguments, and what shows all options."""
     say(*f"{prog}: {indent_commands(doc)}\n\n`{prog} --help` lists all options.".split("\n"))
-
-
-def parse_or_explain(options_class: Any, args: Sequence[str], prog: str, doc: str | None, flags: bool = False) -> Any:
-    """Return what `parse` returns or, without arguments, print what `explain` prints and return None."""
-    if args:
-        return parse(options_class, args, prog, doc, flags=flags)
-    explain(doc, prog)
-    return None
 
 
 def join_command(prog: str, args: Sequence[str]) -> str:

@@ -12,7 +12,7 @@ from supple.engine.kinds import Kind, Preset, all_kinds, preset_of, presets_of
 from supple.engine.user_code import plugins
 from supple.registry import did_you_mean
 from supple.registry.errors import UsageError
-from supple.scripts.cli.console import indent_commands, say
+from supple.scripts.cli.console import explain, indent_commands, parse, say
 
 S = TypeVar("S")
 Plugins = Annotated[tuple[str, ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="FILE|PACKAGE")]
@@ -57,17 +57,27 @@ class Request(NamedTuple):
         say(*lines)
 
 
-def request_or_help(command: str, args: Sequence[str], doc: str | None) -> Request | None:
-    """Return what the words after `supple COMMAND` ask for, or None if help was printed on what may follow them."""
+def parse_or_explain(options_class: Any, args: Sequence[str], prog: str, doc: str | None, flags: bool = False) -> Any:
+    """Return what `parse` returns and load the plug-ins. Without arguments, end the program with an explanation."""
+    if not args:
+        explain(doc, prog)
+        raise SystemExit
+    options = parse(options_class, args, prog, doc, flags=flags)
+    load_plugins(args)
+    return options
+
+
+def request_or_help(command: str, args: Sequence[str], doc: str | None) -> Request:
+    """Return what the words after `supple COMMAND` ask for, or end the program with help on what may follow them."""
     if not args or args[0] in ("-h", "--help"):
         load_plugins(args)
         print_overview(doc, command)
-        return None
+        raise SystemExit
     request = parse_request(command, args)
-    if request.options:
-        return request
-    request.explain(doc)
-    return None
+    if not request.options:
+        request.explain(doc)
+        raise SystemExit
+    return request
 
 
 def parse_request(command: str, args: Sequence[str]) -> Request:

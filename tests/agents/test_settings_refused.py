@@ -66,7 +66,7 @@ WRONG: list[tuple[str, dict[str, Any], str]] = [
         "sac", several("Strange-v0,Pendulum-v1", heads="one-hot"),
         "--heads one-hot needs as many observations and actions in all environments, but Strange-v0 has",
     ),
-    ("sac", {"heads": "environment"}, "--heads environment needs several environments (--sequence), but there is only"),
+    ("sac", {"heads": "environment"}, "--heads environment needs 2 to 256 environments (--sequence)"),
     ("ppo", several("Column-v0,CartPole-v1"), PIXELS),
     ("ppo", {"env_kwargs": '{"colour": 3}'}, """--env-kwargs {"colour": 3}: CartPole-v1: making it"""),
     ("ppo", {"env_kwargs": "{"}, "--env-kwargs is not JSON"),

@@ -10,10 +10,8 @@ import pytest
 
 from supple.envs import (
     EnvironmentFault,
-    Flat,
     Repeat,
     Vector,
-    flatten,
     is_batched,
     make_env,
     shifts,
@@ -56,12 +54,6 @@ def step_idly(singly: Vector, together: Vector, steps: int) -> list[Any]:
         results.append(together.step(actions))
         assert_same(singly.step(actions), results[-1])
     return results
-
-
-def test_vectors_of_cells_are_one_hot_as_by_the_wrapper() -> None:
-    pair_of_vectors = pair("ninerooms", ArrayVector, wrap=flatten)
-    assert isinstance(pair_of_vectors[1].envs[0], Flat)
-    assert live(*pair_of_vectors, 120) >= COPIES
 
 
 def test_actions_of_other_types_have_the_results_of_gymnasium() -> None:

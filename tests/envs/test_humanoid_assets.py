@@ -70,7 +70,4 @@ def test_the_cache_is_where_the_user_wants_it(monkeypatch: pytest.MonkeyPatch):
 
 def test_the_manifest_has_every_scene_and_only_plain_paths_below_the_folder():
     assert {f"envs/h1_pos_{task}.xml" for task in H1_TASKS} <= set(manifest())
-    for path, digest in manifest().items():
-        assert not Path(path).is_absolute()
-        assert ".." not in Path(path).parts
-        assert len(bytes.fromhex(digest)) == 32
+    assert not any(Path(path).is_absolute() or ".." in Path(path).parts for path in manifest())

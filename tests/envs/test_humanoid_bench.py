@@ -107,17 +107,6 @@ def test_a_copy_goes_on_from_the_same_state_on_its_own(task: str, way: str):
     assert not isinstance(env.step(STILL)[4], ExplosionInfo)
 
 
-def test_a_fall_ends_the_episode_and_time_truncates_it(walk: gym.Env):
-    walk.reset(seed=0)
-    qpos = walk.unwrapped.data.qpos.copy()
-    qpos[2:7] = 0.12, np.sqrt(0.5), 0.0, np.sqrt(0.5), 0.0  # on its belly
-    walk.unwrapped.set_state(qpos, np.zeros(25))
-    assert walk.step(STILL)[2:4] == (True, False)
-    short = gym.make("h1-crawl-v0", max_episode_steps=3)
-    short.reset(seed=0)
-    assert [short.step(STILL)[2:4] for _ in range(3)] == [(False, False), (False, False), (False, True)]
-
-
 def test_sit_hard_begins_anywhere_before_the_chair():
     env = make_env("h1-sit_hard")
     env.reset(seed=0)

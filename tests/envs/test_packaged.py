@@ -133,13 +133,6 @@ def test_copies_are_independent(name: str) -> None:
 
 
 @needs_minatar
-def test_a_policy_that_never_leaves_the_surface_of_seaquest_is_truncated() -> None:
-    env = make_env("minatar:seaquest", max_episode_steps=400)
-    env.reset(seed=0)
-    assert [env.step(0)[2:4] for _ in range(400)] == [(False, False)] * 399 + [(False, True)]
-
-
-@needs_minatar
 def test_arguments_of_the_games_are_those_of_the_package() -> None:
     env = make_env("minatar:breakout", kwargs={"sticky_action_prob": 0.0, "use_minimal_action_set": True})
     assert env.action_space == gym.spaces.Discrete(3)

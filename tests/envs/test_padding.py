@@ -45,24 +45,21 @@ def test_the_side_of_the_channels_can_be_said() -> None:
     assert Padded(envs["a"], United(9, 0, "hwc")).reset()[0].shape == (5, 5, 9)
 
 
-IMAGES, WHOLE = "images that differ in nothing but their channels", "equal observations if images are only a part of"
-
-
 @pytest.mark.parametrize(
-    ("one", "other", "shows", "needed"),
+    ("one", "other", "shows"),
     [
-        (tiles(), tiles((5, 6, 2)), "images of 5 × 6 pixels", IMAGES),
-        (tiles(), tiles((2, 5, 5)), "images of 5 × 5 pixels and 2 channels (channels first)", IMAGES),
-        (tiles(), tiles(dtype=np.float32), ", float32", IMAGES),
-        (tiles(), tiles((7,)), "vectors of 7 numbers", "either images or vectors in all"),
-        (words(), words((5, 5, 3)), ", in ['a']", WHOLE),
+        (tiles(), tiles((5, 6, 2)), "images of 5 × 6 pixels"),
+        (tiles(), tiles((2, 5, 5)), "images of 5 × 5 pixels and 2 channels (channels first)"),
+        (tiles(), tiles(dtype=np.float32), ", float32"),
+        (tiles(), tiles((7,)), "vectors of 7 numbers"),
+        (words(), words((5, 5, 3)), ", in ['a']"),
     ],
 )
-def test_images_that_differ_in_more_than_channels_are_refused(one: Toy, other: Toy, shows: str, needed: str) -> None:
+def test_images_that_differ_in_more_than_channels_are_refused(one: Toy, other: Toy, shows: str) -> None:
     with pytest.raises(ValueError, match=r"^a shows images of 5 × 5 .* and b shows ") as error:
         unite({"a": one, "b": other})
     assert shows in str(error.value)
-    assert f": the environments of a sequence need {needed}" in str(error.value)
+    assert ": the environments of a sequence need equal observations" in str(error.value)
     assert "\n" not in str(error.value)
 
 

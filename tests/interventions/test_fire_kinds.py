@@ -83,12 +83,6 @@ class Quantised(nn.Module):
         self.register_buffer("weight", torch.ones(3, 3, dtype=torch.int8))
 
 
-class Tokens(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.class_token = nn.Parameter(torch.ones(1, 1, 4))
-
-
 def int8_linear() -> nn.Module:
     layer = nn.Linear(3, 3)
     layer.weight = nn.Parameter(torch.ones(3, 3, dtype=torch.int8), requires_grad=False)
@@ -105,7 +99,7 @@ KEPT = [
     (lambda: nn.ConvTranspose1d(3, 3, 2), "weight", "a transposed convolution's, for which FIRE has no scale"),
     (lambda: nn.Bilinear(2, 3, 4), "weight", "a bilinear form's"),
     (lambda: nn.LayerNorm((2, 3)), "weight", "part of a normalisation"),
-    (Tokens, "class_token", "a parameter of Tokens, which is no layer that is known"),
+    (lambda: nn.ParameterDict({"token": torch.ones(1, 4)}), "token", "a parameter of ParameterDict, which is no layer"),
     (lambda: nn.Linear(3, 3).requires_grad_(False), "weight", "frozen"),
     (lambda: nn.LazyLinear(3), "weight", "lazy and has no values yet"),
     (lambda: nn.Linear(3, 3, device="meta"), "weight", "on the meta device"),

@@ -106,10 +106,11 @@ def test_a_condition_waits_until_it_has_become_true_for_a_learner():
 
 def test_a_condition_on_what_was_never_measured_is_told_from_one_that_was_never_met():
     hook, full = parse_hook("fire@when:srank<3"), parse_hook("fire@when:critic/srank<3")
+    learners = model("actor"), model("critic")
 
     def measure(metrics: dict[str, float]) -> None:
         at = Moment(10, 10, 100, metrics=metrics)
-        assert not any(each.due(at, model(name)) for each in (hook, full) for name in ("actor", "critic"))
+        assert not any(each.due(at, learner) for each in (hook, full) for learner in learners)
 
     measure({"actor/weight_norm": 1.0})
     assert hook.obstacle() == "srank was never measured on 'actor' and 'critic'"

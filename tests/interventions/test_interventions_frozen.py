@@ -1,6 +1,5 @@
 """Every intervention keeps frozen parameters, and says which they are."""
 
-import copy
 from dataclasses import replace
 
 import pytest
@@ -15,16 +14,12 @@ from tests.zoo.trials import VARIANTS, intervened
 
 
 def learner():
-    target = learner_of(
-        lambda: nn.Sequential(*(part() for _ in range(4) for part in (lambda: nn.Linear(4, 4), nn.ReLU))),
-        x=torch.ones(2, 4),
-    )
-    target.followers = (copy.deepcopy(target.module).requires_grad_(False),)
-    return target
+    parts = (lambda: nn.Linear(4, 4)), nn.ReLU
+    return learner_of(lambda: nn.Sequential(*(part() for _ in range(4) for part in parts)), x=torch.ones(2, 4))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("names", [("body.0.",), ("head.2.",), ("body.0.bias", "head.0.weight")])
+@pytest.mark.parametrize("names", [("head.2.",), ("body.0.bias", "head.0.weight")])
 @pytest.mark.parametrize("text", VARIANTS)
 def test_frozen_parameters_are_kept(text, names):
     def new():
@@ -56,10 +51,3 @@ def test_functions_keep_frozen_parameters_unless_they_are_named():
     assert shrink_perturb_(module, start, names=["2.weight"]) == ["2.weight"]
     with refused("every parameter is frozen"):
         shrink_perturb_(module.requires_grad_(False), start)
-
-
-def test_a_target_network_is_written_although_all_of_it_is_frozen():
-    target = learner()
-    nn.init.zeros_(target.followers[0][0].weight)
-    make("reset").apply(target)
-    assert not changed(target.followers[0], snapshot(target.module))

@@ -18,7 +18,6 @@ from supple.interventions import (
     learner_for,
     make,
     redraw,
-    snapshot,
     unit_names,
 )
 from supple.metrics import METRICS, measure
@@ -102,15 +101,6 @@ def test_a_tied_weight_has_one_name():
         module[0].weight.mul_(2)
     make("reset", what="head").apply(learner)
     assert torch.equal(module[3].weight, learner.initial["0.weight"])
-
-
-def test_initial_parameters_are_copies_from_the_moment_of_building():
-    module = network()
-    learner, start = learner_for(module), snapshot(module)
-    with torch.no_grad():
-        module[0].weight.add_(1)
-    assert learner.initial.keys() == start.keys()
-    assert all(torch.equal(learner.initial[name], value) for name, value in start.items())
 
 
 def test_units_are_the_activations_between_layers_and_not_the_squashed_output():

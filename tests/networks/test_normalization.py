@@ -11,7 +11,6 @@ from supple.interventions import Learner, learner_for, make, redraw, snapshot
 from supple.networks import (
     SpectralLinear,
     StackedSpectralLinear,
-    copy_module_,
     evaluating,
     hidden_linear,
     hidden_norm,
@@ -140,17 +139,6 @@ def test_only_a_pass_that_trains_the_layer_updates_the_estimate() -> None:
     net.requires_grad_(True)
     net(X)
     assert not torch.equal(net[0].u, before)
-
-
-def test_states_and_copies_hold_the_estimate() -> None:
-    net, other = network("spectral"), network("spectral")
-    for _ in range(5):
-        net(X)
-    loaded = network("spectral")
-    loaded.load_state_dict(net.state_dict())
-    copy_module_(other, net)
-    for same in (loaded, other):
-        assert torch.equal(same.eval()(X), net.eval()(X))
 
 
 def test_weights_of_zero_give_the_bias() -> None:

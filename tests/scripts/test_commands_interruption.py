@@ -37,8 +37,7 @@ def test_an_interrupted_run_prints_the_step_from_which_it_resumes(
 ) -> None:
     number = getattr(signal, name)
     run, errors = tmp_path / "run", tmp_path / "errors"
-    child = process(shlex.split(f"train linear {LINEAR} --checkpoint-every 20 --out {run}"), errors)
-    wait_until(lambda: any(int(folder.name) >= 40 for folder in (run / "checkpoints").glob("0*")))  # older ones go
+    child = begun(process, run, errors)
     os.kill(child, number)
     assert ended(child) == 128 + number
     newest = max(int(folder.name) for folder in (run / "checkpoints").glob("0*"))

@@ -37,7 +37,7 @@ class Calls(nn.Module):
         return self.function(self, x)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Kind:
     """A network of the zoo, and what is true of it.
 

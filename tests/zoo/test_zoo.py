@@ -4,11 +4,13 @@ Here every network meets the measures and interventions of the table in docs/ref
 tried in tests/stress/test_zoo.py.
 """
 
+from functools import partial
+
 import pytest
 
 from supple.interventions import interventions
 from tests.zoo import table
-from tests.zoo.networks import zoo
+from tests.zoo.networks import subject, zoo
 from tests.zoo.trials import VARIANTS, draw_fresh, tried
 
 pytestmark = pytest.mark.slow
@@ -21,7 +23,7 @@ def test_measures_and_interventions_keep_their_promises(name: str) -> None:
 
 @pytest.mark.parametrize("name", [name for name, kind in zoo().items() if kind.fresh])
 def test_without_a_function_that_makes_the_network_no_old_value_passes_for_a_fresh_one(name: str) -> None:
-    outcome = tried(zoo()[name], "reset(toward=fresh)", draw_fresh, fresh=None)
+    outcome = tried(zoo()[name], "reset(toward=fresh)", draw_fresh, partial(subject, fresh=None))
     assert outcome.kind != "broken", outcome
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Literal
 
 import torch
@@ -23,10 +24,12 @@ class Outcome:
     why: str = ""
 
 
-def tried(kind: Kind, operation: str, act: Callable[[Subject], object], **more: Any) -> Outcome:
-    """Return what comes of an operation on a new network of this kind."""
+def tried(
+    kind: Kind, operation: str, act: Callable[[Subject], object], make: Callable[[Kind], Subject] = subject
+) -> Outcome:
+    """Return what comes of an operation on a network of this kind."""
     try:
-        act(subject(kind, **more))
+        act(make(kind))
     except Broken as error:
         return Outcome(kind.name, operation, "broken", str(error))
     except Exception as error:
@@ -58,7 +61,8 @@ def look(it: Subject, act: Callable[[Subject], object]) -> None:
 
 def measured(kind: Kind, names: Iterable[str] = MEASURES) -> list[Outcome]:
     """Return what comes of these measures on a network: none may change anything by a bit."""
-    return [tried(kind, name, lambda it, name=name: look(it, MEASURES[name])) for name in names]
+    make = cache(subject)  # one network for all of them
+    return [tried(kind, name, lambda it, name=name: look(it, MEASURES[name]), make) for name in names]
 
 
 # -- interventions ---------------------------------------------------------------------------------------------------

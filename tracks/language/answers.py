@@ -50,7 +50,7 @@ def answer_loss(lm: LanguageModel, encoded: Sequence[Encoded], batch_size: int =
     """Return the mean negative log-likelihood per answer token over all examples, in nats, in evaluation mode.
 
     batch_size: Examples per forward pass."""
-    ordered = sorted(encoded, key=lambda example: len(example.ids))
+    ordered = sorted(encoded, key=len)
     parts = (ordered[start : start + batch_size] for start in range(0, len(ordered), batch_size))
     return sum(float(answer_nll(lm, part).sum()) for part in parts) / answer_tokens(ordered)
 
@@ -130,7 +130,7 @@ def choose(
         apart = [endings] if longest == 1 else [{choice: ending} for choice, ending in endings.items()]
         rows += [(Encoded(prompt + next(iter(read.values())), len(prompt)), i, read) for read in apart]
     best: list[tuple[float, str]] = [(float("-inf"), "")] * len(examples)
-    rows.sort(key=lambda row: len(row[0].ids))
+    rows.sort(key=lambda row: len(row[0]))
     for start in range(0, len(rows), batch_size):
         batch = rows[start : start + batch_size]
         logits, targets = _answer_logits(lm, [encoded for encoded, _, _ in batch])

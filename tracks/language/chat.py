@@ -30,6 +30,9 @@ class Encoded:
     prompt: int
     cut: int = 0
 
+    def __len__(self) -> int:
+        return len(self.ids)
+
     @property
     def answer(self) -> list[int]:
         return self.ids[self.prompt :]
@@ -71,7 +74,7 @@ def collate(encoded: Sequence[Encoded], pad: int) -> tuple[Tensor, Tensor, Tenso
 
 def shortest_ids(encoded: Sequence[Encoded]) -> Tensor:
     """Return the tokens of examples, cut to the length of the shortest so that there is no padding, (B, T) int64."""
-    shortest = min(len(example.ids) for example in encoded)
+    shortest = min(map(len, encoded))
     return torch.tensor([example.ids[:shortest] for example in encoded])
 
 

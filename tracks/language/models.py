@@ -8,7 +8,7 @@ from contextlib import contextmanager, redirect_stderr
 from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import nn
@@ -18,6 +18,7 @@ from supple.registry import one_line
 from supple.registry.cache import cache_folder
 from supple.registry.errors import RunError, UsageError
 
+T = TypeVar("T")
 SMOLLM2 = "smollm2"
 GGUF = "SmolLM2-135M-Instruct.Q4_1.gguf"
 CONVERTED = "SmolLM2-135M-Instruct"  # folder beside it, in transformers' layout
@@ -62,20 +63,17 @@ def load_model(name: str, device: str = "cpu", seed: int = 0) -> LanguageModel:
     require("transformers")
     path, source = Path(name).expanduser(), name
     if name == SMOLLM2:
-        model, tokenizer = _read_model(_find_smollm2())
+        model, tokenizer = read_named(str(_find_smollm2()), _pretrained, "a causal language model", FORMS)
         source = "SmolLM2-135M-Instruct (GGUF Q4_1, dequantised to float32)"
     elif name.startswith("llama:"):
         from .tiny_llama import fresh_llama
 
         (model, tokenizer), source = fresh_llama(name, seed), f"{name}, random weights of seed {seed}"
     elif path.suffix == ".gguf" and path.is_file():
-        (model, tokenizer), source = _read_model(path.parent, path.name), f"{path.name}, dequantised to float32"
-    elif path.is_dir():
-        model, tokenizer = _read_model(path)
-    elif is_on_hub(name):
-        (model, tokenizer), source = read_from_hub(name, _pretrained), f"{name} from the hub"
+        (model, tokenizer), source = _read_gguf(path), f"{path.name}, dequantised to float32"
     else:
-        raise UsageError(f"no such model: {name!r} (a model is {FORMS})")
+        model, tokenizer = read_named(name, _pretrained, "a causal language model", FORMS)
+        source = name if path.is_dir() else f"{name} from the hub"
     return LanguageModel(model.float().to(device).eval(), tokenizer, source)
 
 
@@ -119,17 +117,28 @@ def is_on_hub(name: str) -> bool:
     return HUB.fullmatch(name) is not None and not name.startswith(".") and not Path(name).parent.exists()
 
 
-def _read_model(folder: Path, gguf: str | None = None) -> tuple[nn.Module, Any]:
-    """Return (model, tokenizer) from files, without the network."""
-    with read_safely(folder / (gguf or ""), "a causal language model"):
-        if gguf is None:
-            return _pretrained(str(folder), local_files_only=True)
+def _read_gguf(file: Path) -> tuple[nn.Module, Any]:
+    """Return (model, tokenizer) of a .gguf file, without the network."""
+    with read_safely(file, "a causal language model"):
         require("gguf", "a .gguf file")
         # its weights come as float32, but it would refuse to be saved; the progress bar is no business of ours
         with redirect_stderr(StringIO()):
-            model, tokenizer = _pretrained(str(folder), local_files_only=True, gguf_file=gguf)
+            model, tokenizer = _pretrained(str(file.parent), local_files_only=True, gguf_file=file.name)
         model.hf_quantizer.remove_quantization_config(model)  # type: ignore[union-attr, operator]
         return model, tokenizer
+
+
+def read_named(name: str, read: Callable[..., T], what: str, forms: str) -> T:
+    """Return `read(path or name, local_files_only=…)` of a folder in transformers' layout, or of a model on the hub.
+
+    Raises UsageError for another name, and RunError for a model that cannot be read."""
+    path = Path(name).expanduser()
+    if path.is_dir():
+        with read_safely(path, what):
+            return read(str(path), local_files_only=True)
+    if is_on_hub(name):
+        return read_from_hub(name, read)
+    raise UsageError(f"no such model: {name!r} (a model is {forms})")
 
 
 @contextmanager
@@ -147,7 +156,7 @@ def read_safely(path: Path, what: str) -> Iterator[None]:
         raise RunError(f"{path}: not {what} that can be read: {one_line(error)}") from error
 
 
-def read_from_hub(name: str, read: Callable[..., Any]) -> Any:
+def read_from_hub(name: str, read: Callable[..., T]) -> T:
     """Return `read(name, local_files_only=…)`, from the hub's own cache or over the network.
 
     Raises RunError, which explains how to use a local path, if the model is not available. UsageErrors pass."""
@@ -209,7 +218,7 @@ def _find_smollm2() -> Path:
     if not (folder / "config.json").is_file():
         if not (home / GGUF).is_file():
             raise UsageError(f"smollm2 is not in {home}: fetch it with `supple fetch smollm2`")
-        model, tokenizer = _read_model(home, GGUF)
+        model, tokenizer = _read_gguf(home / GGUF)
         save_model(LanguageModel(model, tokenizer, SMOLLM2), folder)
     return folder
 

@@ -1,4 +1,7 @@
-"""The settings that all language kinds share, extended by each kind. The string under a field is its help line."""
+"""The settings that all language kinds share, extended by each kind.
+
+The string under a field is its help line; one without it has that of its base.
+"""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
@@ -18,7 +21,6 @@ class LanguageSettings(TrackSettings):
     weight_decay: NotNegative[float] = 0.1
     """AdamW's weight decay of matrices and embeddings; other parameters have none."""
     max_grad_norm: Positive[float] | None = 1.0
-    """Clip the gradient norm to this value; None: no clipping."""
     precision: Literal["auto", "float32", "bfloat16"] = "auto"
     """Precision of products: bfloat16 by autocast (auto: on GPUs that support it), or float32. Weights are float32."""
 

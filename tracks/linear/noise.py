@@ -45,8 +45,7 @@ def converged_parameter_noise_loss(sigma_yx: Array, lam: ArrayLike, std: ArrayLi
 
     lam and std are broadcast."""
     n_out, n_in = sigma_yx.shape
-    norms = converged_norms(sigma_yx, lam)
-    return _parameter_noise(norms[0], norms[1], (n_in, min(n_in, n_out), n_out), std)
+    return _parameter_noise(*converged_norms(sigma_yx, lam), (n_in, min(n_in, n_out), n_out), std)
 
 
 def most_robust_lambda(sigma_yx: Array) -> float:

@@ -64,7 +64,7 @@ def kernel_distance(a: Array, b: Array) -> Array:
 
     It is NaN for a kernel of zeros, which has no direction.
     """
-    first, second = (_over(kernel, np.linalg.norm(kernel, axis=(-2, -1))) for kernel in (a, b))
+    first, second = (kernel / np.linalg.norm(kernel, axis=(-2, -1), keepdims=True) for kernel in (a, b))
     return np.asarray(np.square(first - second).sum((-2, -1)) / 2)
 
 
@@ -74,7 +74,8 @@ def ntk_distance(a: Quadrants, b: Quadrants) -> Array:
     Leading dimensions are broadcast. For XXᵀ = P·I, ‖NTK‖²/P² = N_o‖W₁ᵀW₁‖² + 2 tr(W₁ᵀW₁) tr(W₂W₂ᵀ) + N_i‖W₂W₂ᵀ‖², so
     the inputs cancel. The result equals `kernel_distance` of `ntk`, and so do the errors.
     """
-    first, second = ([_over(part, _ntk_norm(*pair)) for part in pair] for pair in ((a[0], a[2]), (b[0], b[2])))
+    pairs = ((a[0], a[2]), (b[0], b[2]))
+    first, second = ([part / _ntk_norm(*pair)[..., None, None] for part in pair] for pair in pairs)
     return np.asarray(_ntk_norm(first[0] - second[0], first[1] - second[1]) ** 2 / 2)
 
 
@@ -109,10 +110,6 @@ def lazy_limit(sigma_yx: Array, lam: float) -> Quadrants:
     large, small = np.full_like(s, abs(lam)), s**2 / abs(lam)
     s1_squared, s2_squared = (small, large) if lam > 0 else (large, small)
     return Quadrants((Vt.T * s1_squared) @ Vt, np.array(sigma_yx), (U * s2_squared) @ U.T)
-
-
-def _over(kernel: Array, norm: Array) -> Array:
-    return kernel / norm[..., None, None]
 
 
 def _ntk_norm(w1tw1: Array, w2w2t: Array) -> Array:

@@ -1,7 +1,5 @@
 """The sequence of tasks of a run, by their names."""
 
-from collections.abc import Callable
-
 import numpy as np
 
 from supple.engine.seeding import derive
@@ -53,24 +51,16 @@ def make_sequence(text: str, n_in: int, n_out: int, samples: int, seed: int) -> 
             task = tasks.random_regression(n_in, n_out, samples, rng=rng)
         elif name == "semantic":
             task = tasks.semantic_hierarchy()
+        elif name == "reversal":
+            task = tasks.reversal(task)
+        elif name == "scaled":
+            task = tasks.scale_targets(task)
+        elif len(lacking := np.argwhere(task.y == 0)):
+            feature, item = rng.choice(lacking)
+            task = tasks.add_feature(task, int(feature), int(item))
         else:
-            task = CHANGES[name](named_tasks[-1][1], rng, text)
+            raise UsageError(
+                f"--tasks {text}: feature needs an item that lacks one, as after semantic; here all items have all"
+            )
         named_tasks.append((name, task))
     return named_tasks
-
-
-def _add_feature(task: LinearTask, rng: np.random.Generator, text: str) -> LinearTask:
-    lacking = np.argwhere(task.y == 0)
-    if not len(lacking):
-        raise UsageError(
-            f"--tasks {text}: feature needs an item that lacks one, as after semantic; here every item has all features"
-        )
-    feature, item = rng.choice(lacking)
-    return tasks.add_feature(task, int(feature), int(item))
-
-
-CHANGES: dict[str, Callable[[LinearTask, np.random.Generator, str], LinearTask]] = {
-    "reversal": lambda task, *_: tasks.reversal(task),
-    "scaled": lambda task, *_: tasks.scale_targets(task),
-    "feature": _add_feature,
-}

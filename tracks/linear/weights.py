@@ -195,6 +195,6 @@ def check_sizes(lam: float, n_in: int, n_hidden: int, n_out: int) -> None:
     least, name, gram = (n_out, "n_out", "W2ᵀW2 = W1W1ᵀ + λI") if lam > 0 else (n_in, "n_in", "W1W1ᵀ = W2ᵀW2 + |λ|I")
     if lam and n_hidden > least:
         raise ValueError(
-            f"no λ-balanced network has λ = {lam:g} with n_hidden = {n_hidden} > {name} = {least}: "
-            f"{gram} has rank {n_hidden}, but at most {name}"
+            f"no λ-balanced network has λ = {lam:g} {'>' if lam > 0 else '<'} 0 with n_hidden = {n_hidden} > "
+            f"{name} = {least}: {gram} has rank {n_hidden}, but at most {name}"
         )

@@ -1,6 +1,5 @@
 """Training of a deep linear network, ŷ = W₂W₁x, by gradient descent on a sequence of tasks."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -71,7 +70,7 @@ class LinearWork(SupervisedWork):
             ("hidden",),
             probe=lambda: (self.examples[self.place[0].index][0],),
             loss=lambda: self._losses().mean(),
-            batches=self._batches,
+            batches=lambda count: (self._losses() for _ in range(count or 1)),  # each with all examples
             generator=draws,
             redraw=lambda: self._draw_weights(int(torch.randint(2**62, (), generator=draws))),
         )
@@ -137,11 +136,6 @@ class LinearWork(SupervisedWork):
         """Return ½‖y − ŷ‖² for every example of the task at `place`, (samples,)."""
         x, y = self.examples[self.place[0].index]
         return (y - self.network(x)).square().sum(1) / 2
-
-    def _batches(self, count: int | None) -> Iterator[Tensor]:
-        """Yield one batch with all examples."""
-        for _ in range(1 if count is None else count):
-            yield self._losses()
 
     def _draw_weights(self, seed: int) -> dict[str, Tensor]:
         s = self.settings

@@ -1,11 +1,10 @@
 """The batches of one task: the images that each member sees at each update."""
 
 from collections.abc import Iterator
+from functools import partial
 
 import torch
 from torch import Tensor
-
-from supple.engine.seeding import generator
 
 from .task_data import Images, ImageTask, Stream
 
@@ -31,9 +30,8 @@ class ImageFeed:
         The images of the task come first, then those of the memory."""
         images, labels = self._task_batch(self.update)
         if self._memory is not None:
-            seeds, index = self.stream.settings.members, self.task.index
-            draws = [generator(seed, "replay", index, self.update) for seed in seeds]
-            picks = torch.stack([torch.randint(self._memory.size, (self.size,), generator=draw) for draw in draws])
+            draw = partial(torch.randint, self._memory.size, (self.size,))
+            picks = self.stream.draw(draw, "replay", self.task.index, self.update)
             old_images, old_labels = self._memory.batch(picks.to(self._memory.rows.device))
             images, labels = torch.cat([images, old_images], 1), torch.cat([labels, old_labels], 1)
         self.update += 1
@@ -88,8 +86,7 @@ class ImageFeed:
         count = min(s.replay_per_task, s.replay // index)
         kept = []
         for task in self.stream.tasks[:index]:
-            draws = [generator(seed, "memory", task.index) for seed in s.members]
-            picks = torch.stack([torch.randperm(task.size, generator=draw)[:count] for draw in draws])
+            picks = self.stream.draw(partial(torch.randperm, task.size), "memory", task.index)[:, :count]
             images = self.stream.train(task)
             kept.append(torch.stack([images.rows.gather(1, picks), images.labels.gather(1, picks)]))
         rows, labels = torch.cat(kept, 2)

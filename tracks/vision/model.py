@@ -42,11 +42,11 @@ class Model:
         self.updates = 0  # so far; draws for interventions are keyed by it
         self.feed: ImageFeed | None = None
         drawn = [self._draw_network(seed, "network") for seed in s.members]
-
-        def make_stack(members: int) -> Network:
-            return make_network(s.network, members, self.shape, classes, s.activation, s.width)
-
-        self.network = stack_networks(drawn, make_stack) if self.stacked else drawn[0]
+        self.network = drawn[0]
+        if self.stacked:
+            self.network = stack_networks(
+                drawn, lambda members: make_network(s.network, members, self.shape, classes, s.activation, s.width)
+            )
         self.network.to(device)
         self.generators = [torch.Generator(device).manual_seed(derive(seed, "activations")) for seed in s.members]
         set_generators(self.network, self.generators)

@@ -5,7 +5,7 @@ Source: Lillo & Cheney 2025, arXiv 2509.22562, Appendix D."""
 from collections.abc import Sequence
 from typing import Any
 
-from torch import Tensor, nn
+from torch import nn
 
 from .model import Model
 
@@ -24,8 +24,7 @@ class Shock:
         def scale(_unit: nn.Module, inputs: tuple[Any, ...]) -> tuple[Any, ...] | None:
             if self.gamma == 1.0:
                 return None
-            first: Tensor = inputs[0]
-            return (first * self.gamma, *inputs[1:])
+            return (inputs[0] * self.gamma, *inputs[1:])
 
         for unit in model.learner.units:  # a function: a method's object would be copied where a head is (injection)
             model.network.get_submodule(unit).register_forward_pre_hook(scale)

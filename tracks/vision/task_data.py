@@ -7,6 +7,7 @@ whether it is trained alone or in a stack.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -135,18 +136,19 @@ class Stream:
 
     def order(self, task: ImageTask, epoch: int) -> Tensor:
         """Return the order of a task's images in an epoch, which each member draws for itself: (members, task.size)."""
-        seeds = self.settings.members
-        return torch.stack(
-            [torch.randperm(task.size, generator=generator(seed, "order", task.index, epoch)) for seed in seeds]
-        )
+        return self.draw(partial(torch.randperm, task.size), "order", task.index, epoch)
+
+    def draw(self, make: Callable[..., Tensor], *purpose: int | str) -> Tensor:
+        """Return `make(generator=…)` of each member's generator for a purpose, (members, …)."""
+        return torch.stack([make(generator=generator(seed, *purpose)) for seed in self.settings.members])
 
     def _open(self, pixels: Tensor, choose: Callable[[int, int], tuple[Tensor, Tensor]], index: int) -> Images:
         """Return the images that `choose(member, index)` names for each member by their rows and labels."""
-        seeds, permutation = self.settings.members, None
-        rows, labels = map(torch.stack, zip(*(choose(m, index) for m in range(len(seeds))), strict=True))
+        chosen = [choose(member, index) for member in range(len(self.settings.members))]
+        rows, labels = map(torch.stack, zip(*chosen, strict=True))
+        permutation = None
         if self.settings.stream == "permuted":
-            draws = [generator(seed, "permutation", index) for seed in seeds]
-            permutation = torch.stack([torch.randperm(pixels[0].numel(), generator=draw) for draw in draws])
+            permutation = self.draw(partial(torch.randperm, pixels[0].numel()), "permutation", index)
         return Images(pixels, rows, labels, permutation)
 
     def _train(self, member: int, index: int) -> tuple[Tensor, Tensor]:

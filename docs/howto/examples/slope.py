@@ -8,8 +8,8 @@ from torch import Tensor, nn
 from supple.engine.seeding import generator
 from supple.engine.work import Task
 from supple.interventions import learner_for
-from supple.reports.studies.evaluation_tables import summary_tables
-from supple.reports.study_report import StudyParts, make_report
+from supple.reports.studies.content import Report
+from supple.reports.study_report import summarize
 from supple.tracks.settings import TrackSettings
 from supple.tracks.supervised import SupervisedWork
 
@@ -66,4 +66,4 @@ class SlopeWork(SupervisedWork):
         return x.to(self.settings.device), self.settings.slopes[task.index] * x.to(self.settings.device)
 
 
-REPORT = make_report("slopes", lambda study, cells: StudyParts(summary_tables(study, cells)))
+REPORT = Report("slopes", summarize, "", since_fork=True)

@@ -260,9 +260,6 @@ def test_a_memory_in_a_folder_equals_one_in_ram_and_leaves_no_file(layout: Repla
 
 def test_a_step_that_does_not_fit_is_refused_before_anything_of_it_is_stored() -> None:
     memory, world = ReplayMemory(10, 2, VECTORS), World(8, 2, VECTORS)
-    world.begin()
-    with pytest.raises(ValueError, match="call begin before add"):
-        world.step(memory)
     stream(memory, world, 3)
     before, no, obs, fitting = memory.sample(20, draws()), np.zeros(2, bool), world.obs, np.zeros((2, 2))
     for actions, final, following, message in (

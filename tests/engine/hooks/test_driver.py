@@ -262,7 +262,7 @@ def test_a_saved_condition_remembers_on_which_learner_it_has_fired_and_a_forks_o
         assert [event["learner"] for event in events] == fired
 
 
-def test_the_restored_state_of_a_hook_moves_to_the_device_of_the_learner() -> None:
+def test_the_restored_state_of_a_hook_moves_to_the_device_of_the_learner_and_has_to_fit_it() -> None:
     class Remembers(Intervention):
         def load_state_dict(self, state: dict[str, Any]) -> None:
             self.found = state["critic"]
@@ -274,3 +274,6 @@ def test_the_restored_state_of_a_hook_moves_to_the_device_of_the_learner() -> No
     driver.load_state_dict({"remembers": {"memory": {}, "intervention": state}})
     devices = it.found["average"].device.type, it.found["draws"].device.type
     assert (*devices, it.found["steps"]) == ("meta", "cpu", 3)
+    state["critic"] = {"net.0.weight": torch.zeros(3)}  # an update would read beyond its end
+    with pytest.raises(ValueError, match=r"net\.0\.weight of 'critic' should be float32 of shape \(8, 3\)"):
+        driver.load_state_dict({"remembers": {"memory": {}, "intervention": state}})

@@ -85,10 +85,8 @@ def test_a_task_is_scored_by_choices_and_by_generation(lm: LanguageModel) -> Non
     ("given_", "expected", "right"),
     [
         (" Dovish. ", "dovish", True),
-        ("hawkish", "dovish", False),
         ("He pays 3 x 5 = $1,015.00 in all.", "3 * 5\n#### 1015", True),
         ("16 - 3 = 13", "...\n#### 18", False),
-        ("no number", "...\n#### 18", False),
         ("He is left with $20-$15", "#### 15", True),  # a minus between numbers is no sign
         ("So she has lost: -$5", "#### -5", True),
         ("They cost $.50 each", "#### 0.5", True),

@@ -11,15 +11,17 @@ import torch
 
 from supple.engine.kinds import find_kind
 from supple.engine.runs import build, prepare
-from supple.engine.spec import RunSpec
+from supple.engine.spec import RunSpec, read_spec
 from supple.experiments.comparisons.comparison import Comparison
 from supple.experiments.comparisons.folder import create, open_comparison
+from supple.experiments.comparisons.grid import Point
 from supple.scripts import compare
 from supple.scripts.cli.options import parse_request
 from supple.scripts.main import dispatch
 from supple.tracks.language.pretrain.settings import PretrainSettings
 from supple.tracks.language.schedule import cosine_rate, linear_rate
 from tests.processes import ended
+from tests.tracks.logs import state
 
 pytestmark = pytest.mark.slow
 
@@ -29,9 +31,9 @@ def tiny(bench: Any, **changes: Any) -> PretrainSettings:
     return PretrainSettings(first=(str(bench.texts["first"]),), **(small | {"tokenizer": "bytes"} | changes))
 
 
-def losses_of(bench: Any, run: Path) -> dict[int, float]:
-    """The validation loss by step, the later one of two."""
-    return {line["step"]: line["val_loss"] for line in bench.log(run, "metrics") if "val_loss" in line}
+def losses_of(bench: Any, run: Path, name: str = "val_loss") -> dict[int, float]:
+    """A number by step, the later one of two."""
+    return {line["step"]: line[name] for line in bench.log(run, "metrics") if name in line}
 
 
 def test_both_phases_are_learned_and_logged_and_fire_comes_between_them(bench: Any, tmp_path: Path) -> None:
@@ -92,14 +94,12 @@ def test_two_processes_learn_as_one_does(bench: Any, process: Any, tmp_path: Pat
     with socket() as free:
         free.bind(("127.0.0.1", 0))
         shared = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free.getsockname()[1])}
-    ranks = [{**shared, "RANK": str(rank), "LOCAL_RANK": str(rank)} for rank in range(2)]
-    errors = [tmp_path / f"errors {rank}" for rank in range(2)]
-    both = [process(two, *of) for of in zip(errors, (partial(os.environ.update, rank) for rank in ranks), strict=True)]
-    assert [ended(child) for child in both] == [0, 0], [file.read_text() for file in errors]
-    for key in ("val_loss", "train_loss"):
-        ours, theirs = ([(line["step"], line[key]) for line in bench.log(tmp_path / run, "metrics") if key in line]
-                        for run in ("two", "one"))  # fmt: skip
-        assert ours == [(step, pytest.approx(value, rel=1e-4)) for step, value in theirs], key
+    errors = {rank: tmp_path / f"errors {rank}" for rank in "01"}
+    both = [process(two, file, partial(os.environ.update, shared, RANK=rank)) for rank, file in errors.items()]
+    assert [ended(child) for child in both] == [0, 0], [file.read_text() for file in errors.values()]
+    for name in ("val_loss", "train_loss"):
+        found, expected = (losses_of(bench, tmp_path / run, name) for run in ("two", "one"))
+        assert found == pytest.approx(expected, rel=1e-4), name
     assert len(bench.log(tmp_path / "two", "tasks")) == 2, "only the first process writes"
 
 
@@ -149,6 +149,28 @@ def test_batches_of_a_task_are_different_ones(bench: Any) -> None:
 def test_the_vocabulary_is_filled_up_to_a_multiple_of_64(bench: Any) -> None:
     sizes = [build(PRETRAIN, tiny(bench, tokenizer=f"bpe:{size}")).model.config.vocab_size for size in (300, 320)]
     assert sizes == [320, 320]
+
+
+def test_all_arms_of_all_starts_begin_from_states_of_one_trunk(bench: Any, tmp_path: Path, here: Any) -> None:
+    """And an arm equals a single run that starts at the same update."""
+    arms, folder = ("none", "fire(steps=5)"), tmp_path / "compared/seed-0"
+    words = ("--arm", arms[0], "--arm", arms[1], "--vary", "start=best,6,12")
+    with here():
+        dispatch(bench.command(folder.parent, *words, command="compare"))
+    assert sorted(path.name for path in folder.iterdir()) == ["start=12", "start=6", "start=best", "trunk"]
+    losses = losses_of(bench, folder / "trunk")
+    for start, step in (("best", min(losses, key=losses.get)), ("6", 6), ("12", 12)):
+        for arm in arms:
+            run = folder / Point(arm, {"start": start}).folder
+            spec = read_spec(run)
+            assert (spec.start.step, spec.resolved.tasks[1]["start"], spec.total_steps) == (step, step, step + 8)
+            assert spec.labels.variant == {"start": start}
+            assert [task["task"] for task in bench.log(run, "tasks")] == [1]
+    arm, alone = folder / Point(arms[1], {"start": "6"}).folder, tmp_path / "alone"
+    dispatch(bench.command(alone, "--start", "6", "--hook", "fire(steps=5)@task"))
+    assert state(arm, 14) == state(alone, 14)
+    ours, theirs = (losses_of(bench, run) for run in (arm, alone))
+    assert ours.items() <= theirs.items()
 
 
 def plan(*words: str) -> Comparison:

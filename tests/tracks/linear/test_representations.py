@@ -77,6 +77,8 @@ def test_ntk_distance_equals_that_of_the_full_kernels(n_in: int, n_hidden: int, 
     assert ntk_distance(a, b) == pytest.approx(full, abs=1e-12)
     several = Quadrants(*map(np.stack, zip(a, b, strict=True)))  # a course, against its start
     assert_allclose(ntk_distance(several, a), [0, full], atol=1e-12)
+    turned = (Quadrants(each.w2w2t, each.w2w1.T, each.w1tw1) for each in (a, b))  # so λ and −λ are alike on average
+    assert ntk_distance(*turned) == pytest.approx(full, abs=1e-12)
 
 
 @pytest.mark.parametrize("lam", [-3.0, 0.5, 4.0])

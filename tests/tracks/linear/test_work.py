@@ -1,6 +1,7 @@
 """`supple train linear`: the loop's gradient descent, tasks that change, hooks, the same bytes after a kill."""
 
 import json
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -25,30 +26,28 @@ from supple.tracks.linear import (
     semantic_hierarchy,
 )
 from supple.tracks.linear.settings import LinearSettings
-from supple.tracks.linear.work import LinearWork
 from tests.tracks.logs import read_log
 
 pytestmark = pytest.mark.slow
 
 SMALL = "--n-in 3 --n-hidden 3 --n-out 3 --samples 6 --updates-per-task 12 --init-scale 0.5"
 OFTEN = "--eval-every 4 --measure-every 9 --checkpoint-every 7"
-HOOKS = ("--hook", "fire@task", "--hook", "snp(lam=0.9)@task", "--hook", "l2_init(strength=1e-3)")
-
-
-LINEAR = find_kind("linear")
+HOOKS = shlex.split(
+    "--hook fire@task --hook snp(lam=0.9)@task --hook l2_init(strength=1e-3) "
+    "--hook cbp(replacement_rate=0.1,maturity=0)"  # units are replaced in float64 too
+)
 
 
 def words(out: Path, *more: str, command: str = "train") -> list[str]:
     return [command, "linear", *f"--tasks random,reversal,random {SMALL} {OFTEN}".split(), *more, "--out", str(out)]
 
 
-def made(**changes: Any) -> LinearWork:
-    work = build(LINEAR, LinearSettings(**{"n_in": 4, "n_hidden": 3, "n_out": 5, "tasks": "random"} | changes))
-    assert isinstance(work, LinearWork)
-    return work
+def made(**changes: Any) -> Any:
+    small = {"n_in": 4, "n_hidden": 3, "n_out": 5, "tasks": "random"}
+    return build(find_kind("linear"), LinearSettings(**small | changes))
 
 
-def weights(work: LinearWork) -> list[np.ndarray]:
+def weights(work: Any) -> list[np.ndarray]:
     return [parameter.detach().numpy().copy() for parameter in work.network.parameters()]
 
 
@@ -110,11 +109,6 @@ def test_no_loss_is_below_zero_where_all_is_learned() -> None:
     assert work.data[0].least_loss < 1e-28
 
 
-def test_units_are_replaced_in_float64(tmp_path: Path) -> None:
-    dispatch(words(tmp_path / "run", "--hook", "cbp(replacement_rate=0.1,maturity=0)"))
-    assert read_log(tmp_path / "run", "metrics")[-2]["model/cbp_replaced"] > 0
-
-
 def test_a_run_logs_forgetting_distances_hooks_and_metrics_of_the_hidden_units(tmp_path: Path) -> None:
     dispatch(words(run := tmp_path / "run", "--lam", "1", *HOOKS))
     first, second, third = read_log(run, "tasks")
@@ -131,6 +125,7 @@ def test_a_run_logs_forgetting_distances_hooks_and_metrics_of_the_hidden_units(t
     measured = [line for line in metrics if "model/srank" in line]
     assert [line["step"] for line in measured] == [9, 12, 18, 24, 27, 36]
     assert measured[-1]["model/numerical_rank"] == 3
+    assert metrics[-2]["model/cbp_replaced"] > 0
 
     events = [event for event in read_log(run, "events") if event["event"] == "intervention"]
     assert [(event["step"], event["hook"]) for event in events] == [

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from supple.tracks.vision.data import DataSet
-from supple.tracks.vision.feed import PROBE, ImageFeed
+from supple.tracks.vision.feed import ImageFeed
 
 
 def feed(data: DataSet, lab: Any, task: int = 0, **changes: Any) -> ImageFeed:
@@ -38,17 +38,14 @@ def test_a_feed_opened_in_the_middle_of_a_task_continues_from_there(data: DataSe
         assert all(map(torch.equal, batch, later.last()))
 
 
-def test_without_a_number_batches_are_one_pass_over_the_task(data: DataSet, lab: Any) -> None:
+def test_metrics_look_at_the_first_images_all_along_and_without_a_number_batches_are_one_pass_over_the_task(
+    data: DataSet, lab: Any
+) -> None:
     opened = feed(data, lab, stream="random-labels", images=50, batch_size=20)
-    passed = list(opened.batches(None))
+    before, passed = opened.probe(), list(opened.batches(None))
     assert [labels.shape[1] for _, labels in passed] == [20, 20, 10]
     assert rows_of(data, torch.cat([images for images, _ in passed], 1)) == opened.images.rows.tolist()
-
-
-def test_metrics_look_at_the_tasks_first_images_the_same_ones_all_along(data: DataSet, lab: Any) -> None:
-    opened = feed(data, lab, images=120)
-    before = opened.probe()
-    assert before[1].shape == (2, min(PROBE, 120))
+    assert before[1].shape == (2, 50)
     opened.batch()
     assert all(map(torch.equal, before, opened.probe()))
 
@@ -63,23 +60,21 @@ def test_the_memory_holds_as_much_of_each_earlier_task_and_no_more_than_its_size
     data: DataSet, lab: Any, replay: int, most: int, kept: int
 ) -> None:
     opened = feed(data, lab, task=3, replay=replay, replay_per_task=most, **SPLIT)
-    memory = opened._memory
-    assert memory.size == 3 * kept <= replay
+    assert opened._memory.size == 3 * kept <= replay
     for task in opened.stream.tasks[:3]:
-        for own, rows in zip(opened.stream.train(task).rows, memory.rows, strict=True):
+        for own, rows in zip(opened.stream.train(task).rows, opened._memory.rows, strict=True):
             assert len({*own.tolist()} & {*rows.tolist()}) == kept
 
 
 def test_half_of_each_batch_is_replayed_with_the_labels_of_its_task(data: DataSet, lab: Any) -> None:
     opened = feed(data, lab, task=2, replay=20, **SPLIT)
-    memory = opened._memory
     drawn: list[set[int]] = [set(), set()]
     for _ in range(8):
         images, labels = opened.batch()
         assert labels.shape == (2, 12)
         for member, rows in enumerate(rows_of(data, images)):
             assert set(rows[:6]) <= set(opened.images.rows[member].tolist())
-            assert set(rows[6:]) <= set(memory.rows[member].tolist())
+            assert set(rows[6:]) <= set(opened._memory.rows[member].tolist())
             assert data.train_labels[rows].tolist() == labels[member].tolist()
             drawn[member] |= set(rows[6:])
     assert all(len(own) > 10 for own in drawn)  # drawn anew each time

@@ -87,8 +87,8 @@ def load_adapters(model: nn.Module, folder: Path | str, check_base: bool = True)
         raise UsageError(f"{type(model).__name__} has adapters already: unwrap(model) first")
     modules = dict(model.named_modules())
     linears = {name: linear for name in body["layers"] if isinstance(linear := modules.get(name), nn.Linear)}
-    for name in body["layers"].keys() - linears:
-        hint = f"{type(model).__name__} has no Linear '{name}'{did_you_mean(name, modules)}"
+    if missing := [name for name in body["layers"] if name not in linears]:
+        hint = f"{type(model).__name__} has no Linear '{missing[0]}'{did_you_mean(missing[0], modules)}"
         raise UsageError(f"{target}: adapters for another architecture: {hint}")
     if check_base and fingerprint(linears) != body["base_sha256"]:
         raise UsageError(f"{target}: these adapters were trained on other weights than this {type(model).__name__} has")

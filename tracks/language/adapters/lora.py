@@ -34,9 +34,7 @@ class LoRA(Adapter):
         They are, because all atoms have the same constant weight. A mixture has no such pair: its weights depend on the
         token.
         """
-        if not self.A.requires_grad:
-            return []
-        return [LinearPair("", (self.A,), (self.B.T,), parameters=("A", "B"))]
+        return [LinearPair("", (self.A,), (self.B.T,), parameters=("A", "B"))] if self.A.requires_grad else []
 
 
 @adapters_by_kind.register("seqlora")

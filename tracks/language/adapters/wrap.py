@@ -58,7 +58,7 @@ def wrap(model: nn.Module, targets: Targets, make: Callable[[nn.Linear], Adapter
 
 
 def insert_adapters(model: nn.Module, names: Iterable[str], make: Callable[[str], Adapter]) -> list[str]:
-    """Replace the Linear layers with these names by adapters, freeze all parameters that are not theirs, return names.
+    """Replace the Linear layers with these names by adapters, and freeze all other parameters. Return the names.
 
     Adapters freeze their layers when they are made. If one of them cannot be made, the others are unfrozen."""
     trained = [parameter for parameter in model.parameters() if parameter.requires_grad]

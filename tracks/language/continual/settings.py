@@ -57,7 +57,6 @@ class ContinualSettings(LanguageSettings):
     epochs: tuple[Positive[int], ...] = ()
     """Epochs over each task's training data instead: one number, or one per task in the order of --tasks."""
     learning_rate: Positive[float] = 5e-4
-    """AdamW's maximum learning rate."""
     weight_decay: NotNegative[float] = 0.01
     """AdamW's weight decay of all trained parameters (PyTorch's default; the paper gives none)."""
     schedule: Literal["constant", "cosine"] = "constant"

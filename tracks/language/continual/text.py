@@ -89,8 +89,8 @@ class TextStream:
         """Yield the positional arguments of passes over all training data of a task, each example once and whole.
 
         Here they are examples of equal length, which have no padding."""
-        ordered, size = sorted(self.encoded[task], key=_length), self.settings.batch_size
-        for _, group in groupby(ordered, _length):
+        ordered, size = sorted(self.encoded[task], key=len), self.settings.batch_size
+        for _, group in groupby(ordered, len):
             rows = list(group)
             for start in range(0, len(rows), size):
                 yield (shortest_ids(rows[start : start + size]).to(self.settings.device),)
@@ -114,7 +114,3 @@ class TextStream:
         epoch, batch = divmod(update, self.updates_per_epoch(task))
         order = torch.randperm(len(encoded), generator=generator(self.settings.seed, "batches", task, epoch))
         return [encoded[i] for i in order[batch * size : (batch + 1) * size].tolist()]
-
-
-def _length(example: Encoded) -> int:
-    return len(example.ids)

@@ -67,6 +67,7 @@ class ContinualWork(SupervisedWork):
         ends = pairwise([0, *accumulate(lengths)])
         super().__init__(settings, [Task(i, *span, stream.names[i]) for i, span in enumerate(ends)])
         self.stream, self.model = stream, stream.model
+        self.has_adapters = settings.method != "full"  # all other weights are then frozen
         self.sources, self.hooks = dict(stream.sources), settings.own_hooks
         self.before: list[float] | None = None
         self.masses: dict[str, Tensor] = {}  # of atoms, by layer, where they are pruned
@@ -95,11 +96,6 @@ class ContinualWork(SupervisedWork):
             features=stream.features,
             unwired=dict.fromkeys(stream.units, why) if self.has_adapters else stream.unwired,
         )
-
-    @property
-    def has_adapters(self) -> bool:
-        """Whether the model has adapters, and all other weights are frozen."""
-        return self.settings.method != "full"
 
     # -- training -----------------------------------------------------------------------------------------------
 

@@ -31,7 +31,7 @@ class Corpus:
 
     @classmethod
     def open(cls, folder: str | Path) -> "Corpus":
-        """Return the corpus in a folder. Raises UsageError if a file is missing or damaged."""
+        """Return the corpus in a folder. Raises UsageError if there is none, or a file is damaged."""
         folder = Path(folder)
         if not (folder / "train.bin").is_file():
             raise UsageError(f"{folder}: no corpus here: it needs train.bin, validation.bin and a JSON beside each")

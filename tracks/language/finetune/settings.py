@@ -24,9 +24,7 @@ class SFTSettings(LanguageSettings):
     learning_rate: Positive[float] = 1e-5
     """AdamW's maximum learning rate. (The paper sweeps it.)"""
     weight_decay: NotNegative[float] = 0.01
-    """AdamW's weight decay of matrices and embeddings; other parameters have none."""
     eval_every: NotNegative[int] = 0
-    """Updates between evaluations; 0: only before the first and after the last update."""
     epochs: Positive[float] = 3.0
     """Epochs over the training examples, before the cool-down."""
     batch_size: Positive[int] = 16

@@ -113,7 +113,7 @@ class FinetuneWork(SupervisedWork):
         size, count = self.settings.batch_size, len(self.train)
         places = (divmod(place, count) for place in range(update * size, (update + 1) * size))
         examples = (self.train[_order(count, self.settings.seed, epoch)[i]] for epoch, i in places)
-        return sorted(examples, key=lambda example: len(example.ids))
+        return sorted(examples, key=len)
 
     # -- what the learner offers ------------------------------------------------------------------------------------
 

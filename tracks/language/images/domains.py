@@ -88,7 +88,7 @@ class Domain:
         return self.test_images[rows], self.test_labels[rows]
 
 
-def read_domain(text: str, data: Path | None = None) -> Domain:
+def read_domain(text: str, data: str | Path | None = None) -> Domain:
     """Return the domain that a text describes.
 
     data: A folder with the data sets in subfolders of their names. Others are looked for in the cache.
@@ -101,16 +101,20 @@ def read_domain(text: str, data: Path | None = None) -> Domain:
     else:
         name, _, selection = base.partition(":")
         _require_known(text, "data set", name, [*(known for known in NAMES if known != "folder"), f"{FOLDER}DIR"])
-        home = data if data is not None and (data / name).is_dir() else cache_folder()
-        folder = home / name
+        given = Path(data or "").expanduser() / name
+        folder = given if data and given.is_dir() else cache_folder() / name
     data_set = load(name, folder)
     classes = _read_class_names(text, name, data_set, folder)
-    chosen = _choose_classes(text, classes, selection, GROUPS.get(name, {})) if selection else range(len(classes))
+    groups, words = GROUPS.get(name, {}), selection.split(",") if selection else classes
+    wanted = dict.fromkeys(each for word in words for each in groups.get(word, (word,)))
+    for each in wanted:
+        _require_known(text, "class", each, [*groups, *classes])
+    chosen = [classes.index(each) for each in wanted]
     if "rotated" in transforms and data_set.image_shape[1] != data_set.image_shape[2]:
         raise UsageError(f"domain {text!r}: only square images can be rotated, these are {data_set.image_shape[1:]}")
     splits = ((data_set.train_images, data_set.train_labels), (data_set.test_images, data_set.test_labels))
     parts = [_select(images, labels, chosen, transforms) for images, labels in splits]
-    named = tuple(" ".join((*transforms, classes[label])) for label in chosen)
+    named = tuple(" ".join((*transforms, each)) for each in wanted)
     for (_, labels), split in zip(parts, ("training", "test"), strict=True):
         counts = torch.bincount(labels, minlength=len(named)).tolist()
         if 0 in counts:
@@ -162,13 +166,6 @@ def _read_class_names(text: str, name: str, data_set: DataSet, folder: Path) -> 
     if twice := [each for each in names if names.count(each) > 1]:
         raise UsageError(f"domain {text!r}: two classes are called {twice[0]!r}, they cannot be told apart by name")
     return names[: data_set.num_classes]
-
-
-def _choose_classes(text: str, classes: Sequence[str], selection: str, groups: dict[str, tuple[str, ...]]) -> list[int]:
-    names = dict.fromkeys(name for word in selection.split(",") for name in groups.get(word, (word,)))
-    for name in names:
-        _require_known(text, "class", name, [*groups, *classes])
-    return [classes.index(name) for name in names]
 
 
 def _select(images: Tensor, labels: Tensor, chosen: Sequence[int], transforms: Sequence[str]) -> tuple[Tensor, Tensor]:

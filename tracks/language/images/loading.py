@@ -1,11 +1,9 @@
 """A CLIP by its name: from a folder, from the hub, or small and new."""
 
-from pathlib import Path
-
 import torch
 
 from supple.registry.errors import UsageError
-from supple.tracks.language.models import is_on_hub, read_from_hub, read_safely, require, silence_transformers
+from supple.tracks.language.models import read_named, require, silence_transformers
 
 from .clip import Clip
 from .small import NEW, new_clip
@@ -25,16 +23,7 @@ def load_clip(name: str, device: str = "cpu", seed: int = 0) -> Clip:
         RunError: The model cannot be loaded.
     """
     require("transformers", "an image–text model")
-    path = Path(name).expanduser()
-    if name.startswith(NEW):
-        clip = new_clip(name, seed)
-    elif path.is_dir():
-        with read_safely(path, "a CLIP"):
-            clip = _pretrained(str(path), local_files_only=True)
-    elif is_on_hub(name):
-        clip = read_from_hub(name, _pretrained)
-    else:
-        raise UsageError(f"no such model: {name!r} (an image–text model is {FORMS})")
+    clip = new_clip(name, seed) if name.startswith(NEW) else read_named(name, _pretrained, "an image–text model", FORMS)
     clip.model.float().to(device).eval()
     return clip
 

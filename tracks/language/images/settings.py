@@ -34,11 +34,9 @@ class ClipSettings(LanguageSettings):
     test_images: Positive[int] = 500
     """Test images per domain in an evaluation."""
     learning_rate: Positive[float] = 1e-3
-    """AdamW's maximum learning rate."""
     checkpoint_every: Interval = "auto"
     """Updates between checkpoints. auto: a quarter of the run, 500 at most."""
     measure_every: Positive[int] = 500
-    """Updates between measurements of the network (srank, dormancy, norms, …)."""
 
     groups: ClassVar[Groups] = {
         "task": ("domains", "data", "updates"),

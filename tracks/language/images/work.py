@@ -42,8 +42,7 @@ class ClipWork(SupervisedWork):
         s = settings
         super().__init__(s, [Task(0, 0, s.updates, "captions")])
         self.clip = load_clip(s.model, s.device, s.seed)
-        data = None if s.data is None else Path(s.data).expanduser()
-        self.domains = [read_domain(text, data) for text in dict.fromkeys(s.domains)]
+        self.domains = [read_domain(text, s.data) for text in dict.fromkeys(s.domains)]
         self.classes = class_names(self.domains)
         self.labels = [torch.tensor([self.classes.index(name) for name in domain.classes]) for domain in self.domains]
         self.sources = {"model": self.clip.source, **{domain.name: domain.source for domain in self.domains}}

@@ -41,8 +41,7 @@ DOMAINS = (
 
 def image_stream(settings: ContinualSettings) -> "ImageStream":
     """Return the model and the domains of these settings. Raises UsageError for settings that cannot work."""
-    data = None if settings.data is None else Path(settings.data).expanduser()
-    domains = [read_domain(text, data) for text in settings.order_tasks(settings.tasks or DOMAINS)]
+    domains = [read_domain(text, settings.data) for text in settings.order_tasks(settings.tasks or DOMAINS)]
     return ImageStream(load_clip(settings.model, settings.device, settings.seed), domains, settings)
 
 

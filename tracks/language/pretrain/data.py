@@ -43,10 +43,8 @@ def _find_texts(name: str) -> tuple[Path, ...]:
     path = Path(name).expanduser()
     if name in ENGLISH:
         return tuple(corpus_text(name))
-    if path.is_dir():
-        return ()
-    if path.is_file():
-        return (path,)
+    if path.exists():
+        return (path,) if path.is_file() else ()
     raise UsageError(
         f"{name!r} is no corpus: name {', '.join(ENGLISH)} (`supple fetch NAME`), a text file, or a folder with "
         f"train.bin and validation.bin"

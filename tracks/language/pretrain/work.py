@@ -93,10 +93,8 @@ class PretrainWork(SupervisedWork):
 
     def accumulating(self, part: int) -> AbstractContextManager[Any]:
         """Return a context in which processes exchange gradients only at the last part."""
-        objective = self.objective
-        if distributed.is_joined() and part < self.parts - 1:
-            return objective.no_sync()
-        return nullcontext()
+        early = distributed.is_joined() and part < self.parts - 1
+        return self.objective.no_sync() if early else nullcontext()
 
     def merit(self, task: Task, numbers: Numbers) -> float | None:
         """Return the merit of states of the first phase, from which second phases start."""

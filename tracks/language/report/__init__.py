@@ -4,9 +4,8 @@ from typing import TYPE_CHECKING
 
 from supple.experiments.history.data import ComparisonData
 from supple.reports.studies.content import Description, Report
-from supple.reports.studies.evaluation_tables import summary_tables
 from supple.reports.studies.evaluations import gaps, read_cells
-from supple.reports.study_report import describe_evaluations, final_measures
+from supple.reports.study_report import describe_evaluations, final_measures, summarize
 from supple.reports.tables.old_tasks import old_tasks_json, read_old_tasks
 
 from .continual import collect_scores, compared_measures, order_line, summary_table, tasks_table, to_json
@@ -37,11 +36,6 @@ def _describe_tuning(data: ComparisonData) -> Description:
     return describe_evaluations(data, cells, [*tables, fronts_table(trade_off)], plots=lambda: [draw_fronts(trade_off)])
 
 
-def _describe_clip(data: ComparisonData) -> Description:
-    cells = read_cells(data)
-    return describe_evaluations(data, cells, summary_tables(data, cells))
-
-
 def _describe_continual(data: ComparisonData) -> Description:
     cells = read_cells(data)
     learned, old = collect_scores(cells), read_old_tasks(data)
@@ -60,5 +54,5 @@ def _describe_continual(data: ComparisonData) -> Description:
 
 PRETRAIN = Report("pretraining", _describe_pretraining, "", since_fork=True)
 SFT = Report("supervised fine-tuning", _describe_tuning, "", since_fork=True)
-CLIP = Report("image–text pretraining", _describe_clip, "", since_fork=True)
+CLIP = Report("image–text pretraining", summarize, "", since_fork=True)
 CONTINUAL = Report("continual learning", _describe_continual, "method", since_fork=True)

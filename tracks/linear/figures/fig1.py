@@ -50,10 +50,9 @@ def numbers(seed: int = 0, learning_rate: float = 2e-4, end: float = 20.0) -> di
     """
     rng = np.random.default_rng(seed)
     n_in = SIZES[0]
-    task, runs = train_on_regression(rng, end, learning_rate)
+    task, descended, solved, shared = train_on_regression(rng, end, learning_rate)
     simulated, theory = (
-        (qq[..., n_in:, :n_in] @ task.x[:, :EXAMPLES]).reshape(*qq.shape[:2], -1)
-        for qq in (runs.simulated, runs.theory)
+        (qq[..., n_in:, :n_in] @ task.x[:, :EXAMPLES]).reshape(*qq.shape[:2], -1) for qq in (descended, solved)
     )
     lecun = balance(*random_init(*LECUN, "lecun", rng))
     off = lecun[np.triu_indices(len(lecun), 1)]
@@ -61,7 +60,7 @@ def numbers(seed: int = 0, learning_rate: float = 2e-4, end: float = 20.0) -> di
     found = {
         "simulated": simulated,
         "theory": theory,
-        "difference": max(difference(simulated, theory), difference(runs.simulated, runs.theory)),
+        "difference": max(difference(simulated, theory), difference(descended, solved)),
         "lecun_sizes": list(LECUN),
         "balance": lecun,
         "expected_lambda": expected_balance(*LECUN, "lecun"),
@@ -69,7 +68,7 @@ def numbers(seed: int = 0, learning_rate: float = 2e-4, end: float = 20.0) -> di
         "spread": [float(off.std()), float(np.diag(lecun).std())],
         "expected_spread": [variance**0.5, (2 * variance) ** 0.5],
     }
-    return for_json(runs.numbers | found)
+    return for_json(shared | found)
 
 
 def draw(numbers: Mapping[str, Any]) -> Figure:

@@ -79,28 +79,27 @@ def numbers(seed: int = 0, learning_rate: float = 0.005, most_steps: int = 8000,
     def start(lambdas: Sequence[float]) -> Weights:
         return stack([balanced_factors(known.sigma_yx, SIZE, lam, rotation) for lam in lambdas])
 
-    def reversal_steps(lambdas: Sequence[float]) -> Array:
+    def of_reversal(lambdas: Sequence[float]) -> dict[str, Array]:
         grid = np.arange(most_steps + 1)
         gone = transition(learning_rate * grid[:, None], values[0], -values[0], np.asarray(lambdas))
         # the loss is ½(2s̃)²(1 − γ)², and only this mode has any
         enough = 1 - np.sqrt(CONVERGED) * np.linalg.norm(values) / (2 * values[0])
-        return np.array([np.interp(enough, curve, grid, right=np.nan) for curve in gone.T])
+        return {
+            "simulated": descent_steps(*start(lambdas), turned.sigma_yx, learning_rate, most_steps),
+            "theory": np.array([np.interp(enough, curve, grid, right=np.nan) for curve in gone.T]),
+        }
 
-    wide, tiny = start(LAMBDAS), start(TINY)
-    sigmas = [task.sigma_yx for task in others]
-    random_theory = [
-        [
-            time_to_converge(Exact(w1, w2, sigma), sigma, CONVERGED * np.square(sigma).sum() / 2) / learning_rate
-            for w1, w2 in zip(*wide, strict=True)
-        ]
+    wide, sigmas = start(LAMBDAS), [task.sigma_yx for task in others]
+    times = [
+        time_to_converge(Exact(w1, w2, sigma), sigma, CONVERGED * np.square(sigma).sum() / 2)
         for sigma in sigmas
+        for w1, w2 in zip(*wide, strict=True)
     ]
-    random_simulated = [descent_steps(*wide, sigma, learning_rate, most_steps) for sigma in sigmas]
-    results = {
-        "reversal": (descent_steps(*wide, turned.sigma_yx, learning_rate, most_steps), reversal_steps(LAMBDAS)),
-        "random": (np.stack(random_simulated), np.array(random_theory)),
-        "tiny": (descent_steps(*tiny, turned.sigma_yx, learning_rate, most_steps), reversal_steps(TINY)),
+    random = {
+        "simulated": np.stack([descent_steps(*wide, sigma, learning_rate, most_steps) for sigma in sigmas]),
+        "theory": np.reshape(times, (draws, -1)) / learning_rate,
     }
+    results = {"reversal": of_reversal(LAMBDAS), "random": random, "tiny": of_reversal(TINY)}
     over = {"reversal": LAMBDAS, "random": LAMBDAS, "tiny": TINY}
     w1, w2 = gradient_descent(*start(CURVES), turned.sigma_yx, CURVE_STEPS, learning_rate)
     steps = np.unique(np.geomspace(2, CURVE_STEPS, CURVE_POINTS).round().astype(int))
@@ -111,7 +110,7 @@ def numbers(seed: int = 0, learning_rate: float = 0.005, most_steps: int = 8000,
         "most_steps": most_steps,
         "lambdas": list(map(float, LAMBDAS)),
         "tiny_lambdas": list(TINY),
-        **{name: {"simulated": simulated, "theory": theory} for name, (simulated, theory) in results.items()},
+        **results,
         "steps_a_decade": float(np.log(10) / (learning_rate * values[0])),
         "curves": {
             "lambdas": list(CURVES),
@@ -120,7 +119,7 @@ def numbers(seed: int = 0, learning_rate: float = 0.005, most_steps: int = 8000,
             "simulated": simulated,
             "theory": theory,
         },
-        "difference": max(_relative_error(*results[name], at) for name, at in over.items()),
+        "difference": max(_relative_error(**results[name], lambdas=at) for name, at in over.items()),
     }
     return for_json(found)
 

@@ -68,16 +68,6 @@ RING: dict[str, Any] = {"linestyle": "", "marker": "o", "markersize": 8, "marker
 LEFT = "part of the first loss"
 
 
-def new_tasks(task: LinearTask) -> dict[str, LinearTask]:
-    """Return the three tasks of D.4, by name."""
-    feature, owner, item = FEATURES.index("which fish"), ITEMS.index("goldfish"), ITEMS.index("canary")
-    return {
-        "added feature": add_feature(task, feature, item, task.y[feature, owner]),
-        "reversal": reversal(task),
-        "scaled by 2": scale_targets(task),
-    }
-
-
 def numbers(
     seed: int = 0, learning_rate: float = 0.005, pretraining: float = 20.0, budget: float = 0.5, end: float = 4.0
 ) -> dict[str, Any]:
@@ -102,11 +92,20 @@ def numbers(
     times, firsts, seconds = descend(w1, w2, old.sigma_yx, pretraining, learning_rate, POINTS)
     exact = np.stack([Exact(*start, old.sigma_yx).function(times) for start in zip(w1, w2, strict=True)])
     curves, theory_curves = remaining_loss((seconds @ firsts).swapaxes(0, 1), old), remaining_loss(exact, old)
-    first, second = rebalance_to(firsts[-1], seconds[-1], FINETUNED)
+    # each network re-balanced to each λ_FT, and last unchanged: (λ_PT, λ_FT + 1, …)
+    first, second = (np.stack([layer[-1]] * (len(FINETUNED) + 1), axis=1) for layer in (firsts, seconds))
+    for i, lam in enumerate(FINETUNED):
+        rebalance_(torch.from_numpy(first[:, i]), torch.from_numpy(second[:, i]), lam)
 
+    feature, owner, item = FEATURES.index("which fish"), ITEMS.index("goldfish"), ITEMS.index("canary")
+    new = {
+        "added feature": add_feature(old, feature, item, old.y[feature, owner]),
+        "reversal": reversal(old),
+        "scaled by 2": scale_targets(old),
+    }
     tasks = {}
     errors = [np.abs(curves - theory_curves).max()]
-    for name, task in new_tasks(old).items():
+    for name, task in new.items():
         tasks[name], error = _finetune(first, second, exact[:, -1], task, budget, end, learning_rate)
         errors.append(error)
     found = {
@@ -129,14 +128,6 @@ def numbers(
         "difference": float(max(errors)),
     }
     return for_json(found)
-
-
-def rebalance_to(first: Array, second: Array, lambdas: Sequence[float]) -> tuple[Array, Array]:
-    """Return each network, (networks, …), re-balanced to each λ, and last unchanged: (networks, λ + 1, …)."""
-    w1, w2 = (np.stack([layer] * (len(lambdas) + 1), axis=1) for layer in (first, second))
-    for i, lam in enumerate(lambdas):
-        rebalance_(torch.from_numpy(w1[:, i]), torch.from_numpy(w2[:, i]), lam)
-    return w1, w2
 
 
 def remaining_loss(function: Array, task: LinearTask) -> Array:

@@ -42,11 +42,11 @@ def numbers(seed: int = 0, learning_rate: float = 2e-4, end: float = 20.0) -> di
     gradient flow.
     """
     rng = np.random.default_rng(seed)
-    task, runs = train_on_regression(rng, end, learning_rate)
-    simulated, theory = rows(runs.simulated, task), rows(runs.theory, task)
+    task, descended, solved, shared = train_on_regression(rng, end, learning_rate)
+    simulated, theory = rows(descended, task), rows(solved, task)
     most = max(difference(simulated[name], theory[name]) for name in ROWS)
     found = {"least_loss": task.least_loss, "simulated": simulated, "theory": theory, "difference": most}
-    return for_json(runs.numbers | found)
+    return for_json(shared | found)
 
 
 def rows(qq: Array, task: LinearTask) -> dict[str, Array]:

@@ -37,10 +37,10 @@ def numbers(seed: int = 0, learning_rate: float = 2e-4, end: float = 12.0) -> di
     rng = np.random.default_rng(seed)
     task = random_regression(SIZE, SIZE, samples=5, scale=12**0.5, rng=rng)
     starts = [aligned_init(task.sigma_yx, WEIGHT**2, lam, rng) for lam in LAMBDAS]
-    runs = train(task.sigma_yx, starts, end, learning_rate)
+    descended, _, shared = train(task.sigma_yx, starts, end, learning_rate)
     targets = np.linalg.svd(task.sigma_yx, compute_uv=False)
-    simulated = np.asarray(np.linalg.svd(runs.simulated[..., SIZE:, :SIZE], compute_uv=False), float)
-    theory = np.stack([singular_values(runs.times[:, None], targets, WEIGHT**2, lam) for lam in LAMBDAS])
+    simulated = np.asarray(np.linalg.svd(descended[..., SIZE:, :SIZE], compute_uv=False), float)
+    theory = np.stack([singular_values(shared["times"][:, None], targets, WEIGHT**2, lam) for lam in LAMBDAS])
     found = {
         "start": WEIGHT**2,
         "targets": targets,
@@ -48,7 +48,7 @@ def numbers(seed: int = 0, learning_rate: float = 2e-4, end: float = 12.0) -> di
         "theory": theory,
         "difference": difference(simulated, theory),
     }
-    return for_json(runs.numbers | found)
+    return for_json(shared | found)
 
 
 def draw(numbers: Mapping[str, Any]) -> Figure:

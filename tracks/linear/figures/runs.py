@@ -1,7 +1,6 @@
 """Runs for the figures: networks with several λ on one task, trained by gradient descent, and their exact solutions."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,22 +19,9 @@ from supple.tracks.linear.weights import Array, random_rotation
 LAMBDAS = (-2.0, 0.0, 2.0)
 SIZES = (3, 2, 2)  # of the network of Figures 1 and 2
 Weights = tuple[Array, Array]  # W₁ (N_h, N_i), W₂ (N_o, N_h)
+# QQᵀ by gradient descent and in theory, (λ, T, n, n), n = N_i + N_o; and the numbers that such figures have in common
+Runs = tuple[Array, Array, dict[str, Any]]
 DIGITS = 6  # of the numbers that are written down; differences are taken before
-
-
-@dataclass(frozen=True)
-class Runs:
-    """One network for each of LAMBDAS, trained on the same task.
-
-    simulated, theory: QQᵀ of every network, (λ, T, n, n), n = N_i + N_o, at `times`, (T,), in units of τ. numbers: what
-    the numbers of such figures have in common. `difference_flow` is the largest relative difference between the theory
-    and the integrated gradient flow.
-    """
-
-    times: Array
-    simulated: Array
-    theory: Array
-    numbers: dict[str, Any]
 
 
 def regression_starts(
@@ -112,7 +98,9 @@ def descend(
 
 
 def train(sigma_yx: Array, starts: Sequence[Weights], end: float, learning_rate: float) -> Runs:
-    """Train the network of each of LAMBDAS until time `end`, by gradient descent, in theory, and by integration."""
+    """Train the network of each of LAMBDAS until time `end`, by gradient descent, in theory, and by integration.
+
+    `difference_flow` is the largest relative difference between the theory and the integrated gradient flow."""
     times, w1, w2 = descend(*stack(starts), sigma_yx, end, learning_rate, 125)
     theory = np.stack([Exact(*start, sigma_yx).qq(times) for start in starts])
     flow = np.stack([qq(*gradient_flow(*start, sigma_yx, times)) for start in starts])
@@ -123,15 +111,15 @@ def train(sigma_yx: Array, starts: Sequence[Weights], end: float, learning_rate:
         "times": times,
         "difference_flow": difference(flow, theory),
     }
-    return Runs(times, qq(w1, w2).swapaxes(0, 1), theory, numbers)
+    return qq(w1, w2).swapaxes(0, 1), theory, numbers
 
 
-def train_on_regression(rng: np.random.Generator, end: float, learning_rate: float) -> tuple[LinearTask, Runs]:
-    """Return the random regression of Figures 1 and 2 (E.3), and runs on it."""
+def train_on_regression(rng: np.random.Generator, end: float, learning_rate: float) -> tuple[LinearTask, *Runs]:
+    """Return the random regression of Figures 1 and 2 (E.3), and `train` on it."""
     n_in, n_hidden, n_out = SIZES
     task = random_regression(n_in, n_out, samples=10, scale=10**0.5, rng=rng)
     starts = regression_starts(task, n_hidden, LAMBDAS, 1.0, 1e-5, rng)
-    return task, train(task.sigma_yx, starts, end, learning_rate)
+    return task, *train(task.sigma_yx, starts, end, learning_rate)
 
 
 def difference(simulated: Array, theory: Array) -> float:

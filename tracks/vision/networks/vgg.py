@@ -41,7 +41,7 @@ class VGG16(Network):
         super().__init__()
         check_sides("vgg16", shape, 2 ** len(STAGES), multiple=True)
         units = Units(activation)
-        d_in, height, breadth = shape
+        d_in = shape[0]
         encoder: list[nn.Module] = []
         for factor, convolutions in STAGES:
             for _ in range(convolutions):
@@ -50,12 +50,12 @@ class VGG16(Network):
                 encoder += [convolution, nn.BatchNorm2d(d_out), units(factor * width, axis=CHANNELS)]
                 d_in = units.features(factor * width)
             encoder.append(nn.MaxPool2d(2))
-            height, breadth = height // 2, breadth // 2
         self.encoder = nn.Sequential(*encoder, nn.Flatten())
+        positions = (shape[1] >> len(STAGES)) * (shape[2] >> len(STAGES))
         hidden = 16 * width if hidden is None else hidden
         wide, read = units.preactivations(hidden), units.features(hidden)
         self.classifier = nn.Sequential(
-            nn.Linear(d_in * height * breadth, wide), units(hidden), nn.Linear(read, wide), units(hidden),
+            nn.Linear(d_in * positions, wide), units(hidden), nn.Linear(read, wide), units(hidden),
             nn.Linear(read, classes),
         )  # fmt: skip
         channels_last_(self)

@@ -84,13 +84,10 @@ def test_scores_are_the_share_of_nearest_prompts_that_are_right(
     scores = [stream.score(task) for task in range(len(domains))]
     for task, domain in enumerate(domains):
         names = [name for candidate in (domains if protocol == "x-tail" else [domain]) for name in candidate.classes]
-        texts = [varied.text_features([f"a photo of the {name}."])[0].detach() for name in names]
-        right = 0
-        for image, label in zip(domain.test_images, domain.test_labels.tolist(), strict=True):
-            features = varied.image_features(varied.pixels(image[None]))[0]
-            cosines = [float(features @ text) for text in texts]
-            right += names[cosines.index(max(cosines))] == domain.classes[label]
-        assert scores[task] == pytest.approx(right / len(domain.test_labels))
+        texts = varied.text_features([f"a photo of the {name}." for name in names])
+        nearest = (varied.image_features(varied.pixels(domain.test_images)) @ texts.T).argmax(1)
+        right = [names[i] == domain.classes[k] for i, k in zip(nearest, domain.test_labels, strict=True)]
+        assert scores[task] == pytest.approx(sum(right) / len(right))
     assert max(scores) > 0.0
     assert len(set(scores)) > 1
 
@@ -120,11 +117,9 @@ def test_a_clip_learns_domains_in_sequence_and_is_scored_on_all_after_each(data:
 def test_settings_name_prompts_and_shots(data: Path) -> None:
     prompts = ("a {} in {braces}", "{}")
     settings = ContinualSettings(model="clip:16x1", tasks=("mnist:low",), data=str(data), shots=4, device="cpu")
-    for named, used in (((), ("a photo of the {}.",)), (prompts, prompts)):
-        stream = image_stream(replace(settings, prompts=named))
-        assert stream.prompts == used
-        assert stream.score(0, 5) >= 0.0
-        assert stream.losses(0, 0).isfinite().all()
+    stream = image_stream(replace(settings, prompts=prompts))
+    assert stream.prompts == prompts
+    assert stream.score(0, 5) >= 0.0
+    assert stream.losses(0, 0).isfinite().all()
     assert "for the name of the class" in refusal(image_stream, replace(settings, prompts=("a photo",)))
-    refused = refusal(image_stream, replace(settings, shots=21))
-    assert "domain 'mnist:low': class 'zero' has 20 training images, for 21 shots" in refused
+    assert "class 'zero' has 20 training images, for 21 shots" in refusal(image_stream, replace(settings, shots=21))

@@ -14,8 +14,8 @@ from torch import Tensor
 from supple.agents.dqn import DQNSettings
 from supple.agents.dqn.agent import DQN
 from supple.agents.offpolicy.experience import ReplayFeed
-from supple.agents.offpolicy.graph import WARM_UP, UpdateGraph
 from supple.agents.offpolicy.replay import ReplayLayout, ReplayMemory
+from supple.agents.offpolicy.update import WARM_UP, UpdateGraph
 from supple.agents.sac import SACSettings
 from supple.agents.sac.agent import SAC
 from tests.agents.dqn.worlds import VECTORS
