@@ -33,6 +33,9 @@ def test_the_tortoise_follows_a_rewritten_hare_only_slowly():
     target, both = learner(), make("hare_tortoise", momentum=0.9)
     both.after_update(target)
     before = target.module[0].weight.detach().clone()
-    nn.init.zeros_(target.module[0].weight)
+    for layer in (target.module[0], target.module[2]):
+        nn.init.zeros_(layer.weight)
+    target.module[2].requires_grad_(False)  # frozen only now: it has an average, and is kept
     both.apply(target)
     assert torch.equal(target.module[0].weight, before)
+    assert not target.module[2].weight.any()

@@ -8,6 +8,7 @@ from supple.interventions import StackedConv2d, StackedLinear, isometry, snapsho
 from supple.interventions.isometry import fire_
 from supple.interventions.orthogonalize import orthogonalize
 from supple.networks import isometry_scale
+from supple.networks.matrices import Weight
 from tests.interventions.common import changed, refused
 
 WEIGHTS = ["0.weight", "2.weight", "4.weight", "6.weight", "7.weight"]
@@ -152,3 +153,8 @@ def test_an_error_names_its_layer_and_leaves_every_bit_unchanged(layer, harmed, 
     with refused(message):
         fire_(module, **settings)
     assert not changed(module, before)
+
+
+def test_a_layout_that_does_not_fit_is_refused():
+    with refused(r"critic: a linear weight cannot have the shape \(2, 3, 4\)"):
+        Weight("critic", torch.ones(2, 3, 4))

@@ -245,14 +245,24 @@ def test_every_pair_of_an_mlp_is_balanced_and_the_optimizer_state_of_what_was_wr
 
 
 def test_units_that_no_factor_can_balance_keep_their_optimizer_state():
-    learner = learner_of(lambda: nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 3)), torch.optim.Adam, X)
+    learner = learner_of(
+        lambda: net(*(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 7), nn.ReLU(), nn.Linear(7, 3))), torch.optim.Adam, X
+    )
     update(learner)
     with torch.no_grad():
         learner.module[2].weight[:, 5] = 0  # nothing goes out, which no factor makes λ ≥ 0
+        learner.module[4].weight[:, 3] = 0
     before, row = slots(learner), learner.module[0].weight[5].clone()
     make("rebalance", lam=1.0).apply(learner)
     assert torch.equal(learner.module[0].weight[5], row)
-    kept = {"0.weight": (5,), "0.bias": (5,), "2.weight": (slice(None), 5), "2.bias": ()}
+    kept = {
+        "0.weight": (5,),
+        "0.bias": (5,),
+        "2.weight": (3, 5),
+        "2.bias": (3,),
+        "4.weight": (slice(None), 3),
+        "4.bias": (),
+    }
     for name, state in slots(learner).items():
         expected = torch.zeros_like(state["exp_avg"])
         expected[kept[name]] = before[name]["exp_avg"][kept[name]]

@@ -71,7 +71,8 @@ def test_parameters_of_the_old_activation_leave_and_those_of_the_new_one_learn_a
     target = build("prelu")
     make("muon").apply(target)
     update(target)
-    old = list(target.module.activations.parameters())
+    old, drawn = list(target.module.activations.parameters()), snapshot(target.module)
+    target.redraw = lambda: drawn
     make("swap", activation="prelu(init=0.4)").apply(target)
     new = list(target.module.activations.parameters())
     assert len(target.optimizer.matrices()[0]["params"]) == 1

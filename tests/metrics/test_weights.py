@@ -68,6 +68,11 @@ def test_sfe_refuses_what_does_not_match(name: str, size: int, message: str) -> 
         sfe({"w": torch.zeros(2)}, {name: torch.zeros(size)})
 
 
+def test_dfi_refuses_an_unknown_side() -> None:
+    with pytest.raises(ValueError, match="side must be"):
+        dfi(torch.eye(2), side="left")  # type: ignore[arg-type]
+
+
 def test_sfe_normalized_by_zero_weights_is_nan() -> None:
     assert math.isnan(sfe(torch.zeros(3), torch.ones(3), normalized=True))
 

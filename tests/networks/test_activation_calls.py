@@ -103,6 +103,9 @@ def test_units_are_found_without_data_and_in_the_order_of_use():
     late = Calls(lambda self, x: self.second(self.late(self.first(x))), **parts)
     assert unit_names(late) == ("late",)
     assert unit_names(nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2), nn.Tanh())) == ("1",)
+    branches = Calls(lambda self, x: self.second(self.late(self.first(x))) if x.sum() else x, **parts, out=nn.Tanh())
+    assert unit_names(branches) == ()  # which cannot be traced: those that are defined before the last layer
+    assert unit_names(nn.Sequential(nn.Linear(4, 4), nn.ReLU(), branches)) == ("1",)
 
 
 def test_a_recording_is_not_spoilt_by_later_operations_in_place():

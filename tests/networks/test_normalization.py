@@ -139,6 +139,9 @@ def test_only_a_pass_that_trains_the_layer_updates_the_estimate() -> None:
     net.requires_grad_(True)
     net(X)
     assert not torch.equal(net[0].u, before)
+    other = network("spectral")
+    other.load_state_dict(net.state_dict())  # which checkpoints and target networks contain
+    assert torch.equal(other(X), net(X))
 
 
 def test_weights_of_zero_give_the_bias() -> None:

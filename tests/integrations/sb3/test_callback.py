@@ -82,6 +82,14 @@ def test_a_prefix_names_the_only_learner_that_is_touched() -> None:
     assert [event["learner"] for event in callback.events] == ["critic"]
 
 
+def test_hooks_act_at_the_first_rollout_of_their_steps_and_at_the_end_and_none_stays_on_the_optimizer() -> None:
+    callback = SuppleCallback(["snp@start", "snp@every:48", "fire@1.0", "l2_init"], measure_every=0)
+    small(PPO).learn(128, callback=callback)
+    steps = [(event["step"], event["hook"]) for event in callback.events]
+    assert steps == [(0, "snp@start"), (64, "snp@every:48"), (96, "snp@every:48"), (128, "fire@1.0")]
+    assert not callback.learners["policy"].optimizer._optimizer_step_pre_hooks
+
+
 def test_a_penalty_adds_its_gradient_as_part_of_the_loss_would() -> None:
     rate, strength = 0.1, 0.3
     sgd = {"optimizer_class": torch.optim.SGD}

@@ -94,6 +94,8 @@ def test_one_generator_for_each_seed_draws_for_its_networks_at_once():
         own = slice(2 * i, 2 * i + 2)
         assert torch.equal(first[own], alone(x[own]))
         assert torch.equal(second[own], alone(x[own]))
+    with pytest.raises(ValueError, match="needs 6 generators, not 4"):
+        set_generators(stack, generators(1, 2, 3, 4))
 
 
 def network(text, members=0):

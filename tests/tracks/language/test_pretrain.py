@@ -69,7 +69,7 @@ def test_the_learning_rate_rises_and_falls() -> None:
     assert (rates[0], rates[10], rates[55], rates[-1]) == pytest.approx((1 / 11, 1.0, 1 - 0.9 * 45 / 89, 0.1))
     rates = [cosine_rate(update, 100, 19, 50, 0.1) for update in range(100)]
     assert rates[:19] == [(update + 1) / 20 for update in range(19)]
-    assert (rates[19], rates[34]) == pytest.approx((1.0, 0.55))
+    assert (rates[19], rates[29], rates[34]) == pytest.approx((1.0, 0.775, 0.55))  # a cosine of 0, π/3 and π/2
     assert rates[49:] == pytest.approx([0.1] * 51)
 
 

@@ -11,8 +11,10 @@ from supple.tracks.linear import (
     converged_quadrants,
     exact_qq,
     lazy_limit,
+    new_feature,
     random_regression,
 )
+from supple.tracks.linear.weights import balanced_factors
 from tests.tracks.logs import refusal
 
 I2, I3 = np.eye(2), np.eye(3)
@@ -27,6 +29,8 @@ CALLS: list[tuple[Callable[[], object], str]] = [
     (lambda: random_regression(4, 2, 3), "3 inputs of 4 dimensions cannot be whitened"),
     (lambda: converged_quadrants(np.eye(4, 2) * [1, 0], 1.0), "rank 1 < 2"),
     (lambda: lazy_limit(I2, 0.0), "no lazy limit"),
+    (lambda: balanced_factors(I3, 2, 0.0, I2), "rank above 2 does not pass through 2 hidden units"),
+    (lambda: new_feature(np.diag([1.0, 1.0, 0.0]), I3, 2), "item 2"),
 ]
 
 

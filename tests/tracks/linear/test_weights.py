@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
@@ -25,6 +25,8 @@ sizes = st.integers(1, 9)
 @pytest.mark.slow
 @settings(max_examples=80)
 @given(sizes, sizes, sizes, st.floats(-10, 10), st.floats(-4, 0.5), st.integers(0, 1000))
+@example(3, 3, 2, -1.0, 0.0, 0)
+@example(2, 3, 3, 1.0, 0.0, 0)  # more hidden units than the product has directions
 def test_weights_are_balanced_for_every_size_that_lambda_allows_and_refused_with_the_reason_for_the_others(
     n_in: int, n_hidden: int, n_out: int, lam: float, scale: float, seed: int
 ) -> None:

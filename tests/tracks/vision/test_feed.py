@@ -34,6 +34,8 @@ def test_a_feed_opened_in_the_middle_of_a_task_continues_from_there(data: DataSe
     batches = [through.batch() for _ in range(9)]
     later.update = 7
     for batch in batches[7:]:
+        ahead, _ = later.batches(2)  # which does not advance it
+        assert all(map(torch.equal, batch, ahead))
         assert all(map(torch.equal, batch, later.batch()))
         assert all(map(torch.equal, batch, later.last()))
 
@@ -80,3 +82,9 @@ def test_half_of_each_batch_is_replayed_with_the_labels_of_its_task(data: DataSe
     assert all(len(own) > 10 for own in drawn)  # drawn anew each time
     assert opened.last()[1].shape == (2, 6)  # what interventions see is the task's own
     assert feed(data, lab, replay=20, **SPLIT).batch()[1].shape == (2, 6)  # in the first task there is no memory
+
+
+def test_members_of_a_stack_have_their_own_replay_memories(data: DataSet, lab: Any) -> None:
+    stack, alone = (feed(data, lab, 2, replay=20, **SPLIT, **more) for more in ({}, {"seeds": (1,)}))
+    for ours, theirs in zip(stack.batch(), alone.batch(), strict=True):
+        assert torch.equal(ours[1], theirs[0])
