@@ -115,6 +115,20 @@ def test_the_rule_of_the_suite_chooses_the_points_of_the_page() -> None:
     assert tuned == f"{results}/tuning"
 
 
+def test_the_rule_of_nine_rooms_chooses_the_points_of_the_page() -> None:
+    """The area under the curve, over all goals, of three seeds that the results do not use."""
+    known = {}
+    for name in ("parseval", "when"):
+        arms = json.loads((RESULTS / "worlds" / f"nine-rooms-{name}.tuning.json").read_text())["arms"]
+        known |= {label: np.mean(own["mean_return_per_seed"]) for label, own in arms.items()}
+    (study,) = [study for study in read_sweep(find_suite("nine-rooms"), "small").studies if study.name == "tuned"]
+    found, _ = study.comparisons(lambda folder, point, measure: known.get(point.arm, 0.0))["tuned"]
+    chosen = {"parseval(strength=1e-4,scope=[encoder,hidden])", "fire@when:policy/entropy<0.1,least=2560"}
+    assert chosen <= {point.arm for point in found.points}
+    assert study.search
+    assert (study.search.seeds, study.search.share) == ((100, 101, 102), 1.0)
+
+
 # -- one small point of each suite -------------------------------------------------------------------------------------
 
 TINY: Mapping[str, Any] = {"rollout_steps": 40, "minibatch_size": 40, "epochs": 1, "hidden": [8], "compile": "off"}

@@ -77,7 +77,9 @@ def test_an_agent_continues_from_its_state_bit_for_bit(case: str) -> None:
     state, random, other = saved(agent), torch.get_rng_state(), make()
     other.load_state_dict(state)
     for learner in agent.learners.values():
-        assert other.learners[learner.name].changes == learner.changes
+        theirs = other.learners[learner.name]
+        assert theirs.changes == learner.changes
+        assert torch.equal(theirs.probe()[0], learner.probe()[0])  # the recent data, as networks see them
     ends = []
     for one in (agent, other):
         torch.set_rng_state(random)

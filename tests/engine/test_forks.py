@@ -62,6 +62,7 @@ def test_a_share_forks_at_the_nearest_step_at_which_runs_can_part_and_a_task_whe
         (1.0, None, (100,), r"--fork-at must lie in \[0, 1\), a fraction of the run, got 1.0"),
         (0.001, None, (100,), "--fork-at 0.001 would fork at step 0 of 100"),
         (0.5, 1, (100, 200), "--fork-at and --fork-at-task both say"),
+        (None, 0, (100, 200, 300), "got 0"),
         (None, 3, (100, 200, 300), "--fork-at-task must be one of the later tasks, 1 to 2, got 3"),
         (None, 1, (100,), "only one task"),
     ],

@@ -13,7 +13,7 @@ from supple.agents.ppo import PPOSettings
 from supple.agents.ppo.agent import PPO
 from supple.agents.ppo.network import MultiHead, PolicySpace
 from supple.agents.ppo.policies import Gaussian
-from supple.agents.ppo.update import GradientStep, ppo_loss, steps_per_call
+from supple.agents.ppo.update import GradientStep, normalize, ppo_loss, steps_per_call
 from supple.engine.hooks.driver import HookDriver
 from supple.envs import Picture, StepResult
 from supple.interventions import parse_hook
@@ -192,6 +192,7 @@ def test_without_normalisation_of_minibatches_the_advantages_enter_as_they_are(s
     )
     expected = -torch.minimum(ratio * rows[4], ratio.clamp(0.8, 1.2) * rows[4]).mean()
     torch.testing.assert_close(ppo_loss(net, "env", rows, settings)[1][0], expected.detach())
+    assert normalize(torch.tensor([3.0])) == 3  # a single one is not normalised
 
 
 @pytest.mark.slow

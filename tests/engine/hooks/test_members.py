@@ -13,6 +13,7 @@ from supple.experiments.conformance import train
 from supple.experiments.conformance_networks import network
 from supple.interventions import Hook, Intervention, Learner, parse_hook
 from supple.interventions.base import Reinitialization
+from supple.registry.errors import RunError
 
 SEEDS = (5, 7, 9)
 HIGH, LOW = {"model/dormant_fraction": 0.9}, {"model/dormant_fraction": 0.1}
@@ -110,10 +111,16 @@ class Counting(Reinitialization):
         self.count = state
 
 
-def test_its_own_state_is_put_back_for_the_others() -> None:
+def test_its_own_state_is_put_back_for_the_others_and_must_be_by_member() -> None:
     stack = network(None, networks=2)
     for shape, expected in (((3, 2), [1, 0, 1]), ((6,), [1, 1, 0, 0, 1, 1])):
         it = Counting(shape)
         with acting_on(Hook("counting", it, None), stack, (0, 2)):
             it.apply(stack)
         assert it.count["model"]["count"].view(len(expected), -1)[:, 0].tolist() == expected
+    it.count["model"]["count"] = 0  # type: ignore[assignment]
+    with (
+        pytest.raises(RunError, match="'apply' changes 'count' of its state"),
+        acting_on(Hook("counting", it, None), stack, (0, 2)),
+    ):
+        it.apply(stack)

@@ -74,7 +74,8 @@ def test_a_free_lock_that_names_another_machine_counts_as_held_for_ten_minutes(
 ) -> None:
     elsewhere(tmp_path, silent)
     if not free:
-        with pytest.raises(Held, match=f"{ELSEWHERE} was training this run 500 seconds ago.*--take-over"):
+        words = f"{ELSEWHERE} was training this run 500 seconds ago.*--take-over"
+        with pytest.raises(Held, match=words) as _kept:  # with the lock, which therefore must be free
             Lock(tmp_path)
         take_over(tmp_path)
     with Lock(tmp_path):

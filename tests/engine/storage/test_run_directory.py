@@ -12,6 +12,7 @@ from supple.engine.spec import RunSpec
 from supple.engine.storage.checkpoint import newest_step
 from supple.engine.storage.run_directory import LOGS, RunDirectory
 from supple.experiments.history.logs import read_log
+from supple.registry.errors import RunError
 from supple.tracks.linear.settings import LinearSettings
 from supple.tracks.linear.work import LinearWork
 
@@ -45,6 +46,16 @@ def test_logs_that_are_truncated_and_written_again_equal_logs_without_interrupti
         whole[LOGS[name]] for name in ("episodes", "events")
     ]
     assert [(line["step"], line["loss"]) for line in read_log(tmp_path, "metrics")] == [(1, 1 / 3), (2, 2 / 3)]
+
+
+def test_the_other_logs_are_written_if_one_cannot_be(tmp_path: Path) -> None:
+    run = RunDirectory(tmp_path, "")
+    run.start_logs({}, 0.0, AGENT_LOGS)
+    log_some(run, 1)
+    (tmp_path / LOGS["metrics"]).unlink()
+    with pytest.raises(RunError, match="removed or renamed"):
+        run.close()
+    assert read_log(tmp_path, "episodes") == [{"step": 1, "return": 1.5}]
 
 
 def test_numbers_that_json_does_not_have_are_logged_as_null_with_their_texts(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from supple.engine.settings import RunSettings
 from supple.engine.storage import signed_json
 from supple.experiments.history.collect import failures
 from supple.experiments.queue.queue import QueuedRun
@@ -157,6 +158,17 @@ def test_settings_that_json_writes_in_another_way_are_the_same_study(tmp_path: P
     settings = {"env": "CartPole-v1", "steps": 4096, "hidden": (8, 8), "compile": "off"}
     asked = Sweep([Study("p", "ppo", settings=settings, arms=("none",), fork_at=0.0)])
     assert folders(asked.begin(tmp_path / "out"), tmp_path) == folders(asked.begin(tmp_path / "out"), tmp_path)
+
+
+def test_a_sweep_that_an_older_version_began_is_extended_with_its_settings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = {"tasks": "semantic,reversal", "updates_per_task": 20}
+    with monkeypatch.context() as patch:
+        patch.setattr(RunSettings, "fit", lambda self, steps: setattr(self, "checkpoint_every", 2_000))
+        Sweep([study(settings=settings, fork_at=0.0)]).begin(tmp_path)
+    jobs = Sweep([study(settings=settings, fork_at=0.0, arms=("none", "snp@task"))]).begin(tmp_path)
+    assert [job.spec.settings.checkpoint_every for job in jobs] == [2_000, 2_000]
 
 
 def test_what_the_file_has_no_more_is_kept(tmp_path: Path) -> None:
