@@ -74,7 +74,8 @@ class Plot:
 
 def shorten(label: str, most: int = MOST_LETTERS) -> str:
     """Return the text of a label, without the middle of an overlong one."""
-    return label if len(label) <= most else f"{label[: most // 2]} … {label[-most // 2 :]}"
+    half = (most - 3) // 2
+    return label if len(label) <= most else f"{label[:half]} … {label[-half:]}"
 
 
 def slug(text: str) -> str:
