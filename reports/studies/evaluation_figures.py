@@ -114,10 +114,11 @@ def plot_validation_loss(data: ComparisonData) -> Plot | None:
         return None
     panels = {words: arm_curves(own, "val_loss") for words, own in variants.items()}
     figure, cut = draw_evaluations(data, panels, 3.2, sharex=True, sharey=True)
-    legend(figure, next(iter(variants.values())).labels)
+    labels = next(iter(variants.values())).labels
+    legend(figure, labels)
     caption = (
         "Validation loss over the updates since the start of the second phase; a line begins right after what "
-        f"intervened there. {CUT * cut}" + seeds_phrase(data.seeds)
+        f"intervened there. {CUT * cut}" + seeds_phrase(data.seeds, len(labels))
     )
     return Plot("validation_loss", "Validation loss from each start", caption, figure)
 
