@@ -21,6 +21,7 @@ from .style import INK, WIDTH, Plot, new_panels, shorten, tidy
 Array = NDArray[np.float64]
 MOST_NUMBERS = 12  # columns: with more, the numbers in the cells could not be read
 LETTER = 0.105  # inches of a letter of a title
+MOST_LETTERS = 50  # that widen a panel for its title
 IN_CELLS = replace(PERCENT, decimals=0)  # of accuracies
 SHADES = ListedColormap(colormaps["Blues"](np.linspace(0.1, 1.0, 256)))  # 0 is not white, as what is missing is
 
@@ -75,7 +76,8 @@ def draw_heat_maps(
     if few:
         room = 0.09 * max(len(name) for panel in panels for name in panel.rows)
         below = 0.09 * max(len(name) for panel in panels for name in panel.columns)
-    width = 0.5 + room + (0.5 * most if few else 2.6)
+    titles = LETTER * min(MOST_LETTERS, max(len(panel.title) for panel in panels))  # long ones are cut
+    width = max(0.5 + room + (0.5 * most if few else 2.6), titles)
     count = -(-len(panels) // max(1, min(len(panels), int(WIDTH // width))))
     columns = -(-len(panels) // count)  # so that the last row is nearly full
     height = 0.7 + 0.6 * below + (0.34 * times if few else 2.5)

@@ -117,7 +117,8 @@ def _plot_panels(name: str, panels: Sequence[Panel], measure: Measure) -> Plot:
     level = " Horizontal lines: arms without this number." if any(panel.level for panel in shown) else ""
     words = name.replace("_", " ")
     caption = (
-        f"Means of {family} over seeds, against {words}{joined}. Small dots: seeds.{level}{more} "
+        f"Means of {family} over seeds, against {words}{joined}. Small dots: seeds; bars, of more "
+        f"than {FEW_SEEDS} seeds: 95 % Student-t interval.{level}{more} "
         "If you choose the best value from this figure, report its result on other seeds."
     )
     return Plot(f"sensitivity_{slug(name)}", f"Sensitivity to {words}", caption, figure)

@@ -74,7 +74,8 @@ class Plot:
 
 def shorten(label: str, most: int = MOST_LETTERS) -> str:
     """Return the text of a label, without the middle of an overlong one."""
-    return label if len(label) <= most else f"{label[: most // 2]} … {label[-most // 2 :]}"
+    half = (most - 3) // 2
+    return label if len(label) <= most else f"{label[:half]} … {label[-half:]}"
 
 
 def slug(text: str) -> str:
@@ -239,7 +240,7 @@ def draw_panels(
         axes.tick_params(labelbottom=True)
     for axes, (title, pieces) in zip(grid, panels.items(), strict=True):
         tidy(axes, title)
-        arms = len({(style["color"], style.get("linestyle")) for style, _ in pieces})
+        arms = len({(style["color"], style.get("linestyle")) for style, _ in pieces if style["color"] != FAINT})
         for style, series in pieces:
             steps, values = on_common_steps(series)
             lines = values if arms <= MOST_BANDS or not steps.size else values.mean(axis=0, keepdims=True)

@@ -25,6 +25,7 @@ from supple.reports.figures.style import (
     seeds_phrase,
     step_unit,
 )
+from supple.reports.tables.differences import group_by
 
 from .evaluation_tables import is_share
 from .evaluations import evaluated_names, short_names
@@ -40,7 +41,8 @@ def by_variant(data: ComparisonData) -> dict[str, ComparisonData]:
     for label, runs in data.arms.items():
         arm, variant = data.point(label)
         variants.setdefault(variant_text(variant), {})[arm] = runs
-    return {words: replace(data, arms=arms, points={}) for words, arms in variants.items()}
+    palette = data.palette or tuple(dict.fromkeys(chain(*variants.values())))
+    return {words: replace(data, arms=arms, palette=palette, points={}) for words, arms in variants.items()}
 
 
 def plot_views(data: ComparisonData, apart: bool = False) -> list[Plot]:
@@ -72,12 +74,12 @@ def plot_first_phase(data: ComparisonData) -> Plot | None:
     ]
     figure, (axes,) = draw_panels({"": pieces}, label, 3.2, divisor)
     cut = cut_losses(axes, pieces, end)
-    for variant, own in by_variant(data).items():
-        starts = [run.spec.start.step / divisor for run in own.runs]
-        for start in dict.fromkeys(starts):
-            axes.axvline(start, zorder=1, **FORK)
+    starts = {words: [run.spec.start.step / divisor for run in own.runs] for words, own in by_variant(data).items()}
+    for start in dict.fromkeys(chain(*starts.values())):
+        axes.axvline(start, zorder=1, **FORK)
+    for where, variants in group_by(list(starts), lambda words: float(np.mean(starts[words]))).items():
         axes.annotate(
-            variant or "start", (float(np.mean(starts)), 1), (-3, -3), xycoords=("data", "axes fraction"),
+            ", ".join(variants) or "start", (where, 1), (-3, -3), xycoords=("data", "axes fraction"),
             textcoords="offset points", rotation=90, ha="right", va="top", fontsize=8.5, color=FORK["color"],
         )  # fmt: skip
     axes.set_xlim(0, 1.01 * end / divisor)
@@ -96,6 +98,7 @@ def plot_evaluations(data: ComparisonData) -> Plot | None:
         whole = name.split("/")[0].replace("_", " ") + (" (%)" if is_share(name) else "")
         panels[f"{whole}: {short[name]}" if name in short else whole] = arm_curves(data, name)
     figure, cut = draw_evaluations(data, panels, 2.6)
+    legend(figure, list(data.arms), among=data.labels)
     switches = "Thin vertical lines are task switches. " if len(data.first.tasks) > 1 else ""
     caption = f"Evaluations during training. {switches}{CUT * cut}{seeds_phrase(data.seeds, len(data.arms))}"
     return Plot("evaluations", "Evaluations", caption, figure)
@@ -110,10 +113,12 @@ def plot_validation_loss(data: ComparisonData) -> Plot | None:
     if len(variants) < 2:
         return None
     panels = {words: arm_curves(own, "val_loss") for words, own in variants.items()}
-    figure, cut = draw_evaluations(next(iter(variants.values())), panels, 3.2, sharex=True, sharey=True)
+    figure, cut = draw_evaluations(data, panels, 3.2, sharex=True, sharey=True)
+    labels = next(iter(variants.values())).labels
+    legend(figure, labels)
     caption = (
         "Validation loss over the updates since the start of the second phase; a line begins right after what "
-        f"intervened there. {CUT * cut}" + seeds_phrase(data.seeds)
+        f"intervened there. {CUT * cut}" + seeds_phrase(data.seeds, len(labels))
     )
     return Plot("validation_loss", "Validation loss from each start", caption, figure)
 
@@ -140,7 +145,6 @@ def draw_evaluations(
         axes.set_xlim(0, data.total_steps / divisor)
         same_scale = list(chain(*panels.values())) if layout.get("sharey") else pieces
         cut |= "(%)" not in title and cut_losses(axes, same_scale, data.total_steps)
-    legend(figure, list(data.arms), among=data.labels)
     return figure, cut
 
 

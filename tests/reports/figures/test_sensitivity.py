@@ -39,6 +39,7 @@ def test_a_number_in_hooks_is_a_line_on_a_logarithmic_axis_with_none_as_a_level(
     assert lines(plot) == [([1e-4, 1e-3, 1e-2], [1.1, 2.1, 3.1])]
     (axes,) = plot.figure.axes
     assert axes.get_xscale() == "log"
+    assert "bars" in plot.caption
     assert any(set(np.round(line.get_ydata(), 6)) == {0.1} for line in axes.get_lines())  # type: ignore[call-overload]
 
 

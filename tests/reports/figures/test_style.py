@@ -5,7 +5,7 @@ import pytest
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection, PolyCollection
 
-from supple.reports.figures.style import draw_band, new_figure, seeds_phrase
+from supple.reports.figures.style import FAINT, MOST_BANDS, draw_band, draw_panels, new_figure, seeds_phrase
 
 STEPS = np.arange(4.0)
 STYLE = {"color": "black"}
@@ -40,3 +40,11 @@ def test_a_band_does_not_set_the_limits_of_its_panel() -> None:
     assert band(axes)[:, 1].max() > 6
     axes.autoscale_view()
     assert axes.get_ylim()[1] < 6
+
+
+@pytest.mark.parametrize("arms", [MOST_BANDS, MOST_BANDS + 1])
+def test_seeds_are_drawn_where_the_caption_says_so_though_a_trunk_is_in_the_panel(arms: int) -> None:
+    seeds = [(STEPS, STEPS), (STEPS, 2 * STEPS)]
+    colours = [FAINT, *(f"C{i}" for i in range(arms))]
+    _, (axes,) = draw_panels({"": [({"color": colour}, seeds) for colour in colours]}, "steps", 2.0)
+    assert bool(axes.collections) == ("2 seeds; thick" in seeds_phrase(2, arms))

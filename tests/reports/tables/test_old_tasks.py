@@ -4,7 +4,6 @@ import json
 
 import numpy as np
 import pytest
-from matplotlib.text import Text
 
 from supple.agents.report import score
 from supple.reports import build_report, compose, load
@@ -236,13 +235,3 @@ def test_many_tasks_have_colours_with_a_scale_and_no_numbers(tmp_path):
     figure, texts = texts_of(old_tasks_of(tmp_path / "r"))
     assert texts == [[], []]
     np.testing.assert_array_equal(np.isfinite(figure.axes[0].images[0].get_array().filled(nan)), np.tri(tasks) > 0)
-
-
-def test_titles_of_panels_do_not_overlap(tmp_path):
-    arms = {"none": ARMS["none"], "parseval(strength=1e-4,scope=[encoder,hidden])": ARMS["none"], "fresh": FRESH}
-    figure = plot_old_tasks(old_tasks_of(compare(tmp_path / "c", arms))).figure
-    figure.draw_without_rendering()
-    titles = [next(t for t in axes.findobj(Text) if t.get_text() == axes.get_title("left")) for axes in figure.axes]
-    left, middle, right = [title.get_window_extent() for title in titles]
-    assert left.x1 < middle.x0
-    assert middle.x1 < right.x0

@@ -170,7 +170,7 @@ def _check(model: nn.Module, linears: Mapping[str, nn.Linear]) -> None:
     for place, parameter in model.named_parameters(remove_duplicate=False):
         places.setdefault(id(parameter), []).append(place)
     for name, linear in linears.items():
-        if others := [place for place in places[id(linear.weight)] if place != f"{name}.weight"]:
+        if others := [place for place in places.get(id(linear.weight), ()) if place != f"{name}.weight"]:
             raise ValueError(
                 f"'{name}' shares its weight with {others[0]}: an adapter would change one of its two uses alone"
             )

@@ -80,3 +80,10 @@ def test_layers_draw_different_keys_and_the_same_for_the_same_seed_and_copies_st
     assert not torch.equal(keys[0], keys[1])
     assert all(map(torch.equal, keys, again))
     assert {a.sizes for a in adapters(model).values()} == {(2,)}
+
+
+def test_a_layer_whose_weight_is_computed_is_adapted():
+    model = nn.Sequential(torch.nn.utils.parametrizations.weight_norm(nn.Linear(4, 3)))
+    before = model(torch.ones(1, 4))
+    assert wrap_moram(model, ["0"], r=2, k=1) == ["0"]
+    torch.testing.assert_close(model(torch.ones(1, 4)), before)

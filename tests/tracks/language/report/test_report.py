@@ -2,6 +2,7 @@
 
 import io
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -173,11 +174,27 @@ def test_losses_are_drawn_by_start_over_the_updates_since(tmp_path):
     assert figure.axes[0].get_ylim()[1] < 9  # what a reset begins with does not flatten the rest
 
 
+def test_each_arm_has_one_colour_at_all_starts_though_one_has_not_begun_at_the_first(tmp_path):
+    skip = {("best", "fire", seed) for seed in (0, 1)}
+    figure = plot_validation_loss(compose(warm_start(tmp_path / "c", skip=skip)).data).figure
+    named = {text.get_text(): line.get_color() for legend in figure.legends
+             for text, line in zip(legend.get_texts(), legend.get_lines(), strict=True)}  # fmt: skip
+    colours = [[line.get_color() for line in axes.lines[:3]] for axes in figure.axes]
+    assert colours == [[named["none"], named["reset"]], [named["none"], named["fire"], named["reset"]]]
+
+
 def test_the_first_phase_shows_where_second_phases_start(tmp_path):
     axes = plot_first_phase(compose(warm_start(tmp_path / "c")).data).figure.axes[0]
     starts = {float(line.get_xdata()[0]) for line in axes.lines if len(set(line.get_xdata())) == 1}
     assert starts == {40.0, 50.0, 100.0}
     assert axes.lines[0].get_xdata().max() == 100
+
+
+def test_the_first_phase_names_variants_with_the_same_start_beside_each_other(tmp_path):
+    data = compose(warm_start(tmp_path / "c")).data
+    late = {label: runs for label, runs in data.arms.items() if data.point(label).variant == {"start": "100"}}
+    data = replace(data, arms=late, points={label: Point(label, {"rate": i}) for i, label in enumerate(late)})
+    assert [text.get_text() for text in plot_first_phase(data).figure.axes[0].texts] == ["rate 0, rate 1, rate 2"]
 
 
 def test_a_report_of_a_comparison_has_page_figures_and_strict_scores(tmp_path):
