@@ -251,16 +251,16 @@ def test_units_that_no_factor_can_balance_keep_their_optimizer_state():
     update(learner)
     with torch.no_grad():
         learner.module[2].weight[:, 5] = 0  # nothing goes out, which no factor makes λ ≥ 0
-        learner.module[4].weight[:, 3] = 0
+        learner.module[4].weight[:, 4] = 0
     before, row = slots(learner), learner.module[0].weight[5].clone()
     make("rebalance", lam=1.0).apply(learner)
     assert torch.equal(learner.module[0].weight[5], row)
     kept = {
         "0.weight": (5,),
         "0.bias": (5,),
-        "2.weight": (3, 5),
-        "2.bias": (3,),
-        "4.weight": (slice(None), 3),
+        "2.weight": (4, 5),
+        "2.bias": (4,),
+        "4.weight": (slice(None), 4),
         "4.bias": (),
     }
     for name, state in slots(learner).items():

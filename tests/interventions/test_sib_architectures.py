@@ -194,6 +194,7 @@ def norm_values(model: nn.Module) -> None:
         (quantise, "mul weight is quantised .torch.float8_e4m3fn."),
         (norm_output, "ParametrizedLinear, not a plain nn.Linear"),
         (norm_values, "gemma3n_text .* a norm follows its value projection"),
+        (lambda model: setattr(model.model.layers[0].self_attn, "head_dim", 5), "divided into heads of 5 channels"),
     ],
 )
 def test_wrapped_quantised_shared_and_normalised_layers_are_refused(change, reason):
