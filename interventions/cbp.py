@@ -93,7 +93,7 @@ class ContinualBackprop(Replacement):
                 masks[name] = torch.zeros_like(utility, dtype=torch.bool).scatter_(-1, lowest, True)
                 lost = (state["mean"] / correction).where(masks[name], 0)
                 for layer, weight in outgoing_weights(learner.module, group):
-                    if layer.bias is not None:  # it takes up what the units contributed on average
+                    if layer.bias is not None:  # it gets what the units contributed on average
                         layer.get_parameter("bias").add_((weight.sum(-1) * lost.unsqueeze(-2)).sum(-1))
                 for average in ("age", "utility", "mean"):
                     state[average].masked_fill_(masks[name], 0)

@@ -74,7 +74,9 @@ def plot_first_phase(data: ComparisonData) -> Plot | None:
     ]
     figure, (axes,) = draw_panels({"": pieces}, label, 3.2, divisor)
     cut = cut_losses(axes, pieces, end)
-    starts = {words: [run.spec.start.step / divisor for run in own.runs] for words, own in by_variant(data).items()}
+    starts = {}
+    for words, own in by_variant(data).items():
+        starts[words] = [run.spec.start.step / divisor for run in own.runs]
     for start in dict.fromkeys(chain(*starts.values())):
         axes.axvline(start, zorder=1, **FORK)
     for where, variants in group_by(list(starts), lambda words: float(np.mean(starts[words]))).items():
