@@ -55,9 +55,8 @@ class Recorder:
         seconds = time.perf_counter() - started
         now, after, change = View(learner, seeds=seeds), _weights(learner), {}
         kept = [name for name in weights if name in after and weights[name].isfinite().all()]
-        if spoiled := next(
-            (name for name in kept if not after[name].isfinite().all()), ""
-        ):  # or it would seem diverged
+        spoiled = next((name for name in kept if not after[name].isfinite().all()), None)
+        if spoiled is not None:  # otherwise the run would seem to have diverged
             owner = owner_of(hook.intervention)
             of = f" (plug-in {owner})" if owner else ""
             raise RunError(f"{where}: it wrote a number that is not finite into {spoiled}{of}")

@@ -66,4 +66,4 @@ class SlopeWork(SupervisedWork):
         return x.to(self.settings.device), self.settings.slopes[task.index] * x.to(self.settings.device)
 
 
-REPORT = Report("slopes", summarize, "", since_fork=True)
+REPORT = Report("slopes", summarize, named="", since_fork=True)
