@@ -44,7 +44,7 @@ class RunningMeanStd:
             spread += batch.var(-2, dtype=np.float64) * n
         spread += delta * delta * (self.count * n / total)
         self.mean += delta * (n / total)
-        self.variance = spread / total
+        np.divide(spread, total, out=self.variance)
         self.count = total
 
     def normalize(self, batch: Array, clip: float) -> NDArray[np.float32]:
@@ -122,7 +122,8 @@ class RewardScale:
 
     def __call__(self, rewards: Array, done: NDArray[np.bool_], clip: float) -> Array:
         """Return the scaled rewards, (*stack, num_envs), clipped to ±clip, and update the scale."""
-        self.returns = self.returns * self.gamma + rewards
+        self.returns *= self.gamma
+        self.returns += rewards
         self.statistics.update(self.returns[..., None])
         self.returns[done] = 0.0
         scaled = rewards / np.sqrt(self.statistics.variance + self.statistics.epsilon)

@@ -12,12 +12,14 @@ import tyro
 
 from supple.engine.settings import (
     MOST_TASKS,
+    Device,
     Groups,
     Interval,
     RunSettings,
     Seeds,
     SeedsOption,
     Threads,
+    device_here,
     require_range,
 )
 from supple.registry.errors import RunError, UsageError
@@ -45,8 +47,8 @@ class AgentSettings(RunSettings):
     """Seeds, 0 1 2 or 0-4, each with its own agent and environments, trained at once as a stack. Every arm of a
     comparison runs with every seed (default: those of a comparison's preset, else --seed alone)."""
     stack: Stack = "auto"
-    """Seeds that one run trains at once, off for one each. auto: at most five, if the networks are small. A stack gives
-    other rounding errors than runs alone."""
+    """Seeds that one run trains at once, off for one each. auto: at most five, if the networks are small, and on a CPU
+    two stacks of five seeds, for two cores. A stack gives other rounding errors than runs alone."""
     env: Annotated[str | None, tyro.conf.arg(metavar="NAME")] = None
     """Environment to train on: a short name (halfcheetah, asterix, minatar:breakout), a Gymnasium id or
     my_module:Mine-v0."""
@@ -118,6 +120,12 @@ class AgentSettings(RunSettings):
         """Whether the agents of several seeds are trained as one stack."""
         return len(self.seeds) > 1
 
+    @property
+    def on_cpu(self) -> bool:
+        """Whether the networks are trained on a CPU, of this machine as long as the device is "auto"."""
+        device: Device = getattr(self, "device", "cpu")
+        return device != "cuda" and device_here(device) == "cpu"
+
     def unstackable(self) -> str:
         """Return why the agents of several seeds cannot be trained as one stack, in words, or ""."""
         if not self.stackable:
@@ -170,7 +178,9 @@ class AgentSettings(RunSettings):
         if self.stack != "auto" and most > len(seeds) and not added:
             raise UsageError(f"--stack {most} needs {most} seeds or more, got {len(seeds)}")
         stacks = -(-len(seeds) // most)
-        ends = [len(seeds) * number // stacks for number in range(stacks + 1)]
+        if self.stack == "auto" and len(seeds) >= MEMBERS and self.on_cpu:
+            stacks = max(stacks, 2)  # for two cores
+        ends = [-(-len(seeds) * number // stacks) for number in range(stacks + 1)]
         return tuple(seeds[start:end] for start, end in pairwise(ends))
 
     def of(self, members: Seeds) -> RunSettings:

@@ -193,6 +193,8 @@ class AgentWork(Work[EnvTask]):
         gradual = self.shifts is not None and self.shifts.is_gradual
         wanted = (self._envs.num_envs, *self._envs.single_action_space.shape)
         while True:
+            if not gradual:
+                self.now += stride * self.take_uneventful_steps((until - self.now) // stride - 1)
             actions = agent.act()
             if np.shape(actions) != wanted:
                 raise RunError(f"act of {type(agent).__name__} returned shape {np.shape(actions)}, not {wanted}")
@@ -215,6 +217,12 @@ class AgentWork(Work[EnvTask]):
                     f"update of {type(agent).__name__} returned {complete!r} at the last step of a task: it must "
                     "complete its updates there and return True"
                 )
+
+    def take_uneventful_steps(self, most: int) -> int:
+        """Take some steps at once in which no episode ends, at most so many, and return their number.
+
+        By default, take none."""
+        return 0
 
     def after_update(self, run: RunDirectory, task: EnvTask, step: int) -> None:
         """Prepare the environments after an update. By default, do nothing."""

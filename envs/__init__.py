@@ -1,6 +1,7 @@
 """Environments: made by name, guarded against explosions of physics, vectorised, in sequences, and with shifts."""
 
 from . import h1, lake, minatar, nine_rooms  # noqa: F401 - registers them
+from .arrays import ArrayVector
 from .atari import AtariVector, make_pixels
 from .batched import BatchedVector
 from .fault import EnvironmentFault, Episode, ExplosionInfo
@@ -21,6 +22,7 @@ __all__ = [
     "PACKAGED",
     "REWARD_FLOOR",
     "SEQUENCES",
+    "ArrayVector",
     "AtariVector",
     "BatchedVector",
     "ClipActions",

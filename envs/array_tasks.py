@@ -21,10 +21,12 @@ class ArrayTask(ABC):
     """A task whose states are the columns of an array (k, n), in the order of the environment's own state.
 
     Attributes:
-        least: The number of copies from which one batch takes less time than one copy after another.
+        least: The number of copies from which NumPy takes less time for them together than for one after another.
+        constants: The names of the environment's numbers, as steps in C read them (see classic.c).
     """
 
     least: ClassVar[int]
+    constants: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, env: Any) -> None:
         """env: one of the copies, unwrapped."""
@@ -34,6 +36,14 @@ class ArrayTask(ABC):
         """Return the state of a copy, unwrapped, as k numbers."""
         return env.state
 
+    def numbers(self) -> list[float]:
+        """Return the constants."""
+        return [getattr(self.env, name) for name in self.constants]
+
+    def draw_states(self, random: np.random.Generator, copies: int) -> Array:
+        """Return any states of so many copies, (k, copies)."""
+        return random.normal(0.0, 1.0, (len(self.read(self.env)), copies))
+
     @abstractmethod
     def step(self, state: Array, actions: Array) -> Outcome:
         """Return new arrays with the outcomes of these actions, (n, …)."""
@@ -41,6 +51,10 @@ class ArrayTask(ABC):
 
 class CartPole(ArrayTask):
     least = 4
+    constants = (
+        "force_mag", "polemass_length", "total_mass", "gravity", "length", "masspole", "tau", "x_threshold",
+        "theta_threshold_radians",
+    )  # fmt: skip
 
     def step(self, state: Array, actions: Array) -> Outcome:
         env = self.env
@@ -65,6 +79,13 @@ class CartPole(ArrayTask):
 
 class Acrobot(ArrayTask):
     least = 5
+    constants = (
+        "LINK_MASS_1", "LINK_MASS_2", "LINK_LENGTH_1", "LINK_COM_POS_1", "LINK_COM_POS_2", "LINK_MOI", "dt",
+        "MAX_VEL_1", "MAX_VEL_2",
+    )  # fmt: skip
+
+    def numbers(self) -> list[float]:
+        return [*super().numbers(), *self.env.AVAIL_TORQUE]
 
     def step(self, state: Array, actions: Array) -> Outcome:
         env = self.env
@@ -109,6 +130,7 @@ class Acrobot(ArrayTask):
 
 class Pendulum(ArrayTask):
     least = 3
+    constants = ("max_torque", "max_speed", "dt", "g", "m", "l")
 
     def step(self, state: Array, actions: Array) -> Outcome:
         env = self.env
@@ -127,6 +149,24 @@ class Pendulum(ArrayTask):
         return now, obs, -costs, np.zeros(len(actions), bool)
 
 
+class MountainCar(ArrayTask):
+    least = 5
+    constants = (
+        "min_position", "max_position", "max_speed", "goal_position", "goal_velocity", "force", "gravity",
+    )  # fmt: skip
+
+    def step(self, state: Array, actions: Array) -> Outcome:
+        env = self.env
+        position, velocity = state
+        faster = velocity + ((actions - 1) * env.force + np.cos(3 * position) * -env.gravity)
+        now = np.empty_like(state)
+        now[1] = np.clip(faster, -env.max_speed, env.max_speed)
+        now[0] = np.clip(position + now[1], env.min_position, env.max_position)
+        now[1, (now[0] == env.min_position) & (now[1] < 0)] = 0.0
+        reached = (now[0] >= env.goal_position) & (now[1] >= env.goal_velocity)
+        return now, now.T.astype(np.float32, order="C"), np.full(len(actions), -1.0), reached
+
+
 class NineRoomsTask(ArrayTask):
     """The state is the cell and the goal, which a shift may have moved."""
 
@@ -141,6 +181,10 @@ class NineRoomsTask(ArrayTask):
         if np.isnan(self.rewards[env.goal, 0]):
             self.rewards[env.goal] = cell_rewards(env.goal)
         return env.cell, env.goal
+
+    def draw_states(self, random: np.random.Generator, copies: int) -> Array:
+        cell, goal = random.integers(len(NEIGHBOURS), size=copies), np.full(copies, self.read(self.env)[1])
+        return np.stack([cell, goal])
 
     def step(self, state: Array, actions: Array) -> Outcome:
         cell, goal = state
@@ -170,6 +214,7 @@ ARRAY_TASKS: dict[str, type[ArrayTask]] = {
     "CartPole-v1": CartPole,
     "Acrobot-v1": Acrobot,
     "Pendulum-v1": Pendulum,
+    "MountainCar-v0": MountainCar,
     "NineRooms-v0": NineRoomsTask,
 }
 """Gymnasium id → its task."""

@@ -13,7 +13,9 @@ from numpy.typing import NDArray
 
 from .array_tasks import ARRAY_TASKS
 from .batched import BatchedVector
+from .compiled import MOST_MAPS, CompiledRows, is_exact
 from .shifts.goal import Goal
+from .vector import StepResult
 
 PROOF = 40  # steps that must equal Gymnasium's before copies are stepped in one batch
 
@@ -29,20 +31,53 @@ class ArrayVector(BatchedVector):
         self._worlds: list[Any] = [env.unwrapped for env in envs]
         self._task = ARRAY_TASKS[envs[0].spec.id](self._worlds[0])  # type: ignore[union-attr]
         self._state = np.zeros(0)
+        self.compiled: CompiledRows | None = None
+
+    def _begin_all(self) -> None:
+        super()._begin_all()
+        self.compiled = self._compile()
+
+    def _compile(self) -> CompiledRows | None:
+        """Return the steps in C of the episodes that have begun, or None where there are none for the shifts."""
+        maps = [] if self._shifts is None else self._shifts.row_maps()
+        shape = self.envs[0].observation_space.shape
+        if maps is None or len(maps) > MOST_MAPS or self._gradual or not shape or not is_exact(self._name):
+            return None
+        return CompiledRows(self._task, self._state, self._running, self._limit, self._bounds, maps)
+
+    def step(self, actions: np.ndarray) -> StepResult:
+        """Step all copies in C if no episode ends, else with NumPy."""
+        if self.compiled is None or (taken := self.compiled.step(np.asarray(actions))) is None:
+            return super().step(actions)
+        obs, reward = taken
+        self.show(obs)
+        return StepResult(obs, reward, np.zeros(len(obs), bool), np.zeros(len(obs), bool), obs, [])
+
+    def show(self, obs: np.ndarray) -> None:
+        """Note what the copies show after steps in C."""
+        assert self.compiled is not None
+        self._seen, self._running.shown = self.compiled.last, obs
+
+    def freeze(self, rows: Sequence[int]) -> None:
+        super().freeze(rows)
+        self.compiled = None
 
     def advance(self, actions: np.ndarray) -> tuple[np.ndarray, NDArray[np.float64], NDArray[np.bool_]]:
-        before = self._state
-        self._state, obs, reward, terminated = self._task.step(before, actions)
-        if self._running.frozen:
-            self._state[:, self._running.frozen] = before[:, self._running.frozen]
+        now, obs, reward, terminated = self._task.step(self._state, actions)
+        moving = np.ones(self.num_envs, bool)
+        moving[self._running.frozen] = False
+        np.copyto(self._state, now, where=moving)
         return obs, reward, terminated
 
     def begin(self, rows: Sequence[int]) -> None:
         states = np.array([self._task.read(self._worlds[row]) for row in rows]).T
-        if len(rows) == self.num_envs:
-            self._state = states.astype(np.result_type(states, np.int64), order="C")
-        else:
-            self._state[:, list(rows)] = states
+        if not self._state.size:
+            self._state = np.empty((len(states), self.num_envs), np.result_type(states, np.int64))
+        self._state[:, list(rows)] = states  # in place, for steps in C
+
+    @classmethod
+    def least(cls, env_id: str) -> int | None:
+        return 1 if env_id in cls.tasks and is_exact(env_id) else super().least(env_id)
 
     def is_proven(self) -> bool:
         """Return whether `PROOF` steps equal those of the first copy, which has to be reset afterwards.

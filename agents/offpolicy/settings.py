@@ -43,11 +43,6 @@ class ReplaySettings(ImageSettings):
         return 1
 
     @property
-    def on_cpu(self) -> bool:
-        """Whether the networks are trained on a CPU, of this machine as long as the device is "auto"."""
-        return self.device != "cuda" and device_here(self.device) == "cpu"
-
-    @property
     def stride(self) -> int:
         return self.num_envs * self.action_repeat
 

@@ -26,15 +26,18 @@ from supple.agents.stacks import StackedAgent, by_member
 from supple.engine.hooks.driver import HookDriver
 from supple.engine.storage.learner_state import learner_state, load_learner_state
 from supple.engine.work import Numbers
-from supple.envs import StepResult
+from supple.envs import ArrayVector, StepResult
 from supple.interventions import LastLoss, Learner, OtherMinibatch
 from supple.networks import Adam, evaluating
 from supple.networks.activations import is_random
+from supple.networks.inference import MOST_ROWS, CompiledForward
 from supple.networks.unchanged import keep_states
 from supple.registry.errors import Diverged
 
+from .collect import Collector
 from .network import SHARED, MultiHead, PolicySpace, rows_of, share_space
 from .normalizers import Normalizers
+from .policies import Categorical, Gaussian
 from .recent import RecentBatch
 from .rollout import Rollout, RolloutBatch
 from .settings import PPOSettings
@@ -79,6 +82,7 @@ class PPO(StackedAgent):
         self.key = next(iter(spaces))
         self._intervening = generators(s, "interventions")
         self.recent = RecentBatch(self.network, s, self._intervening)
+        self._collector: Collector | None = None  # takes steps of this rollout in C
         self._sound = torch.ones(self.stack, dtype=torch.bool)  # whether the losses of the last update were finite
         self.learners = {"agent": self._learner()}
         self.begin_activations(s, self.network)
@@ -138,6 +142,7 @@ class PPO(StackedAgent):
 
     def begin_episodes(self, observations: Array) -> None:
         """Begin episodes: all environments were reset to these observations, (rows, d)."""
+        self._collector = None
         self.normalizers.rewards[self.key].reset_returns()
         self._observe(observations)
 
@@ -152,7 +157,8 @@ class PPO(StackedAgent):
         """Sample an action for each current observation, (rows, *shape)."""
         s, policy = self.settings, self.spaces[self.key].policy
         if not self.rollout.filled:
-            self._policy_of = self.network.make_policy(self.key)
+            self._policy_of = self.network.make_policy(self.key, s.compile == "on")
+            self._collector = None
             # For the whole rollout at once, like the log-probabilities in `update`: many small tensors are slow.
             drawn = [policy.noise((s.rollout_steps, s.num_envs), own).numpy() for own in sources_of(self.noise)]
             self._noise = np.stack(drawn, 1) if self.stack else drawn[0]
@@ -181,6 +187,25 @@ class PPO(StackedAgent):
             self.rollout.add_truncations(cut, self.normalizers.normalize(final, self.key))
         self._observe(result.obs)
 
+    def collect(self, envs: ArrayVector, most: int) -> int:
+        """Take steps in C while no episode ends, and return their number: at most `most`, and none that is the first or
+        the last of a rollout."""
+        if not self.rollout.filled or envs.compiled is None or self.normalizers.moves(self.key):
+            return 0
+        s, forward, policy = self.settings, self._policy_of, self.spaces[self.key].policy
+        if not isinstance(forward, CompiledForward) or s.num_envs > MOST_ROWS:
+            return 0
+        if type(policy) not in (Categorical, Gaussian):
+            return 0
+        if self._collector is None:
+            drawn = self._noise, None if self._log_std is None else np.exp(self._log_std.numpy())
+            known = self.normalizers, self.key
+            self._collector = Collector(envs.compiled, forward, policy, *known, self.rollout, *drawn)
+        if taken := self._collector(self.current, min(most, s.rollout_steps - self.rollout.filled - 1)):
+            self.current = self._collector.current
+            envs.show(self._collector.shown)
+        return taken
+
     @contextmanager
     def greedy(self, env: str) -> Iterator[Policy]:
         """Yield the most likely action for raw observations, (rows, d) → (rows, *shape), with frozen statistics.
@@ -189,7 +214,7 @@ class PPO(StackedAgent):
         key = self._key(env)
         policy = self.spaces[key].policy
         with evaluating(self.network):
-            acting = self.network.make_policy(key)
+            acting = self.network.make_policy(key, self.settings.compile == "on")
 
             def act(rows: NDArray[Any]) -> np.ndarray:
                 observations = self.normalizers.normalize(self._flatten(rows), key)

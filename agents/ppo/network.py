@@ -194,10 +194,10 @@ class MultiHead(nn.Module):
             linears = [[layer] for layer in body.children() if isinstance(layer, LINEAR)]
             balance_layers_([*([list(adapters.children())] if len(self.adapters) else []), *linears, tower.heads], lam)
 
-    def make_policy(self, key: str) -> Callable[[Tensor], Tensor]:
+    def make_policy(self, key: str, compiled: bool = False) -> Callable[[Tensor], Tensor]:
         """Return a fast function from observations (n, d_e) to the outputs of the policy, (n, a_e) (see `direct`)."""
         adapter = (self.adapters[key],) if len(self.adapters) else ()
-        return direct(*adapter, self.body, self.policy[key])
+        return direct(*adapter, self.body, self.policy[key], compiled=compiled)
 
     def values(self, observation: Tensor, key: str) -> Tensor:
         """Return state values, (n,)."""

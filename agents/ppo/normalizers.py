@@ -60,6 +60,10 @@ class Normalizers:
     def _normalizes(self, observations: Rows, key: str) -> bool:
         return self.settings.normalize_observations and observations.shape[-1] > self.pixels[key]
 
+    def moves(self, key: str) -> bool:
+        """Return whether large observations of an environment are moved."""
+        return key in self.centres and bool(self.centres[key].offset.any())
+
     def begin(self, observations: Rows, key: str) -> None:
         """Set the offset of large observations by those after the first step, (*stack, n, d)."""
         if key in self.centres:

@@ -10,7 +10,7 @@ from supple.agents.spaces import row_space
 from supple.agents.tasks import EnvTask
 from supple.agents.work import AgentWork, World
 from supple.engine.storage.run_directory import RunDirectory
-from supple.envs import Envs, Picture, Vector, WorkerVector, has_friction
+from supple.envs import ArrayVector, Envs, Picture, Vector, WorkerVector, has_friction
 
 from .agent import PPO
 from .network import PolicySpace
@@ -40,6 +40,9 @@ class PPOWork(AgentWork):
     @classmethod
     def make(cls, settings: PPOSettings, env: str, world: World) -> gym.Env:
         return super().make(settings, env, {**world, "clip_actions": settings.clip_actions})
+
+    def take_uneventful_steps(self, most: int) -> int:
+        return self.agent.collect(self._envs, most) if isinstance(self._envs, ArrayVector) else 0
 
     def after_update(self, run: RunDirectory, task: EnvTask, step: int) -> None:
         """Begin new episodes after an update if the settings ask for it (`restart_episodes`)."""

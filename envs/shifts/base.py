@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import gymnasium as gym
 import numpy as np
@@ -12,6 +12,20 @@ from supple.registry import Call, Registry, naming, owner_of
 
 Values = dict[str, Any]
 """The values of one shift in a task: names → numbers and arrays, whose `tolist` is plain JSON."""
+
+
+class RowMap(NamedTuple):
+    """A map of the rows of all copies, for steps in C.
+
+    Attributes:
+        kind: What is done to each copy (see `KINDS` in compiled.py).
+        values: The values of all copies, (n, …).
+        ends: The sum of the ends of what is mirrored.
+    """
+
+    kind: str
+    values: np.ndarray
+    ends: np.ndarray | None = None
 
 
 class Shift:
@@ -109,6 +123,10 @@ class Shift:
     def rewards(self, rewards: np.ndarray, info: Mapping[str, np.ndarray]) -> np.ndarray:
         """Return `reward` of each copy, (n,). info: numbers that the task reports, (n,), which are 0 at explosions."""
         return rewards
+
+    def row_map(self) -> RowMap | None:
+        """Return what the maps of rows do, if a class that overrides this does nothing else there, else None."""
+        return None
 
     def space(self, observation_space: gym.Space) -> gym.Space:
         """Return the space of the observations in all tasks, shifted or not."""

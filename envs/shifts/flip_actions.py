@@ -6,7 +6,7 @@ import gymnasium as gym
 import numpy as np
 from gymnasium.spaces import Box, Discrete
 
-from .base import Alternating, Values, expand, shifts
+from .base import Alternating, RowMap, Values, expand, shifts
 
 
 @shifts.register("flip_actions")
@@ -40,3 +40,7 @@ class FlipActions(Alternating):
 
     def actions(self, actions: np.ndarray) -> np.ndarray:
         return np.where(expand(self._reversed, actions.ndim), self._ends - actions, actions)
+
+    def row_map(self) -> RowMap:
+        ends = np.asarray(self._ends)
+        return RowMap("mirror real" if ends.ndim else "mirror index", self._reversed, ends)

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from .base import Alternating, shifts
+from .base import Alternating, RowMap, shifts
 
 
 @shifts.register("negate_reward")
@@ -19,3 +19,6 @@ class NegateReward(Alternating):
 
     def rewards(self, rewards: np.ndarray, info: Mapping[str, np.ndarray]) -> np.ndarray:
         return np.where(self._reversed, -rewards, rewards)
+
+    def row_map(self) -> RowMap:
+        return RowMap("negate", self._reversed)

@@ -6,7 +6,7 @@ o ← o + b,   b ~ N(0, scale²) for each entry of the observation
 import gymnasium as gym
 import numpy as np
 
-from .base import RealValued, Values, shifts
+from .base import RealValued, RowMap, Values, shifts
 from .drawing import check_scale
 
 
@@ -37,3 +37,6 @@ class Offset(RealValued):
 
     def observation(self, observation: np.ndarray) -> np.ndarray:
         return observation + self._offset
+
+    def row_map(self) -> RowMap:
+        return RowMap("add", self._offset)

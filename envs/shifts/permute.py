@@ -6,7 +6,7 @@ import gymnasium as gym
 import numpy as np
 from gymnasium.spaces import Box, Discrete, MultiBinary
 
-from .base import Shift, Values, expand, shifts
+from .base import RowMap, Shift, Values, expand, shifts
 from .drawing import draw_permutation
 
 
@@ -52,6 +52,11 @@ class Permute(Shift):
             entries = observations.reshape(len(rows), -1)
             return entries[expand(rows, self._order.ndim), self._order]
         return self._order[rows, observations - self._start] + self._start
+
+    def row_map(self) -> RowMap | None:
+        if self._start:
+            return None
+        return RowMap("take" if self._start is None else "renumber cell", self._order)
 
     def space(self, observation_space: gym.Space) -> gym.Space:
         if not isinstance(observation_space, Box):

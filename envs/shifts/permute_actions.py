@@ -4,7 +4,7 @@ import gymnasium as gym
 import numpy as np
 from gymnasium.spaces import Discrete
 
-from .base import Shift, Values, shifts
+from .base import RowMap, Shift, Values, shifts
 from .drawing import draw_permutation
 
 
@@ -37,3 +37,6 @@ class PermuteActions(Shift):
     def actions(self, actions: np.ndarray) -> np.ndarray:
         moved: np.ndarray = self._order[np.arange(len(actions)), actions - self._start] + self._start
         return moved
+
+    def row_map(self) -> RowMap | None:
+        return None if self._start else RowMap("renumber action", self._order)

@@ -3,7 +3,7 @@
 import gymnasium as gym
 import numpy as np
 
-from .base import RealValued, Values, shifts
+from .base import RealValued, RowMap, Values, shifts
 from .drawing import check_range, log_uniform
 
 
@@ -35,3 +35,6 @@ class Rescale(RealValued):
 
     def observation(self, observation: np.ndarray) -> np.ndarray:
         return observation * self._factor
+
+    def row_map(self) -> RowMap:
+        return RowMap("multiply", self._factor)

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from .base import Shift, Values, bind_method, call_shift
+from .base import RowMap, Shift, Values, bind_method, call_shift
 from .shifted import Shifted, mix
 
 
@@ -38,6 +38,12 @@ class ShiftRows:
         """Use the values with which these copies were reset, without a seed."""
         for stack in self._stacks:
             stack.begin_again(rows)
+
+    def row_maps(self) -> list[RowMap] | None:
+        """Return what the shifts do, in the order of the text, or None if one of them does more than that."""
+        maps = [stack.part.row_map() if "row_map" in vars(type(stack.part)) else None for stack in self._stacks]
+        known = [each for each in maps if each is not None]
+        return known if len(known) == len(maps) else None
 
     def progress(self, steps: int) -> None:
         """Set the number of steps of the task so far (see `Shifted.progress`)."""

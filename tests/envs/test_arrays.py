@@ -12,16 +12,61 @@ from supple.envs import (
     EnvironmentFault,
     Repeat,
     Vector,
+    arrays,
+    flatten,
     is_batched,
     make_env,
     shifts,
     vectorize,
 )
 from supple.envs import parse_shifts as parsed
-from supple.envs.array_tasks import ARRAY_TASKS, CartPole, squares
+from supple.envs.array_tasks import ARRAY_TASKS, ArrayTask, CartPole, squares
 from supple.envs.arrays import ArrayVector
+from supple.envs.compiled import is_exact
 from supple.envs.shifts.negate_reward import NegateReward
 from tests.envs.pairs import COPIES, assert_same, live, pair
+
+ALL = "permute(from_task=0) + negate_reward(from_task=0)"
+REAL = "rescale(from_task=0) + permute(from_task=0) + offset(from_task=0)"
+TURNED = "flip_actions(from_task=0)"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "shift"),
+    [
+        *((name, ALL) for name in ARRAY_TASKS),
+        *((name, f"{REAL} + {TURNED}") for name in ARRAY_TASKS if name != "NineRooms-v0"),
+        *((name, f"permute_actions(from_task=0) + {TURNED}") for name in ARRAY_TASKS if name != "Pendulum-v1"),
+    ],
+)
+def test_steps_in_c_have_the_bits_of_gymnasium_with_every_shift(name: str, shift: str) -> None:
+    singly, together = pair(name, ArrayVector, copies=6, seeds=range(6), wrap=flatten, shifts=shift)
+    assert isinstance(together, ArrayVector)
+    assert together.compiled is not None
+    steps, take = [], together.compiled.step
+    together.compiled.step = lambda actions: steps.append(taken := take(actions)) or taken  # type: ignore[method-assign]
+    live(singly, together, 300)
+    assert sum(step is not None for step in steps) > 100
+
+
+def test_steps_whose_shifts_c_does_not_know_are_taken_by_numpy() -> None:
+    for shift in ("noise", "offset(over=90)"):
+        singly, together = pair("cartpole", ArrayVector, shifts=shift, task=1)
+        assert isinstance(together, ArrayVector)
+        assert together.compiled is None
+        live(singly, together, 20)
+
+
+def test_tasks_whose_bits_differ_in_c_are_stepped_by_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert is_exact("CartPole-v1")
+    is_exact.cache_clear()
+    monkeypatch.setattr(CartPole, "numbers", lambda self: [*ArrayTask.numbers(self)[:-1], 0.3])
+    singly, together = pair("cartpole", ArrayVector)
+    assert isinstance(together, ArrayVector)
+    assert together.compiled is None
+    live(singly, together, 20)
+    is_exact.cache_clear()
 
 
 @pytest.mark.slow
@@ -156,11 +201,17 @@ def test_a_task_whose_batched_steps_differ_is_stepped_one_by_one(monkeypatch: py
     assert not is_batched("cartpole", 8)
 
 
+def test_fewer_copies_are_batched_where_they_are_stepped_in_c(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert is_batched("cartpole", 1)
+    monkeypatch.setattr(arrays, "is_exact", lambda name: False)  # a machine without a compiler, or with other bits
+    assert not is_batched("cartpole", 1)
+    assert is_batched("cartpole", 8)
+
+
 @pytest.mark.parametrize(
     ("name", "copies", "shifts", "kwargs", "batched"),
     [
         ("cartpole", 8, "offset(over=9) + negate_reward", {}, True),
-        ("cartpole", 3, "none", {}, False),
         ("cartpole", 8, "delay", {}, False),
         ("cartpole", 8, "none", {"sutton_barto_reward": True}, False),
         ("ninerooms", 8, "goal + permute", {}, True),

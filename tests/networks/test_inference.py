@@ -4,7 +4,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from supple.networks import activation, direct
+from supple.networks import StackedLinear, activation, direct
+from supple.networks.activations import parse_activation
+from supple.networks.inference import CompiledForward
 
 
 def body() -> nn.Sequential:
@@ -58,3 +60,42 @@ def test_random_activations_draw_as_often_as_in_a_call() -> None:
     assert not torch.equal(*expected)
     network.eval()
     assert torch.equal(forward(inputs), network(inputs))
+
+
+@pytest.mark.parametrize("stack", [0, 3])
+@pytest.mark.parametrize("name", ["tanh", "relu", "leaky_relu(negative_slope=0.1)"])
+@torch.no_grad()
+def test_compiled_networks_have_the_outputs_of_the_modules_up_to_rounding(stack: int, name: str) -> None:
+    torch.manual_seed(0)
+    layers = [StackedLinear(stack, *sizes) if stack else nn.Linear(*sizes) for sizes in ((5, 33), (33, 16), (16, 2))]
+    network = nn.Sequential(layers[0], parse_activation(name), nn.Sequential(layers[1], parse_activation(name)))
+    forward = direct(network, layers[2], compiled=True)
+    assert isinstance(forward, CompiledForward)
+    for rows in (1, 2, 8, 9):
+        layers[1].weight.mul_(1.5)
+        inputs = torch.randn(*([stack] if stack else []), rows, 5)
+        torch.testing.assert_close(forward(inputs), layers[2](network(inputs)), rtol=1e-5, atol=1e-6)
+    assert forward(inputs[..., :1, :] * torch.nan).isnan().all()
+
+
+@pytest.mark.parametrize(
+    "network",
+    [
+        nn.Sequential(nn.Linear(5, 8), nn.ELU()),
+        nn.Sequential(nn.Tanh(), nn.Linear(5, 8)),
+        nn.Sequential(nn.Linear(5, 8, bias=False)),
+        nn.Sequential(nn.Linear(5, 8), nn.Tanh(), nn.Tanh()),
+        nn.Sequential(nn.Linear(5, 1025)),
+        nn.Linear(5, 8, dtype=torch.float64),
+        nn.utils.parametrizations.spectral_norm(nn.Linear(5, 8)),
+    ],
+)
+def test_other_networks_are_not_compiled(network: nn.Module) -> None:
+    assert not isinstance(direct(network, compiled=True), CompiledForward)
+
+
+def test_networks_with_hooks_are_not_compiled() -> None:
+    for path in ("", "0"):
+        network = nn.Sequential(nn.Linear(5, 8), nn.Tanh())
+        network.get_submodule(path).register_forward_hook(lambda module, args, output: output + 1)
+        assert not isinstance(direct(network, compiled=True), CompiledForward)
