@@ -35,7 +35,6 @@ class ReplaySettings(ImageSettings):
     groups: ClassVar[Groups] = {"speed": ("replay_folder", "device", "compile", "capture")}
     stackable = True
     same_network: ClassVar[tuple[str, ...]] = (*ImageSettings.same_network, "learning_rate", "gamma", "learning_starts")
-    compile_pays_after: ClassVar[int]  # gradient steps
 
     @property
     def action_repeat(self) -> int:
@@ -92,9 +91,12 @@ class ReplaySettings(ImageSettings):
 
     def compile_pays(self) -> bool:
         """Return whether the run has so many gradient steps that compiling them saves time."""
+        return False
+
+    def planned_updates(self) -> float:
+        """Return the gradient steps of the whole run."""
         _, steps = self.stream()
-        updates = steps * self.cycles / self.action_repeat * self.replay_ratio + self.priming_updates
-        return updates >= self.compile_pays_after
+        return steps * self.cycles / self.action_repeat * self.replay_ratio + self.priming_updates
 
     def compile_problem(self) -> str | None:
         """Return a line for the user if the update cannot be compiled, else None."""

@@ -77,7 +77,9 @@ class SACSettings(ReplaySettings):
         ),
     }  # fmt: skip
     same_network: ClassVar[tuple[str, ...]] = (*ReplaySettings.same_network, "tau", "target_entropy")
-    compile_pays_after = 20_000
+
+    def compile_pays(self) -> bool:
+        return self.planned_updates() >= 20_000
 
     def worth_stacking(self) -> bool:
         widths = (self.actor_width, self.critic_width) if self.network == "simba" else self.hidden

@@ -55,7 +55,7 @@ def in_float64(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     def of_doubles(observation: Tensor, key: str, adapters: nn.ModuleDict, body: nn.Sequential) -> Tensor:
         return features(observation.double(), key, adapters, body)
 
-    def acting(network: MultiHead, key: str) -> Callable[[Tensor], Tensor]:
+    def acting(network: MultiHead, key: str, compiled: bool = False) -> Callable[[Tensor], Tensor]:
         policy = make_policy(network, key)
         return lambda observations: policy(observations.double())
 
