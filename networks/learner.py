@@ -149,7 +149,7 @@ class Learner:
     capabilities: tuple[object, ...] = ()
 
     _named: bool = field(default=False, init=False, repr=False)  # somebody named the wiring
-    _joints: tuple[list[nn.Module], list[Joint], list[str]] | None = field(default=None, init=False, repr=False)
+    _joints: tuple[list[nn.Module], list[Joint]] | None = field(default=None, init=False, repr=False)
     _checked: bool = field(default=False, init=False, repr=False)  # the wiring has been checked on inputs
     _undrawn: list[str] | None = field(default=None, init=False, repr=False)
     _single: bool = field(default=False, init=False, repr=False)  # a stack of one network
@@ -329,22 +329,13 @@ class Learner:
 
         The call is cheap: the network is traced again only if its modules have changed. See linear_pairs.py.
         """
-        return self.pairs_and_reasons()[0]
-
-    def pairs_and_reasons(self) -> tuple[list[LinearPair], list[str]]:
-        """Return `linear_pairs`, and the reasons why other layers begin none, a sentence each."""
         modules = list(self.module.modules())
         known = self._joints
         if known is None or len(known[0]) != len(modules) or any(map(is_not, known[0], modules)):
             wiring = self.wiring if self._named else None
-            known = self._joints = modules, *find_joints(self.module, wiring, self.forward)
-        _, joints, reasons = known
-        traced = [pair_at(self.module, joint) for joint in joints]
-        pairs = [*find_declared_pairs(self.module), *(pair for pair in traced if isinstance(pair, LinearPair))]
-        reasons = [*(reason for reason in traced if isinstance(reason, str)), *reasons]  # the most telling first
-        if self._named:
-            reasons += [f"'{unit}' {why}" for unit, why in self.unwired.items()]
-        return pairs, reasons
+            known = self._joints = modules, list(find_joints(self.module, wiring, self.forward))
+        traced = [pair_at(self.module, joint) for joint in known[1]]
+        return [*find_declared_pairs(self.module), *(pair for pair in traced if pair)]
 
     def select(self, scope: Scope) -> list[Layer]:
         """Return the layers in a scope.

@@ -129,7 +129,9 @@ def weight_matrices(module: nn.Module) -> Matrices:
         for own, (layout, split) in _forms(path, part):
             tensor = part._parameters.get(own)
             if tensor is None:
-                why = f"parametrized (computed from others of its {type(part).__name__}) and cannot be rewritten in place"
+                why = (
+                    f"parametrized (computed from others of its {type(part).__name__}) and cannot be rewritten in place"
+                )
                 found.skipped[qualified_name(path, own)] = why
                 continue
             name = names[tensor]

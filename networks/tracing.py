@@ -2,8 +2,6 @@
 
 import copy
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -74,7 +72,7 @@ def trace(module: nn.Module, forward: Forward = "forward") -> tuple[fx.Graph, di
     tracer = _Tracer()
     tracer.traced_func_name = "forward" if forward == "forward" else RUN
     try:
-        with unchanged(module), _trace_lengths(inner):
+        with unchanged(module):
             # a copy, on which tensors that are no parameters become attributes
             graph = tracer.trace(copy.copy(with_forward(inner, forward)))
         _follow_writes(graph, inner)
@@ -90,21 +88,6 @@ def trace(module: nn.Module, forward: Forward = "forward") -> tuple[fx.Graph, di
     except Exception as error:  # a forward pass may do anything with inputs that are not tensors
         why = one_line(error).partition(". ")[0].rstrip(".")[:120]
         raise Untraceable(f"cannot be traced ({why})") from error
-
-
-@contextmanager
-def _trace_lengths(module: nn.Module) -> Iterator[None]:
-    """Let `len(x)` of a traced tensor be its number of rows, in the code of a network's modules."""
-    spaces = [getattr(type(part).forward, "__globals__", {}) for part in module.modules()]
-    own = {id(s): s for s in spaces if s and "len" not in s and not str(s.get("__name__")).startswith("torch")}
-    patched = list(own.values())
-    try:
-        for space in patched:
-            space["len"] = lambda x: x.size(0) if isinstance(x, fx.Proxy) else len(x)
-        yield
-    finally:
-        for space in patched:
-            del space["len"]
 
 
 def _follow_writes(graph: fx.Graph, module: nn.Module) -> None:

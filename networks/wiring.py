@@ -28,7 +28,6 @@ _APART = {
     *(f"{pool}{d}d" for pool in ("max_pool", "avg_pool", "adaptive_max_pool", "adaptive_avg_pool") for d in (1, 2, 3)),
     *("flatten", "unflatten", "view", "reshape", "contiguous", "clone", "float", "to"),
 }  # fmt: skip
-_NAMED = {"add": "the residual addition", "cat": "the concatenation", "mul": "the product", "matmul": "the product"}
 
 
 @dataclass(frozen=True)
@@ -186,8 +185,7 @@ class Paths:
     def describe(self, node: fx.Node) -> str:
         if node.op == "call_module":
             return f"'{node.target}' ({type(self.modules[str(node.target)]).__name__})"
-        word = _NAMED.get(operation(node).strip("_").removeprefix("i"))
-        return f"{word} '{node.name}'" if word else f"'{node.name}'"
+        return f"'{node.name}'"
 
     def _width(self, name: str) -> int:
         """Return the outputs of a layer, or the gains of a norm; 0 of a norm that has nothing of its own for a unit."""
