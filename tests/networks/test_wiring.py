@@ -121,9 +121,7 @@ def test_units_inside_a_residual_block_are_private_and_those_around_the_addition
     learner = learner_for(residual(lambda self, x: self.c(self.out(self.b(self.act(self.a(x))) + x))))
     assert learner.units == ("act", "out")
     assert learner.wiring == {"act": Wiring(("a",), ("b",))}
-    assert learner.unwired == {
-        "out": "has no private incoming weights: its inputs come from 'add'"
-    }
+    assert learner.unwired == {"out": "has no private incoming weights: its inputs come from 'add'"}
     module = residual(lambda self, x: self.c(self.out(self.b(h := self.act(self.a(x))) + h)))
     assert reasons(module, "act")["act"].endswith("its outputs reach 'add'")
 
