@@ -127,25 +127,23 @@ def hidden(module: nn.Module, unit: str, wires: Wiring) -> Hidden:
     ):
         kind = call.function or type(activation).__name__
         raise ValueError(f"'{unit}' ({kind}) has not one unit for each output of '{wires.incoming[0]}'")
-    shapes = {sizes(layer)[:-1] for layer in incoming}
-    shape = shapes.pop()
-    *members, width = shape
-    if shapes:
-        raise ValueError(f"the layers before '{unit}' have different widths: {', '.join(wires.incoming)}")
-    for name, layer in zip(wires.outgoing, outgoing, strict=True):
-        if getattr(layer, "groups", 1) > 1:
-            raise ValueError(f"'{name}', which reads '{unit}', is a grouped convolution")
-        *readers, _, inputs = sizes(layer)
-        if members and readers != members:
-            raise ValueError(f"'{name}', which reads '{unit}', is no stack of {members[0]} members, as that is")
-        flattened = isinstance(incoming[0], CONV) and isinstance(layer, LINEAR)
-        if inputs % width if flattened else inputs != width:
-            raise ValueError(f"'{name}' has {inputs} inputs, which do not fit the {width} units of '{unit}'")
     spatial = isinstance(incoming[0], CONV)
-    for name in wires.norms:
-        norm = module.get_submodule(name)
-        if any(gain.shape != shape for gain in own_tensors(norm)) or (spatial and isinstance(norm, LAYER_NORM)):
-            raise ValueError(f"'{name}', before '{unit}', has not one gain and shift for each of the {width} units")
+    shape = sizes(incoming[0])[:-1]
+    *members, width = shape
+    fit = all(sizes(layer)[:-1] == shape for layer in incoming)
+    for layer in outgoing:
+        *readers, _, inputs = sizes(layer)
+        flattened = spatial and isinstance(layer, LINEAR)
+        fit &= (inputs % width == 0 if flattened else inputs == width) and getattr(layer, "groups", 1) == 1
+        fit &= not members or readers == members
+    for norm in map(module.get_submodule, wires.norms):
+        fit &= all(gain.shape == shape for gain in own_tensors(norm)) and not (spatial and isinstance(norm, LAYER_NORM))
+    if not fit:
+        names = ", ".join((*wires.incoming, *wires.norms, *wires.outgoing))
+        raise ValueError(
+            f"'{unit}' has no rows and columns of its own in the layers around it: the sizes of {names} do not fit its "
+            f"{times(shape)} units, or one is a grouped convolution"
+        )
     return Hidden(unit, wires, shape, spatial)
 
 

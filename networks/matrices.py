@@ -22,7 +22,7 @@ from .modules import CONV, LINEAR, STACKED, qualified_name
 from .scale import isometry_scale
 from .stacked import StackedLayerNorm
 
-REASONS = 3  # of those that are given in a text
+SHOWN = 3  # parameters that a text names
 FROZEN = "frozen (requires_grad=False)"
 FACTOR = "a factor of an adapter, and the map of no layer: merge the adapter first"
 
@@ -123,7 +123,7 @@ def weight_matrices(module: nn.Module) -> Matrices:
         if isinstance(part, (nn.Embedding, nn.EmbeddingBag))
         for table in part.parameters(recurse=False)
     }
-    factors = {p for own in _adapters(module) for p in (own.parameters() if isinstance(own, nn.Module) else (own,))}
+    factors = {p for part in adapter_modules(module) for p in part.parameters(recurse=False)}
     found = Matrices()
     for path, part in module.named_modules():
         for own, (layout, split) in _forms(path, part):
@@ -206,20 +206,16 @@ def unfit(tensor: Tensor) -> str:
 
 
 def adapter_modules(module: nn.Module) -> set[nn.Module]:
-    """Return the modules that belong to adapters, those that PEFT's layers name in `adapter_layer_names`."""
-    return {part for adapter in _adapters(module) if isinstance(adapter, nn.Module) for part in adapter.modules()}
-
-
-def _adapters(module: nn.Module) -> Iterator[nn.Module | nn.Parameter]:
-    """Yield each module or parameter that an adapter adds to a layer.
+    """Return the modules that belong to adapters, those that PEFT's layers name in `adapter_layer_names`.
 
     PEFT's whole copies of a layer (`modules_to_save`) are layers like any other.
     """
-    for part in module.modules():
-        for name in set(getattr(part, "adapter_layer_names", ())) - {"modules_to_save"}:
-            adapter = getattr(part, name, None)
-            if isinstance(adapter, (nn.Module, nn.Parameter)):
-                yield adapter
+    adapters = [
+        getattr(part, name, None)
+        for part in module.modules()
+        for name in set(getattr(part, "adapter_layer_names", ())) - {"modules_to_save"}
+    ]
+    return {part for adapter in adapters if isinstance(adapter, nn.Module) for part in adapter.modules()}
 
 
 class Written(list[str]):
@@ -236,14 +232,6 @@ class Written(list[str]):
 
 
 def describe_skipped(skipped: Mapping[str, str]) -> str:
-    """Return which parameters were skipped and why, in words: up to two names for each of three reasons."""
-    groups: dict[str, list[str]] = {}
-    for name, reason in skipped.items():
-        groups.setdefault(reason, []).append(name)
-    texts = []
-    for reason, names in list(groups.items())[:REASONS]:
-        told = names[:2] if len(", ".join(names[:2])) <= 60 else names[:1]
-        rest = f" and {len(names) - len(told)} more" if len(names) > len(told) else ""
-        texts.append(f"{', '.join(told)}{rest} ({reason})")
-    others = sum(len(names) for names in list(groups.values())[REASONS:])
-    return "; ".join(texts) + (f"; and {others} more" if others else "")
+    """Return which parameters were skipped and why, in words: the first of them, and the number of the others."""
+    text = "; ".join(f"{name} ({reason})" for name, reason in list(skipped.items())[:SHOWN])
+    return text + (f"; and {len(skipped) - SHOWN} more" if len(skipped) > SHOWN else "")

@@ -98,8 +98,6 @@ def is_constant(values: Tensor) -> bool:
 
 
 def _may_be_alike(drawn: Tensor, initial: Tensor) -> bool:
-    if initial.is_complex():
-        drawn, initial = torch.view_as_real(drawn), torch.view_as_real(initial)
     count = initial.numel()
     if count == 1:
         return float(initial) not in (0.0, 1.0)  # no draw of a distribution is

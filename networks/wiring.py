@@ -134,19 +134,15 @@ class Paths:
     def check_private(self, *layers: str) -> None:
         """Raise Shared if a layer is tied to another or used twice, or if its parameters are used elsewhere."""
         for name in layers:
-            parameters = dict(self.modules[name].named_parameters(recurse=False))
-            why = ""
-            if any(self.owners[p] > 1 for p in parameters.values()):
-                why = "they are tied"
-            elif self.calls[name] > 1:
-                why = "it is used repeatedly"
-            elif any(f"{name}.{p}" in self.loose for p in parameters):
-                why = "something else reads them too"
-            if why:
-                raise Shared(f"shares the weights of '{name}': {why}")
-            if not _is_plain(self.modules[name]):
-                kind = type(self.modules[name]).__name__
-                raise Shared(f"has no private weights: '{name}' ({kind}) uses its weights in a way of its own")
+            part = self.modules[name]
+            parameters = dict(part.named_parameters(recurse=False))
+            tied = any(self.owners[p] > 1 for p in parameters.values())
+            if tied or self.calls[name] > 1 or any(f"{name}.{p}" in self.loose for p in parameters):
+                raise Shared(f"shares the weights of '{name}': they are tied, or used repeatedly")
+            if not _is_plain(part):
+                raise Shared(
+                    f"has no private weights: '{name}' ({type(part).__name__}) uses its weights in a way of its own"
+                )
 
     def _back(self, node: fx.Node) -> tuple[str, list[str]]:
         """Return the layer that feeds this node and nothing else, and the norms on the way."""
