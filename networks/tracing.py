@@ -1,7 +1,10 @@
 """The graph of a network's forward pass, traced with `torch.fx`, and the activations in it."""
 
+import builtins
 import copy
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -72,7 +75,7 @@ def trace(module: nn.Module, forward: Forward = "forward") -> tuple[fx.Graph, di
     tracer = _Tracer()
     tracer.traced_func_name = "forward" if forward == "forward" else RUN
     try:
-        with unchanged(module):
+        with unchanged(module), _trace_lengths():
             # a copy, on which tensors that are no parameters become attributes
             graph = tracer.trace(copy.copy(with_forward(inner, forward)))
         _follow_writes(graph, inner)
@@ -88,6 +91,21 @@ def trace(module: nn.Module, forward: Forward = "forward") -> tuple[fx.Graph, di
     except Exception as error:  # a forward pass may do anything with inputs that are not tensors
         why = one_line(error).partition(". ")[0].rstrip(".")[:120]
         raise Untraceable(f"cannot be traced ({why})") from error
+
+
+@contextmanager
+def _trace_lengths() -> Iterator[None]:
+    """Let `len(x)` of a traced tensor be its number of rows, which torch.fx refuses otherwise."""
+    length = len
+
+    def rows(x: Any) -> Any:
+        return x.size(0) if isinstance(x, fx.Proxy) else length(x)
+
+    try:
+        builtins.len = rows
+        yield
+    finally:
+        builtins.len = length
 
 
 def _follow_writes(graph: fx.Graph, module: nn.Module) -> None:
