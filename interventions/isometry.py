@@ -50,30 +50,17 @@ def _orthogonalize_batch(
     try:
         isometries = orthogonalize(stack, method, steps, tolerance).split(counts)
     except MatrixError as error:
-        position = error.index[0]
-        for weight, view, count in zip(weights, views, counts, strict=True):
+        position = error.index
+        for weight, count in zip(weights, counts, strict=True):
             if position < count:
-                raise ValueError(_locate(weight, view, position) + f" {error.reason}") from None
+                of = f", matrix {position} of {count}," if count > 1 else ""
+                raise ValueError(f"{weight.name}{of} {error.reason}") from None
             position -= count
         raise
     return [
         (weight, part.reshape(view.shape).mul_(weight.scale()))
         for weight, view, part in zip(weights, views, isometries, strict=True)
     ]
-
-
-def _locate(weight: Weight, view: Tensor, position: int) -> str:
-    """Return which matrix of which layer it is: "conv1.weight, tap (0, 2)", or only the name if there is one."""
-    index = [int(i) for i in torch.unravel_index(torch.tensor(position), view.shape[:-2])]
-    *outer, part = index
-    parts = []
-    if weight.layout == "stacked":
-        parts.append(f"member {outer.pop(0)}")
-    if outer:
-        parts.append(f"tap ({', '.join(map(str, outer))})")
-    if weight.split > 1:
-        parts.append(f"part {part}")
-    return ", ".join([weight.name, *parts])
 
 
 @torch.no_grad()

@@ -101,8 +101,7 @@ def _mean_per_dimension(view: View, deviations: list[Tensor]) -> Tensor:
 
 def _global_norm(view: View, tensors: list[Tensor]) -> Tensor:
     """Return the global L2 norm; for the tensors of a stack, of each member's slices."""
-    real = [t.detach().abs() if t.is_complex() else t.detach() for t in tensors]
-    parts = [view.by_network(view.select(t)) for t in real if t.is_floating_point()]  # others are quantised
+    parts = [view.by_network(view.select(t.detach())) for t in tensors if t.is_floating_point()]  # others are quantised
     norms = [torch.linalg.vector_norm(part, dim=1, dtype=torch.float64) for part in parts]
     return torch.linalg.vector_norm(torch.stack(norms), dim=0) if norms else torch.zeros(view.networks)
 

@@ -15,10 +15,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
-from torch.utils._pytree import tree_leaves
 
 from supple.networks.gradients import differentiate
 from supple.networks.learner import Learner
@@ -148,26 +146,7 @@ def list_tensors(outputs: Any) -> list[Tensor]:
     if isinstance(outputs, Tensor):
         outputs = (outputs,)
     several = outputs.values() if isinstance(outputs, Mapping) else outputs if isinstance(outputs, Sequence) else ()
-    return [t for t in several if isinstance(t, Tensor) and _has_real_numbers(t)]
-
-
-def _has_real_numbers(tensor: Tensor) -> bool:
-    return tensor.is_floating_point() and tensor.layout is torch.strided and not tensor.is_meta
-
-
-@torch.no_grad()
-def is_constant_on(view: View, parameters: Mapping[str, Tensor]) -> bool:
-    """Return whether a network with these parameters, (…) by name, has equal outputs for all rows of its probe."""
-    with measuring(view.learner.module):
-        outputs = _outputs(view, parameters)
-    return all(bool((t.amax(1) - t.amin(1) <= RESOLVED * t.abs().amax(1)).all()) for t in outputs)
-
-
-def list_real_inputs(values: Any) -> list[Tensor]:
-    """Return the tensors and arrays of real numbers, (…), in arguments of a network and in their containers."""
-    arrays = (leaf for leaf in tree_leaves(values) if isinstance(leaf, np.ndarray) and leaf.dtype.kind == "f")
-    tensors = (leaf for leaf in tree_leaves(values) if isinstance(leaf, Tensor) and _has_real_numbers(leaf))
-    return [*map(torch.as_tensor, arrays), *tensors]
+    return [t for t in several if isinstance(t, Tensor) and t.is_floating_point() and not t.is_meta]
 
 
 def _standardize(outputs: Tensor) -> Tensor:

@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from supple.metrics import diagnose, measure, trainability, weight_norm
+from supple.metrics import diagnose, measure, trainability
 from supple.networks import learner_for
 from tests.zoo.networks import Calls
 from tests.zoo.state import differences, take
@@ -145,10 +145,3 @@ def test_float16_is_fitted_in_float32() -> None:
     fit = trainability(learner_of(module, probe=lambda: (X.half(),)), updates=20)
     exact = trainability(learner_of(network()), updates=20)
     torch.testing.assert_close(fit.loss, exact.loss, atol=0.02, rtol=0)
-
-
-def test_complex_parameters_count_in_norms() -> None:
-    module = nn.Sequential(nn.Linear(6, 4, dtype=torch.cfloat))
-    expected = sum(float(p.detach().abs().double().square().sum()) for p in module.parameters()) ** 0.5
-    assert weight_norm(module) == pytest.approx(expected)
-    assert measure(learner_for(module))["weight_norm"] == pytest.approx(expected)

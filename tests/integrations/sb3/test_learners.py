@@ -251,5 +251,5 @@ def test_extractors_with_functional_and_shared_activations_are_measured_and_recy
         units = ("features_extractor.F.relu", "features_extractor.act", "features_extractor.act#2")
         assert learner.units[:3] == units
         assert {"features_extractor.first", "features_extractor.second"} <= {
-            joint.first for joint in find_joints(learner.module, learner.wiring)[0]
+            joint.first for joint in find_joints(learner.module, learner.wiring)
         }
