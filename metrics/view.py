@@ -30,21 +30,11 @@ class View:
 
     Attributes:
         learner: The learner.
-        member: Use only this network of a stack. Raises ValueError if it does not exist, or if the learner is no stack.
         seeds: Use only the networks of these seeds of a stack of seeds, by their positions, ascending.
     """
 
     learner: Learner
-    member: int | None = None
     seeds: Sequence[int] | None = None
-
-    def __post_init__(self) -> None:
-        if self.member is None:
-            return
-        if self.members is None:
-            raise ValueError(f"'{self.learner.name}' is no stack of networks: it has no member {self.member}")
-        if not 0 <= self.member < self.members:
-            raise ValueError(f"'{self.learner.name}' has members 0 to {self.members - 1}, not {self.member}")
 
     @property
     def members(self) -> int | None:
@@ -54,8 +44,6 @@ class View:
     @cached_property
     def chosen(self) -> list[int] | None:
         """The selected members, or None for all."""
-        if self.member is not None:
-            return [self.member]
         if self.seeds is None or len(self.seeds) == self.learner.seeds:
             return None
         return self.learner.networks_of(self.seeds)

@@ -165,7 +165,8 @@ class Learner:
         modules = dict(self.module.named_modules())
         places = [parse_call_name(unit).path for unit in self.units]
         features = () if self.features is None else (self.features,)
-        for name in (*(layer.name for layer in self.layers), *places, *features):
+        wired = [name for wires in self.wiring.values() for name in (*wires.incoming, *wires.outgoing, *wires.norms)]
+        for name in (*(layer.name for layer in self.layers), *places, *features, *wired):
             if name not in modules:
                 raise ValueError(f"'{self.name}' has no module '{name}'{did_you_mean(name, modules)}")
         if strangers := [layer.name for layer in self.layers if modules[layer.name] is not layer.module]:
@@ -176,11 +177,6 @@ class Learner:
         for unit in self.units:
             if unit not in self.wiring and unit not in self.unwired:
                 raise ValueError(f"'{self.name}': the wiring says nothing of '{unit}'{did_you_mean(unit, self.wiring)}")
-            wires = self.wiring.get(unit, Wiring((), ()))
-            for name in (*wires.incoming, *wires.outgoing, *wires.norms):
-                if name not in modules:
-                    hint = did_you_mean(name, modules)
-                    raise ValueError(f"'{self.name}': the wiring of '{unit}' names no module: '{name}'{hint}")
 
     def _check_stack(self) -> None:
         """Raise ValueError if the parameters are not those of the networks that `seeds` and `networks` say."""

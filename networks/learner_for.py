@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from supple.registry import one_line
 
 from .activation_calls import parse_call_name
-from .forward import Forward, check_inputs, has_forward, methods, runner
+from .forward import Forward, check_inputs, has_forward, runner
 from .layers import Layer, chain, find_stack
 from .learner import Learner, no_batches
 from .modules import CONV, LINEAR
@@ -127,13 +127,13 @@ def _check_functions(module: nn.Module, probe: Any, loss: Any, forward: Forward)
     """Raise ValueError if probe or loss are no functions, or if nothing runs the network on the probe."""
     if (probe is None) != (loss is None):
         raise ValueError("probe and loss go together: the inputs to measure on, and the loss on them")
-    for word, function in (("probe", probe), ("loss", loss)):
-        if not (function is None or callable(function)):
-            raise ValueError(f"{word}= must be a function, such as lambda: …, but is a {type(function).__name__}")
+    if probe is not None and not (callable(probe) and callable(loss)):
+        raise ValueError("probe= and loss= must be functions, such as lambda: …")
     if probe and forward == "forward" and not has_forward(module):
-        kind, names = type(module).__name__, methods(module)
-        hint = f"such as forward='{names[0]}'" if names else "such as lambda module, x: …"
-        raise ValueError(f"{kind} has no forward: name what runs it on the inputs with forward=, {hint}")
+        raise ValueError(
+            f"{type(module).__name__} has no forward: name what runs it on the inputs with forward=, such as 'get_value' "
+            f"or lambda module, x: …"
+        )
 
 
 def _check_units(module: nn.Module, units: Sequence[str], known: Sequence[str]) -> None:
@@ -142,10 +142,9 @@ def _check_units(module: nn.Module, units: Sequence[str], known: Sequence[str]) 
     for unit in units:
         call = parse_call_name(unit)
         if not call.function and isinstance(part := modules.get(call.path), (*LINEAR, *CONV)):
-            there = f" (there are {', '.join(known)})" if known else ""
             raise ValueError(
                 f"units=: '{unit}' is a {type(part).__name__}, whose outputs are not those of hidden units: name the "
-                f"activation after it{there}, or leave units= out"
+                f"activation after it, or leave units= out (then they are {', '.join(known)})"
             )
 
 

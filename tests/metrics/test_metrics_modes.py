@@ -97,7 +97,7 @@ def test_diagnosing_between_a_pass_and_its_backward_does_not_break_it() -> None:
         ({"loss": lambda: 1.0}, "loss= of 'model' must return one number as a tensor, but returns a float"),
         ({"loss": lambda: torch.zeros(4)}, r"returns a tensor \(4,\)"),
         ({"loss": lambda: torch.zeros(())}, "returns a number without a gradient"),
-        ({"probe": X}, "probe= must be a function"),
+        ({"probe": X}, "probe= and loss= must be functions"),
         ({"probe": lambda: X[:1]}, r"returns a Tensor: \(x,\)"),
         ({"probe": lambda: {"input": X}}, r"returns a dict: \(inputs,\), with forward="),
     ],
