@@ -131,8 +131,8 @@ def _check_functions(module: nn.Module, probe: Any, loss: Any, forward: Forward)
         raise ValueError("probe= and loss= must be functions, such as lambda: …")
     if probe and forward == "forward" and not has_forward(module):
         raise ValueError(
-            f"{type(module).__name__} has no forward: name what runs it on the inputs with forward=, such as 'get_value' "
-            f"or lambda module, x: …"
+            f"{type(module).__name__} has no forward: name what runs it on the inputs with forward=, a method or a "
+            f"function such as lambda module, x: …"
         )
 
 
