@@ -100,8 +100,6 @@ def _fit(
     optimizer = torch.optim.Adam(fitted.values(), lr=learning_rate)
     with torch.no_grad():
         now = _outputs(view, parameters)
-        if [output.shape for output in now] != [target.shape for target in targets]:
-            raise ValueError(f"'{view.learner.name}' returns other shapes each time for the same inputs")
         wanted = [output + target for output, target in zip(now, targets, strict=True)]
 
     def as_stored() -> dict[str, Tensor]:
@@ -128,11 +126,12 @@ def _outputs(view: View, parameters: Mapping[str, Tensor]) -> list[Tensor]:
     assert view.probe is not None
     outputs, name = view.learner.outputs(parameters, view.probe), view.learner.name
     tensors = [_widen(t) if view.members else _widen(t)[None] for t in list_tensors(outputs)]
-    tensors = [t for t in tensors if t.ndim > 1]
+    tensors = [t for t in tensors if t.ndim > 1 and t.numel()]
     if not tensors:
-        raise ValueError(f"'{name}' returns a {type(outputs).__name__} without a tensor of real numbers for each input")
-    if not all(t.numel() for t in tensors):
-        raise ValueError(f"'{name}' has nothing to be measured on: its recent inputs are empty")
+        raise ValueError(
+            f"'{name}' returns a {type(outputs).__name__} without a tensor of real numbers for each input, or its "
+            "recent inputs are empty"
+        )
     flat = [t.reshape(*t.shape[:2], -1) for t in tensors]
     return [t if (n := t.shape[-1]) <= COLUMNS else t[..., torch.linspace(0, n - 1, COLUMNS).long()] for t in flat]
 

@@ -33,17 +33,15 @@ def causal_layers(model: nn.Module) -> tuple[Layer, ...]:
     model without hidden layers.
     """
     factors, owners = adapter_modules(model), _owners(model)
-    linear = [(n, m) for n, m in model.named_modules() if isinstance(m, LINEAR) or is_transposed(m)]
-    ask = getattr(model, "get_output_embeddings", None)
-    head = ask() if callable(ask) else None
-    if head is None and linear:
-        head = linear[-1][1]
-    heads = set() if head is None else set(head.modules())
+    named = [(n, m) for n, m in model.named_modules() if isinstance(m, (*LINEAR, *CONV)) or is_transposed(m)]
+    ask: Any = getattr(model, "get_output_embeddings", None)
+    head = ask() if ask else None
+    if head is None:
+        head = next((m for _, m in reversed(named) if not isinstance(m, CONV)), nn.Identity())
+    heads = set(head.modules())
     layers: list[Layer] = []
     depth, before = -1, ""
-    for name, module in model.named_modules():
-        if not isinstance(module, (*LINEAR, *CONV)) and not is_transposed(module):
-            continue
+    for name, module in named:
         owner = owners.get(name, name)
         role: Role = "head" if module in heads else "hidden"
         if isinstance(module, CONV) and all(isinstance(layer.module, CONV) for layer in layers):

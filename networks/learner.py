@@ -186,14 +186,11 @@ class Learner:
             return
         if not count:
             raise ValueError(f"'{self.name}' is a stack of {found} networks: say what they are, seeds= or networks=")
-        for name, p in self.module.named_parameters():
-            if p.ndim == 0 or len(p) != count:
-                raise ValueError(
-                    f"'{self.name}' says that it is a stack of {count} networks (seeds={self.seeds}, "
-                    f"networks={self.networks}), but '{name}' is {tuple(p.shape)}"
-                )
-        if self.layers:
-            raise ValueError(f"'{self.name}' says that it is a stack of {count} networks, but its layers are not")
+        if self.layers or any(p.ndim == 0 or len(p) != count for p in self.module.parameters()):
+            raise ValueError(
+                f"'{self.name}' says that it is a stack of {count} networks (seeds={self.seeds}, "
+                f"networks={self.networks}), but its layers or parameters are not"
+            )
 
     @property
     def members(self) -> int:

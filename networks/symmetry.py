@@ -99,13 +99,11 @@ def scale_pairs(model: nn.Module) -> list[ScalePair]:
     """
     if callable(declared := getattr(model, "scale_symmetries", None)):
         pairs = list(declared())
-        if not pairs:
-            raise NoSymmetry(f"{type(model).__name__}.scale_symmetries() returned no pairs")
     else:
         _check_family(model)
         pairs = [pair for name, module in model.named_modules() for pair in _pairs_of(name, module)]
-        if not pairs:
-            raise NoSymmetry(f"{_model_type(model)}: no v_proj and o_proj, nor up_proj and down_proj in its modules")
+    if not pairs:
+        raise NoSymmetry(f"{type(model).__name__} has no pairs of scale-symmetric layers")
     for pair in pairs:
         pair.check()
     _check_private(model, pairs)

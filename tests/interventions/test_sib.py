@@ -191,7 +191,7 @@ def test_a_loss_that_is_no_finite_number_of_the_pairs_is_refused_and_nothing_is_
 @pytest.mark.parametrize(
     ("pairs", "reason"),
     [
-        (lambda net: [], "returned no pairs"),
+        (lambda net: [], "has no pairs of scale-symmetric"),
         (
             lambda net: [ScalePair("mlp", net.up, net.down, 5)],
             "5 channels in 1 heads do not fit 6 outputs",

@@ -183,5 +183,5 @@ def test_a_learner_says_what_the_first_axis_of_its_parameters_is():
 def test_a_stack_whose_axis_is_another_is_refused():
     with pytest.raises(ValueError, match="'critic' is a stack of 6 networks: say what they are, seeds= or networks="):
         stack_of(6)
-    with pytest.raises(ValueError, match=r"a stack of 4 networks \(seeds=2, networks=2\), but '0.weight' is"):
+    with pytest.raises(ValueError, match=r"a stack of 4 networks \(seeds=2, networks=2\), but its layers"):
         stack_of(6, seeds=2, networks=2)
