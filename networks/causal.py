@@ -126,16 +126,9 @@ def causal_learner(
         generator=generator,
         redraw=lambda: _redraw(model, generator),
         batches=batches,
-        unwired={unit: _why_unwired(model, unit) for unit in units},
+        unwired=dict.fromkeys(units, "lies in a model of transformers, which is not traced: name the wiring"),
         features=causal_features(model),
     )
-
-
-def _why_unwired(model: nn.Module, unit: str) -> str:
-    beside = dict(model.get_submodule(unit.rpartition(".")[0]).named_children())
-    if {"gate_proj", "gate_up_proj", "wi_0"} & beside.keys():
-        return "lies in a gated MLP, where the outputs of another layer multiply it"
-    return "lies in a model of transformers, which is not traced: name the wiring (Learner.wiring)"
 
 
 def _redraw(model: nn.Module, generator: torch.Generator) -> dict[str, Tensor]:

@@ -94,20 +94,16 @@ def _check_values(learner: Learner, group: Hidden, frozen: list[str], undrawn: l
     """Raise ValueError if weights of these units are frozen, or if no new values of them can be drawn."""
     if not frozen and not undrawn:
         return
-    parameters = [
-        (layer, f"{layer}.{name}")
-        for layer in (*group.wires.incoming, *group.wires.norms, *activation_module(group.name))
-        for name, _ in learner.module.get_submodule(layer).named_parameters(recurse=False)
-    ]
-    for layer, name in [*parameters, *((name, f"{name}.weight") for name in group.wires.outgoing)]:
+    layers = (*group.wires.incoming, *group.wires.norms, *activation_module(group.name))
+    drawn = [f"{layer}.{n}" for layer in layers for n, _ in learner.module.get_submodule(layer)._parameters.items()]
+    for name in (*drawn, *(f"{layer}.weight" for layer in group.wires.outgoing)):
         if name in frozen:
-            raise ValueError(f"'{group.name}' has no weights to rewrite: '{layer}' is frozen")
-    for _, name in parameters:
-        if name in undrawn:
-            raise ValueError(
-                f"'{group.name}' has no new weights to get: '{name}' cannot be drawn as at step 0 "
-                f"(learner_for(…, fresh=…) takes a function that makes the network)"
-            )
+            raise ValueError(f"'{group.name}' has no weights to rewrite: '{name.rpartition('.')[0]}' is frozen")
+    if missing := [name for name in drawn if name in undrawn]:
+        raise ValueError(
+            f"'{group.name}' has no new weights to get: '{missing[0]}' cannot be drawn as at step 0 "
+            f"(learner_for(…, fresh=…) takes a function that makes the network)"
+        )
 
 
 def hidden(module: nn.Module, unit: str, wires: Wiring) -> Hidden:

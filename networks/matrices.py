@@ -22,7 +22,6 @@ from .modules import CONV, LINEAR, STACKED, qualified_name
 from .scale import isometry_scale
 from .stacked import StackedLayerNorm
 
-SHOWN = 3  # parameters that a text names
 FROZEN = "frozen (requires_grad=False)"
 FACTOR = "a factor of an adapter, and the map of no layer: merge the adapter first"
 
@@ -232,6 +231,9 @@ class Written(list[str]):
 
 
 def describe_skipped(skipped: Mapping[str, str]) -> str:
-    """Return which parameters were skipped and why, in words: the first of them, and the number of the others."""
-    text = "; ".join(f"{name} ({reason})" for name, reason in list(skipped.items())[:SHOWN])
-    return text + (f"; and {len(skipped) - SHOWN} more" if len(skipped) > SHOWN else "")
+    """Return which parameters were skipped and why, in words: for each reason one of them, and the number of others."""
+    groups: dict[str, list[str]] = {}
+    for name, reason in skipped.items():
+        groups.setdefault(reason, []).append(name)
+    more = {reason: f" and {len(names) - 1} more" if len(names) > 1 else "" for reason, names in groups.items()}
+    return "; ".join(f"{names[0]}{more[reason]} ({reason})" for reason, names in groups.items())

@@ -66,21 +66,6 @@ def test_draws_of_probe_and_loss_do_not_move_the_generators(source: str) -> None
     assert differences(before, take(module, optimizer=learner.optimizer)) == []
 
 
-def test_a_loss_that_calls_backward_leaves_the_gradients_as_they_were() -> None:
-    module = network()
-
-    def loss() -> Tensor:
-        value = module(X).square().mean()
-        value.backward(retain_graph=True)
-        return value
-
-    learner = learner_of(module, loss=loss)
-    loss()
-    before = take(module)
-    numbers(learner)
-    assert differences(before, take(module)) == []
-
-
 def test_diagnosing_between_a_pass_and_its_backward_does_not_break_it() -> None:
     module = network()
     learner = learner_of(module)
