@@ -129,19 +129,15 @@ def fire_(
     if not wanted:
         why = f": {describe_skipped(skipped)}" if skipped else ""
         raise ValueError(f"no weight matrix to rewrite in {kind}{why}")
-    unique: dict[tuple[object, ...], Weight] = {}
-    for name, weight in matrices.weights.items():
-        if name in wanted:
-            tensor = weight.tensor
-            if tensor.numel() == 0:
-                raise ValueError(f"{name} is empty: {tuple(tensor.shape)}")
-            # an address alone is not enough: two views of one tensor may start at the same place
-            key = (tensor.device, tensor.data_ptr(), tensor.shape, tensor.stride())
-            unique.setdefault(key, replace(weight, split=parts.get(name, weight.split)))
-    apart = [list(unique.values())]
+    weights = [
+        replace(weight, split=parts.get(name, weight.split))
+        for name, weight in matrices.weights.items()
+        if name in wanted
+    ]
+    apart = [weights]
     if tolerance is not None and seeds:
         apart = [
-            [replace(w, name=f"{w.name} of seed {i}", tensor=w.tensor.chunk(seeds)[i]) for w in unique.values()]
+            [replace(w, name=f"{w.name} of seed {i}", tensor=w.tensor.chunk(seeds)[i]) for w in weights]
             for i in range(seeds)
         ]
     results = [
@@ -152,4 +148,4 @@ def fire_(
     ]
     for weight, isometries in results:
         weight.matrices().copy_(isometries)
-    return Written([weight.name for weight in unique.values()], skipped)
+    return Written([weight.name for weight in weights], skipped)

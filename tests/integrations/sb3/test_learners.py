@@ -223,10 +223,6 @@ def test_models_that_cannot_be_read_are_refused_in_one_line() -> None:
     model = small(SAC, env, policy="CnnPolicy", policy_kwargs={"share_features_extractor": True})
     with pytest.raises(ValueError, match="share a features extractor"):
         learners_of(model)
-    model = small(DQN)
-    model.q_net.q_net = None
-    with pytest.raises(ValueError, match="QNetwork has no submodule 'q_net'"):
-        learners_of(model)
 
 
 class Functional(BaseFeaturesExtractor):
