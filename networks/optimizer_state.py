@@ -62,11 +62,6 @@ def slot_starts(optimizer: torch.optim.Optimizer) -> Starts:
     kind: Any = type(optimizer)
     if (declared := getattr(optimizer, "slot_starts", None)) is not None:
         return declared
-    if isinstance(optimizer, torch.optim.LBFGS):
-        raise ValueError(
-            f"the optimizer is {kind.__name__}, whose state belongs to all tensors together, so it cannot be reset: "
-            "use AdamW, for example"
-        )
     if (known := _known(kind)) is None:
         raise ValueError(
             f"the optimizer is {kind.__name__}, and how its state starts is not known: {_remedy(optimizer)}"
@@ -131,7 +126,5 @@ def write_start_(slots: dict[str, Any], slot: str, start: Any, where: Tensor | N
         value.copy_(start if where is None else torch.where(where, start, value))
     elif where is not None:
         value.masked_fill_(where, start)
-    elif isinstance(start, float) and not start:
-        value.zero_()
     else:
         value.fill_(start)

@@ -256,7 +256,7 @@ class OwnStart(optim.Adam):
 
 REFUSED: dict[str, tuple[Make, str]] = {
     "schedule-free": (ScheduleFree, "ScheduleFree, and how its state starts"),
-    "LBFGS": (lambda p: optim.LBFGS(p), "LBFGS, whose state belongs to all tensors together"),
+    "LBFGS": (lambda p: optim.LBFGS(p), "LBFGS, and how its state starts"),
     "own slot": (OwnSlot, "OwnSlot, and how its state starts"),
     "own start": (OwnStart, "OwnStart, and how its state starts"),
     "dampening": (lambda p: optim.SGD(p, RATE, 0.9, dampening=0.1), "SGD with dampening.*use dampening=0"),
