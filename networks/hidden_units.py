@@ -46,19 +46,11 @@ class Hidden:
         return len(self.shape) == 2
 
     def rows(self, output: Tensor) -> Tensor:
-        """Return an output of the module as (rows, units) or (members, rows, units). Each position in space is a row.
-
-        Raises ValueError if the width is not that of the layer before.
-        """
+        """Return an output as (rows, units) or (members, rows, units). Each position in space is a row."""
         first = int(self.stacked)
         if self.spatial and output.ndim == first + 2 and output.shape[-1] % self.width == 0:
             output = output.unflatten(-1, (self.width, -1))  # flattened before the activation
         output = output.movedim(first + 1, -1) if self.spatial else output
-        if output.shape[-1] != self.width:
-            layers = ", ".join(self.wires.incoming)
-            raise ValueError(
-                f"'{self.name}' has {output.shape[-1]} units, but {layers} has {times(self.shape)} outputs"
-            )
         return output.flatten(first, -2).float()
 
 
@@ -83,10 +75,8 @@ def hidden_units(learner: Learner, who: str) -> dict[str, Hidden]:
     if not learner.units:
         raise ValueError(f"{who}: '{learner.name}' has no hidden units: name them (Learner.units)")
     if not groups:
-        alike = len({reason.partition("' ")[2] for reason in reasons}) == 1  # such as a network that cannot be traced
-        first = reasons[:1] if alike else reasons[:3]
-        more = f" (and {len(reasons) - len(first)} more)" if len(reasons) > len(first) else ""
-        raise ValueError(f"{who}: '{learner.name}' has no private units: {'; '.join(first)}{more}")
+        more = f" (and {len(reasons) - 1} more)" if len(reasons) > 1 else ""
+        raise ValueError(f"{who}: '{learner.name}' has no private units: {reasons[0]}{more}")
     return groups
 
 

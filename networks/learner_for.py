@@ -181,7 +181,6 @@ def _redraw_as_at_start(
     made = {name: (*value.shape,) for name, value in first.items()}
     if made != shapes:
         name = next(name for name in (*shapes, *made) if shapes.get(name) != made.get(name))
-        there, here = (sizes.get(name, "missing") for sizes in (made, shapes))
-        raise ValueError(f"fresh= makes another network: '{name}' is {there} there, not {here}")
+        raise ValueError(f"fresh= makes another network: '{name}' is {made.get(name, 'missing')} there")
     fixed = find_equal(first, second)
     return lambda: {name: value for name, value in redraw_by(make, generator).items() if name not in fixed}

@@ -22,16 +22,13 @@ def fit_state(values: Any, module: nn.Module, what: str) -> dict[str, Tensor]:
         what: Name of the state dict in error messages.
 
     Raises:
-        ValueError: It is no state dict, names or shapes differ from the module's, or values are missing (on the meta
-            device); the message names the first of these.
+        ValueError: It is no state dict, or names or shapes differ from the module's; the message names the first.
     """
     if not isinstance(values, Mapping):
         raise ValueError(f"{what} is no state dict, but {_kind(values)}")
     for name, value in values.items():
         if not isinstance(value, Tensor):
             raise ValueError(f"{what} is no state dict: its {name!r} is {_kind(value)}, not a tensor")
-        if value.is_meta:
-            raise ValueError(f"{what} has no values: its {name!r} is on the meta device")
     tensors = {name: value for name, value in module.state_dict(keep_vars=True).items() if isinstance(value, Tensor)}
     names = match_names(values, tensors)
     where = {id(tensors[name]): name for name in reversed(names)}  # tensor → the first of its names that is given
