@@ -74,14 +74,11 @@ class ScalePair:
         """Raise NoSymmetry unless both are plain Linear layers of floating-point numbers whose sizes fit."""
         for role, layer in (("div", self.div), ("mul", self.mul)):
             # a subclass or a wrapper (adapters, quantised layers) may do more than multiply by its weight
-            if type(layer) is not nn.Linear:
-                kind = f"{type(layer).__module__.split('.')[0]}'s {type(layer).__name__}"
+            dtype = getattr(layer.weight, "dtype", None)
+            if type(layer) is not nn.Linear or dtype not in DTYPES:
+                kind = f"{type(layer).__module__.split('.')[0]}'s {type(layer).__name__} of {dtype}"
                 hint = "merge adapters into it and load it unquantised first"
-                raise NoSymmetry(f"{self.name}: its {role} layer is {kind}, not a plain nn.Linear: {hint}")
-            if layer.weight.dtype not in DTYPES:
-                raise NoSymmetry(
-                    f"{self.name}: its {role} weight is quantised ({layer.weight.dtype}), not floating point"
-                )
+                raise NoSymmetry(f"{self.name}: its {role} layer is {kind}, not a plain nn.Linear of floats: {hint}")
         groups, rest = divmod(self.mul.in_features, self.channels)
         in_range = 0 <= self.first <= self.div.out_features - self.channels
         if rest or not groups or self.channels % self.heads or not in_range:

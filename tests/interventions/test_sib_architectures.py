@@ -174,10 +174,13 @@ def norm_output(model: nn.Module) -> None:
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        (wrap, "layers.0.self_attn: its div layer is peft's Linear, not a plain nn.Linear: merge"),
+        (
+            wrap,
+            "layers.0.self_attn: its div layer is peft's Linear of torch.float32, not a plain nn.Linear of floats: merge",
+        ),
         (tie, "shared by model.layers.0.mlp.up_proj.weight and model.layers.1.mlp.up_proj.weight"),
-        (quantise, "mul weight is quantised .torch.float8_e4m3fn."),
-        (norm_output, "ParametrizedLinear, not a plain nn.Linear"),
+        (quantise, "mul layer is torch's Linear of torch.float8_e4m3fn"),
+        (norm_output, "ParametrizedLinear of torch.float32, not"),
         (lambda model: setattr(model.model.layers[0].self_attn, "head_dim", 5), "divided into heads of 5 channels"),
     ],
 )
