@@ -1,7 +1,6 @@
 """The learner of any module, for a training loop of your own."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -89,8 +88,11 @@ def learner_for(
     inputs = _first_inputs(module, probe)
     known = find_traced_units(module, forward)
     if inputs is not None:
-        with _run_in_one_line(module):
+        try:
             called = find_called_units(module, inputs, runner(module, forward))
+        except Exception as error:
+            why = f"{type(error).__name__}: {one_line(error)}"
+            raise ValueError(f"{type(module).__name__} cannot be run on the probe's inputs: {why}") from error
         known = called if known is None else known
     elif known is None:
         known = unit_names(module, forward)
@@ -117,8 +119,7 @@ def learner_for(
     if inputs is not None:
         if set(units) - set(known):  # what is known has been called
             record(module, units, inputs, learner.run)
-        with _run_in_one_line(module):
-            learner.check_wiring(inputs)
+        learner.check_wiring(inputs)
     learner.redraw = _redraw_as_at_start(module, learner.initial, generator, fresh)
     return learner
 
@@ -158,16 +159,6 @@ def _first_inputs(module: nn.Module, probe: Callable[[], Sequence[Any] | None] |
     except Exception:  # such as an empty memory; what it has to say comes when the probe is used
         return None
     return check_inputs(inputs)
-
-
-@contextmanager
-def _run_in_one_line(module: nn.Module) -> Iterator[None]:
-    """Raise ValueError, in one line, for what a network raises in this block."""
-    try:
-        yield
-    except Exception as error:
-        why = f"{type(error).__name__}: {one_line(error)}"
-        raise ValueError(f"{type(module).__name__} cannot be run on the probe's inputs: {why}") from error
 
 
 def _redraw_as_at_start(

@@ -86,10 +86,8 @@ def _read_weights(file: Path) -> dict[str, torch.Tensor]:
         return {bare_name(name): value for name, value in weights.items()}
     except OSError as error:
         raise ValueError(f"{file}: {error.strerror or error}") from error
-    except ValueError as error:  # of ours, or of torch
-        raise ValueError(f"{file} is not a model of Stable-Baselines3: {one_line(error)}") from error
     except Exception as error:  # for pickles with more than tensors, and for other files
-        why = f"{WEIGHTS} in it is no file of weights ({type(error).__name__})"
+        why = f"{WEIGHTS} in it is no file of finite weights ({one_line(error)})"
         raise ValueError(f"{file} is not a model of Stable-Baselines3: {why}") from error
 
 

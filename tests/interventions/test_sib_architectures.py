@@ -176,7 +176,7 @@ def norm_output(model: nn.Module) -> None:
     [
         (
             wrap,
-            "layers.0.self_attn: its div layer is peft's Linear of torch.float32, not a plain nn.Linear of floats: merge",
+            "layers.0.self_attn: its div layer is peft's Linear of torch.float32, not",
         ),
         (tie, "shared by model.layers.0.mlp.up_proj.weight and model.layers.1.mlp.up_proj.weight"),
         (quantise, "mul layer is torch's Linear of torch.float8_e4m3fn"),
