@@ -20,7 +20,6 @@ PARTS = {
 }  # fmt: skip
 BESIDE = ("key", "value", "up")  # parts at the depth of the one before them
 NORMS = ("norm", "final_layernorm", "final_layer_norm", "ln_f")  # what the last normalisation is called
-UNITS = ("act_fn", "act")  # what the activation of an MLP is called
 
 
 def causal_layers(model: nn.Module) -> tuple[Layer, ...]:
@@ -74,8 +73,7 @@ def _owners(model: nn.Module) -> dict[str, str]:
 
 def causal_units(model: nn.Module) -> tuple[str, ...]:
     """Return the names of the activations that are modules, which are those of the MLPs. There may be none."""
-    named = model.named_modules()
-    return tuple(name for name, part in named if name.rpartition(".")[2] in UNITS or is_activation(part))
+    return tuple(name for name, part in model.named_modules() if is_activation(part))
 
 
 def causal_features(model: Any) -> str | None:
