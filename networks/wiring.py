@@ -50,17 +50,13 @@ def layer_before(module: nn.Module, unit: str) -> nn.Module | None:
 
     None also for a function, which is defined nowhere.
     """
-    if parse_call_name(unit).function:
+    call = parse_call_name(unit)
+    if call.function:
         return None
-    unit = parse_call_name(unit).path
-    layer, seen = None, False
-    for name, part in module.named_modules():
-        inside = name == unit or name.startswith(f"{unit}.")
-        if seen and not inside:
-            break
-        seen = inside
-        layer = part if isinstance(part, (*LINEAR, *CONV)) else layer
-    return layer
+    named = list(module.named_modules())
+    inside = [i for i, (name, _) in enumerate(named) if name == call.path or name.startswith(f"{call.path}.")]
+    before = [part for _, part in named[: max(inside, default=-1) + 1] if isinstance(part, (*LINEAR, *CONV))]
+    return before[-1] if before else None
 
 
 def trace_wiring(
