@@ -22,13 +22,10 @@ def parse_hooks(hooks: Sequence[str]) -> list[Hook]:
     """Return the hooks that the texts describe. Raises ValueError if a text is invalid or given twice."""
     if isinstance(hooks, str):
         raise ValueError(f"hooks must be a list: use hooks=[{hooks!r}]")
-    parsed: list[Hook] = []
-    for hook in map(parse_hook, hooks):
-        if hook is None:
-            continue
-        if hook.text in (other.text for other in parsed):
-            raise ValueError(f"{hook.text} is given twice")
-        parsed.append(hook)
+    parsed = [hook for hook in map(parse_hook, hooks) if hook is not None]
+    texts = [hook.text for hook in parsed]
+    if twice := [text for text in texts if texts.count(text) > 1]:
+        raise ValueError(f"{twice[0]} is given twice")
     return parsed
 
 

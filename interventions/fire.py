@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from torch import Tensor, nn
 
 from supple.networks import Learner, Scope
-from supple.networks.matrices import FACTOR, FROZEN, Written, describe_skipped, first_names, weight_matrices
+from supple.networks.matrices import FROZEN, Written, describe_skipped, first_names, weight_matrices
 
 from .base import Reinitialization, interventions
 from .contract import Preset, contract_for
@@ -74,11 +74,6 @@ class Fire(Reinitialization):
         chosen, kept = self._choose(learner)
         if chosen:
             return
-        if FACTOR in kept.values():
-            raise ValueError(
-                f"{self.name}: '{learner.name}' trains adapters, and FIRE is defined on the matrix that a layer "
-                "applies, not on two factors of its update: merge the adapters and train the layers, or use snp"
-            )
         why = f": {describe_skipped(kept)}" if kept else ""
         raise ValueError(f"{self.name}: '{learner.name}' has no weight matrix to rewrite{why}")
 

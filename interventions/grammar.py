@@ -85,8 +85,6 @@ class _Parser(Parser):
             return float(value)
         if value != int(value):
             self.fail("a step is a whole number, and a fraction is written without an exponent", token)
-        if value >= 2**63:
-            self.fail("number too large", token)
         return int(value)
 
     def schedule(self) -> Schedule:

@@ -50,30 +50,17 @@ def _orthogonalize_batch(
     try:
         isometries = orthogonalize(stack, method, steps, tolerance).split(counts)
     except MatrixError as error:
-        position = error.index[0]
-        for weight, view, count in zip(weights, views, counts, strict=True):
+        position = error.index
+        for weight, count in zip(weights, counts, strict=True):
             if position < count:
-                raise ValueError(_locate(weight, view, position) + f" {error.reason}") from None
+                of = f", matrix {position} of {count}," if count > 1 else ""
+                raise ValueError(f"{weight.name}{of} {error.reason}") from None
             position -= count
         raise
     return [
         (weight, part.reshape(view.shape).mul_(weight.scale()))
         for weight, view, part in zip(weights, views, isometries, strict=True)
     ]
-
-
-def _locate(weight: Weight, view: Tensor, position: int) -> str:
-    """Return which matrix of which layer it is: "conv1.weight, tap (0, 2)", or only the name if there is one."""
-    index = [int(i) for i in torch.unravel_index(torch.tensor(position), view.shape[:-2])]
-    *outer, part = index
-    parts = []
-    if weight.layout == "stacked":
-        parts.append(f"member {outer.pop(0)}")
-    if outer:
-        parts.append(f"tap ({', '.join(map(str, outer))})")
-    if weight.split > 1:
-        parts.append(f"part {part}")
-    return ", ".join([weight.name, *parts])
 
 
 @torch.no_grad()
@@ -142,19 +129,15 @@ def fire_(
     if not wanted:
         why = f": {describe_skipped(skipped)}" if skipped else ""
         raise ValueError(f"no weight matrix to rewrite in {kind}{why}")
-    unique: dict[tuple[object, ...], Weight] = {}
-    for name, weight in matrices.weights.items():
-        if name in wanted:
-            tensor = weight.tensor
-            if tensor.numel() == 0:
-                raise ValueError(f"{name} is empty: {tuple(tensor.shape)}")
-            # an address alone is not enough: two views of one tensor may start at the same place
-            key = (tensor.device, tensor.data_ptr(), tensor.shape, tensor.stride())
-            unique.setdefault(key, replace(weight, split=parts.get(name, weight.split)))
-    apart = [list(unique.values())]
+    weights = [
+        replace(weight, split=parts.get(name, weight.split))
+        for name, weight in matrices.weights.items()
+        if name in wanted
+    ]
+    apart = [weights]
     if tolerance is not None and seeds:
         apart = [
-            [replace(w, name=f"{w.name} of seed {i}", tensor=w.tensor.chunk(seeds)[i]) for w in unique.values()]
+            [replace(w, name=f"{w.name} of seed {i}", tensor=w.tensor.chunk(seeds)[i]) for w in weights]
             for i in range(seeds)
         ]
     results = [
@@ -165,4 +148,4 @@ def fire_(
     ]
     for weight, isometries in results:
         weight.matrices().copy_(isometries)
-    return Written([weight.name for weight in unique.values()], skipped)
+    return Written([weight.name for weight in weights], skipped)

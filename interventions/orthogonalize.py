@@ -47,11 +47,10 @@ METHODS: dict[str, tuple[Polynomial, ...]] = {
 
 
 class MatrixError(ValueError):
-    """One matrix of a batch cannot be orthogonalized: `index` is its place, `reason` says why."""
+    """One matrix of a batch cannot be orthogonalized: `index` is its place among all of them, `reason` says why."""
 
-    def __init__(self, index: tuple[int, ...], reason: str) -> None:
-        place = f"matrix {index[0] if len(index) == 1 else index} of the batch" if index else "the matrix"
-        super().__init__(f"{place} {reason}")
+    def __init__(self, index: int, reason: str) -> None:
+        super().__init__(f"matrix {index} of the batch {reason}")
         self.index, self.reason = index, reason
 
 
@@ -119,23 +118,19 @@ def orthogonalize(W: Tensor, method: str = "newton_schulz", steps: int = 10, tol
     peak = torch.linalg.vector_norm(W, ord=math.inf, dim=(-2, -1), keepdim=True)
     for wrong, reason in ((~peak.isfinite(), "is not finite"), (peak == 0, "is zero")):
         if wrong.any():
-            raise MatrixError(tuple(wrong[..., 0, 0].nonzero()[0].tolist()), reason)
+            raise MatrixError(int(wrong.flatten().nonzero()[0]), reason)
 
     dtype = torch.float64 if method == "polar" or W.dtype == torch.float64 else torch.float32
     # dividing by the largest entry first keeps the squares in ‖W‖_F from under- or overflowing
     X = (W.to(dtype) / peak.to(dtype)).reshape(-1, *W.shape[-2:])
     wide = W.shape[-1] > W.shape[-2]
     X = X.mT if wide else X  # (B, N, k) with N ≥ k: the Gram matrix is the small one, k×k
-    try:
-        if method == "polar":
-            rounding = torch.linalg.matrix_norm(X) * (max(X.shape[-2:]) * torch.finfo(X.dtype).eps)
-            X = complete_isometry(polar(X, rounding))
-        else:
-            bound = _spectral_bound(X) if method == "polar_express" else torch.linalg.matrix_norm(X, keepdim=True)
-            X = iterate(X / bound, method, steps, tolerance)
-    except MatrixError as error:
-        position = torch.unravel_index(torch.tensor(error.index[0]), W.shape[:-2])
-        raise MatrixError(tuple(int(i) for i in position), error.reason) from None
+    if method == "polar":
+        rounding = torch.linalg.matrix_norm(X) * (max(X.shape[-2:]) * torch.finfo(X.dtype).eps)
+        X = complete_isometry(polar(X, rounding))
+    else:
+        bound = _spectral_bound(X) if method == "polar_express" else torch.linalg.matrix_norm(X, keepdim=True)
+        X = iterate(X / bound, method, steps, tolerance)
     return (X.mT if wide else X).reshape(W.shape).to(W.dtype)
 
 
@@ -205,7 +200,7 @@ def _is_isometric(gram: Tensor, tolerance: float, last: bool, method: str) -> bo
             f"is not within tolerance {tolerance:g} after {MAX_ITERATIONS} iterations of {method}: "
             f"its per-dimension DfI is {worst.item():.3g}; use method='polar'"
         )
-        raise MatrixError((int(index),), reason)
+        raise MatrixError(int(index), reason)
     return met
 
 

@@ -82,10 +82,12 @@ class Rebalance(Intervention):
 
     def _pairs(self, learner: Learner) -> list[LinearPair]:
         """Return the pairs in the scope. Raises ValueError with the reason if there are none."""
-        pairs, reasons = learner.pairs_and_reasons()
+        pairs = learner.linear_pairs()
         if not pairs:
-            why = f": {reasons[0]}" if reasons else ""
-            raise ValueError(f"rebalance: '{learner.name}' has no two consecutive linear maps{why}")
+            raise ValueError(
+                f"rebalance: '{learner.name}' has no two consecutive linear maps: two Linear layers that are trained, "
+                "used once and without hooks, and between them nothing, dropout, or relu, leaky_relu, prelu or rrelu"
+            )
         if self.scope == "all":
             return pairs
         layers = {layer.name for layer in learner.select(self.scope)}

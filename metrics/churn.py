@@ -28,7 +28,7 @@ def update_ratio(before: Iterable[Tensor], now: Iterable[Tensor]) -> Tensor:
 
 
 def _norms(part: Tensor) -> Tensor:
-    return torch.linalg.vector_norm(part.abs() if part.is_complex() else part, dim=1, dtype=torch.float64)
+    return torch.linalg.vector_norm(part, dim=1, dtype=torch.float64)
 
 
 @torch.no_grad()

@@ -21,7 +21,7 @@ from supple.networks.unchanged import exchange, measuring
 
 from .features import entropy_rank, member_scores, spectra
 from .probe import measure
-from .trainability import LEARNING_RATE, UPDATES, is_constant_on, list_real_inputs, list_tensors, trainability
+from .trainability import LEARNING_RATE, UPDATES, list_tensors, trainability
 from .view import View
 
 # The thresholds, set on the runs of docs/results/doctor.md and tested on others. An error is the mean squared error on
@@ -176,12 +176,10 @@ def diagnose(
         raise ValueError(f"'{learner.name}' has seen no data yet, so there are no inputs to diagnose it with")
     loss, new_loss = float(fit.loss.mean()), float(fit.initial_loss.mean())
     if not isfinite(new_loss):
-        if is_constant_on(view, learner.initial):
-            raise ValueError(
-                f"'{learner.name}' at step 0 has equal outputs for all recent inputs, so there is nothing to fit: give "
-                f"several different inputs"
-            )
-        raise ValueError(f"'{learner.name}' at step 0 cannot be fitted: its outputs are not finite, or too large")
+        raise ValueError(
+            f"'{learner.name}' at step 0 cannot be fitted: its outputs are equal for all recent inputs (give several "
+            f"different ones), not finite, or too large"
+        )
     if not isfinite(loss):
         raise ValueError(f"'{learner.name}' cannot be fitted: its outputs contain NaN or infinity")
     parameters, marked = dict(learner.module.named_parameters()), learner.marked
@@ -202,20 +200,17 @@ def diagnose(
 
 
 def _check_finite(view: View) -> None:
-    """Raise ValueError for inputs with NaN or infinity, or outputs with NaN, which would count as equal.
+    """Raise ValueError for outputs with NaN, which would count as equal.
 
     Single outputs may be infinite, such as the logits of actions that are not allowed."""
     learner = view.learner
-    if any(not values.isfinite().all() for values in list_real_inputs(view.probe)):
-        raise ValueError(f"the recent inputs of '{learner.name}' contain NaN or infinity")
     if view.probe is None:
         return
     for values, when in (({}, ""), (learner.initial, " at step 0")):
-        with torch.no_grad(), measuring(learner.module):
+        with torch.no_grad():
             outputs = list_tensors(learner.outputs(values, view.probe))
-        for output in outputs:
-            if output.isnan().any() or (output.numel() and not output.isfinite().any()):
-                raise ValueError(f"'{learner.name}' cannot be fitted: its outputs{when} contain NaN or infinity")
+        if any(x.isnan().any() or (x.numel() and not x.isfinite().any()) for x in outputs):
+            raise ValueError(f"'{learner.name}' cannot be fitted: its outputs{when} contain NaN or infinity")
 
 
 def _describe(view: View) -> Condition:

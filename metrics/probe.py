@@ -101,8 +101,7 @@ def _mean_per_dimension(view: View, deviations: list[Tensor]) -> Tensor:
 
 def _global_norm(view: View, tensors: list[Tensor]) -> Tensor:
     """Return the global L2 norm; for the tensors of a stack, of each member's slices."""
-    real = [t.detach().abs() if t.is_complex() else t.detach() for t in tensors]
-    parts = [view.by_network(view.select(t)) for t in real if t.is_floating_point()]  # others are quantised
+    parts = [view.by_network(view.select(t.detach())) for t in tensors if t.is_floating_point()]  # others are quantised
     norms = [torch.linalg.vector_norm(part, dim=1, dtype=torch.float64) for part in parts]
     return torch.linalg.vector_norm(torch.stack(norms), dim=0) if norms else torch.zeros(view.networks)
 
@@ -280,9 +279,7 @@ def cheap_metrics() -> dict[str, Metric]:
     return {name: metric for name, metric in METRICS.items() if not metric.costly}
 
 
-def measure(
-    learner: Learner | View, per_layer: bool = False, member: int | None = None, costly: bool = False
-) -> dict[str, float]:
+def measure(learner: Learner | View, per_layer: bool = False, costly: bool = False) -> dict[str, float]:
     """Return every metric of a learner on its recent data: name → number.
 
     Metrics that cannot be computed are left out: those of units and losses before the learner has seen data, those of
@@ -293,11 +290,7 @@ def measure(
     Args:
         learner: The learner, or a `View` of it, whose forward pass is then used.
         per_layer: Add `dormant_fraction/<units>` for each hidden layer, pooled over the members of a stack.
-        member: Measure only this network of a stack, as if it were trained alone.
         costly: Include the costly metrics.
-
-    Raises:
-        ValueError: There is no such member (see `View`).
 
     Examples:
         >>> import torch
@@ -312,7 +305,7 @@ def measure(
         >>> "weight_norm" in numbers, "dormant_fraction" in numbers
         (True, False)
     """
-    view = learner if isinstance(learner, View) else View(learner, member)
+    view = learner if isinstance(learner, View) else View(learner)
     with measuring(view.learner.module):
         computed = _compute(view, per_layer, costly)
     return {name: float(POOLS[pool](values.double())) for name, (values, pool) in computed.items()}
@@ -335,7 +328,7 @@ def measure_members(learner: Learner | View, per_layer: bool = False, costly: bo
         raise ValueError(f"'{view.learner.name}' is no stack of networks; use measure")
     with measuring(view.learner.module):
         computed = _compute(view, per_layer, costly)
-    each = view.learner.networks if view.learner.seeds and view.member is None else 1
+    each = view.learner.networks if view.learner.seeds else 1
     columns = {
         name: [float(own[0] if each == 1 else POOLS[pool](own.double())) for own in values.split(each)]
         for name, (values, pool) in computed.items()

@@ -15,10 +15,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
-from torch.utils._pytree import tree_leaves
 
 from supple.networks.gradients import differentiate
 from supple.networks.learner import Learner
@@ -102,8 +100,6 @@ def _fit(
     optimizer = torch.optim.Adam(fitted.values(), lr=learning_rate)
     with torch.no_grad():
         now = _outputs(view, parameters)
-        if [output.shape for output in now] != [target.shape for target in targets]:
-            raise ValueError(f"'{view.learner.name}' returns other shapes each time for the same inputs")
         wanted = [output + target for output, target in zip(now, targets, strict=True)]
 
     def as_stored() -> dict[str, Tensor]:
@@ -130,11 +126,12 @@ def _outputs(view: View, parameters: Mapping[str, Tensor]) -> list[Tensor]:
     assert view.probe is not None
     outputs, name = view.learner.outputs(parameters, view.probe), view.learner.name
     tensors = [_widen(t) if view.members else _widen(t)[None] for t in list_tensors(outputs)]
-    tensors = [t for t in tensors if t.ndim > 1]
+    tensors = [t for t in tensors if t.ndim > 1 and t.numel()]
     if not tensors:
-        raise ValueError(f"'{name}' returns a {type(outputs).__name__} without a tensor of real numbers for each input")
-    if not all(t.numel() for t in tensors):
-        raise ValueError(f"'{name}' has nothing to be measured on: its recent inputs are empty")
+        raise ValueError(
+            f"'{name}' returns a {type(outputs).__name__} without a tensor of real numbers for each input, or its "
+            "recent inputs are empty"
+        )
     flat = [t.reshape(*t.shape[:2], -1) for t in tensors]
     return [t if (n := t.shape[-1]) <= COLUMNS else t[..., torch.linspace(0, n - 1, COLUMNS).long()] for t in flat]
 
@@ -148,26 +145,7 @@ def list_tensors(outputs: Any) -> list[Tensor]:
     if isinstance(outputs, Tensor):
         outputs = (outputs,)
     several = outputs.values() if isinstance(outputs, Mapping) else outputs if isinstance(outputs, Sequence) else ()
-    return [t for t in several if isinstance(t, Tensor) and _has_real_numbers(t)]
-
-
-def _has_real_numbers(tensor: Tensor) -> bool:
-    return tensor.is_floating_point() and tensor.layout is torch.strided and not tensor.is_meta
-
-
-@torch.no_grad()
-def is_constant_on(view: View, parameters: Mapping[str, Tensor]) -> bool:
-    """Return whether a network with these parameters, (…) by name, has equal outputs for all rows of its probe."""
-    with measuring(view.learner.module):
-        outputs = _outputs(view, parameters)
-    return all(bool((t.amax(1) - t.amin(1) <= RESOLVED * t.abs().amax(1)).all()) for t in outputs)
-
-
-def list_real_inputs(values: Any) -> list[Tensor]:
-    """Return the tensors and arrays of real numbers, (…), in arguments of a network and in their containers."""
-    arrays = (leaf for leaf in tree_leaves(values) if isinstance(leaf, np.ndarray) and leaf.dtype.kind == "f")
-    tensors = (leaf for leaf in tree_leaves(values) if isinstance(leaf, Tensor) and _has_real_numbers(leaf))
-    return [*map(torch.as_tensor, arrays), *tensors]
+    return [t for t in several if isinstance(t, Tensor) and t.is_floating_point() and not t.is_meta]
 
 
 def _standardize(outputs: Tensor) -> Tensor:

@@ -16,7 +16,7 @@ from supple.networks.forward import check_inputs
 from supple.networks.gradients import loss_gradients
 from supple.networks.learner import Learner
 from supple.networks.matrices import unfit, weight_matrices
-from supple.networks.recording import Recording, record
+from supple.networks.recording import Called, record
 from supple.networks.unchanged import keep_states, leave_inference, unchanged
 
 from .features import spectra
@@ -30,21 +30,11 @@ class View:
 
     Attributes:
         learner: The learner.
-        member: Use only this network of a stack. Raises ValueError if it does not exist, or if the learner is no stack.
         seeds: Use only the networks of these seeds of a stack of seeds, by their positions, ascending.
     """
 
     learner: Learner
-    member: int | None = None
     seeds: Sequence[int] | None = None
-
-    def __post_init__(self) -> None:
-        if self.member is None:
-            return
-        if self.members is None:
-            raise ValueError(f"'{self.learner.name}' is no stack of networks: it has no member {self.member}")
-        if not 0 <= self.member < self.members:
-            raise ValueError(f"'{self.learner.name}' has members 0 to {self.members - 1}, not {self.member}")
 
     @property
     def members(self) -> int | None:
@@ -54,8 +44,6 @@ class View:
     @cached_property
     def chosen(self) -> list[int] | None:
         """The selected members, or None for all."""
-        if self.member is not None:
-            return [self.member]
         if self.seeds is None or len(self.seeds) == self.learner.seeds:
             return None
         return self.learner.networks_of(self.seeds)
@@ -82,7 +70,7 @@ class View:
         return leave_inference(check_inputs(self.learner.probe()))
 
     @cached_property
-    def recording(self) -> Recording:
+    def recording(self) -> dict[str, Called]:
         learner = self.learner
         if self.probe is None:
             raise RuntimeError(f"'{learner.name}' has seen no data yet")
@@ -97,13 +85,13 @@ class View:
     @property
     def outputs(self) -> dict[str, Tensor]:
         """Post-activation units by module name, (members, n, …)."""
-        return {name: self._by_member(self.recording.units[name], of=name) for name in self.learner.units}
+        return {name: self._by_member(self.recording[name].output, of=name) for name in self.learner.units}
 
     @property
     def features(self) -> Tensor:
         """The features that the heads read, (members, rows, …)."""
         last = self.learner.units[-1]
-        return self._by_member(self.recording.units[self.learner.features or last], of=last)
+        return self._by_member(self.recording[self.learner.features or last].output, of=last)
 
     def _by_member(self, values: Tensor, of: str) -> Tensor:
         """Return a module's values (members, n, …), members being those of the stack that the units `of` belong to."""
@@ -125,10 +113,9 @@ class View:
         layers = {id(layer.module) for layer in self.learner.layers}
         slopes = {}
         for name in self.learner.units:
-            called = self.recording.made_by[name]
+            called, inputs = self.recording[name].made_by, self.recording[name].input
             block = isinstance(called, nn.Module) and any(id(part) in layers for part in called.modules())
-            if name in self.recording.inputs and not block:
-                inputs = self.recording.inputs[name]
+            if inputs is not None and not block:
                 found = activation_slopes(called, inputs).masked_fill(~inputs.isfinite(), torch.nan)
                 slopes[name] = self._by_member(found, of=name)
         return slopes

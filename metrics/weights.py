@@ -132,8 +132,8 @@ def dfi_unscaled(W: Tensor, per_dimension: bool = True) -> float:
 
 
 def weight_norm(module: nn.Module) -> float:
-    """Return the global L2 norm of a module's real and complex parameters, tied ones once; 0.0 if it has none."""
-    return _global_norm([p for p in module.parameters() if p.is_floating_point() or p.is_complex()])
+    """Return the global L2 norm of a module's parameters, tied ones once; 0.0 if it has none."""
+    return _global_norm([p for p in module.parameters() if p.is_floating_point()])
 
 
 def gradient_norm(module: nn.Module) -> float:

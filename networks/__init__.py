@@ -18,7 +18,7 @@ from .normalization import (
     hidden_norm,
 )
 from .parameters import copy_module_, restore_, snapshot, stack_networks
-from .recording import Recording, record
+from .recording import Called, record
 from .redraw import redraw
 from .rmsprop import CentredRMSprop
 from .scale import isometry_scale
@@ -30,6 +30,7 @@ from .wiring import Wiring, trace_wiring
 
 __all__ = [
     "Adam",
+    "Called",
     "CentredRMSprop",
     "Layer",
     "Learner",
@@ -37,7 +38,6 @@ __all__ = [
     "Matrices",
     "NoSymmetry",
     "Normalization",
-    "Recording",
     "Role",
     "ScalePair",
     "Scope",

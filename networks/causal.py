@@ -20,7 +20,6 @@ PARTS = {
 }  # fmt: skip
 BESIDE = ("key", "value", "up")  # parts at the depth of the one before them
 NORMS = ("norm", "final_layernorm", "final_layer_norm", "ln_f")  # what the last normalisation is called
-UNITS = ("act_fn", "act")  # what the activation of an MLP is called
 
 
 def causal_layers(model: nn.Module) -> tuple[Layer, ...]:
@@ -33,17 +32,15 @@ def causal_layers(model: nn.Module) -> tuple[Layer, ...]:
     model without hidden layers.
     """
     factors, owners = adapter_modules(model), _owners(model)
-    linear = [(n, m) for n, m in model.named_modules() if isinstance(m, LINEAR) or is_transposed(m)]
-    ask = getattr(model, "get_output_embeddings", None)
-    head = ask() if callable(ask) else None
-    if head is None and linear:
-        head = linear[-1][1]
-    heads = set() if head is None else set(head.modules())
+    named = [(n, m) for n, m in model.named_modules() if isinstance(m, (*LINEAR, *CONV)) or is_transposed(m)]
+    ask: Any = getattr(model, "get_output_embeddings", None)
+    head = ask() if ask else None
+    if head is None:
+        head = next((m for _, m in reversed(named) if not isinstance(m, CONV)), nn.Identity())
+    heads = set(head.modules())
     layers: list[Layer] = []
     depth, before = -1, ""
-    for name, module in model.named_modules():
-        if not isinstance(module, (*LINEAR, *CONV)) and not is_transposed(module):
-            continue
+    for name, module in named:
         owner = owners.get(name, name)
         role: Role = "head" if module in heads else "hidden"
         if isinstance(module, CONV) and all(isinstance(layer.module, CONV) for layer in layers):
@@ -76,8 +73,7 @@ def _owners(model: nn.Module) -> dict[str, str]:
 
 def causal_units(model: nn.Module) -> tuple[str, ...]:
     """Return the names of the activations that are modules, which are those of the MLPs. There may be none."""
-    named = model.named_modules()
-    return tuple(name for name, part in named if name.rpartition(".")[2] in UNITS or is_activation(part))
+    return tuple(name for name, part in model.named_modules() if is_activation(part))
 
 
 def causal_features(model: Any) -> str | None:
@@ -128,16 +124,9 @@ def causal_learner(
         generator=generator,
         redraw=lambda: _redraw(model, generator),
         batches=batches,
-        unwired={unit: _why_unwired(model, unit) for unit in units},
+        unwired=dict.fromkeys(units, "lies in a model of transformers, which is not traced: name the wiring"),
         features=causal_features(model),
     )
-
-
-def _why_unwired(model: nn.Module, unit: str) -> str:
-    beside = dict(model.get_submodule(unit.rpartition(".")[0]).named_children())
-    if {"gate_proj", "gate_up_proj", "wi_0"} & beside.keys():
-        return "lies in a gated MLP, where the outputs of another layer multiply it"
-    return "lies in a model of transformers, which is not traced: name the wiring (Learner.wiring)"
 
 
 def _redraw(model: nn.Module, generator: torch.Generator) -> dict[str, Tensor]:

@@ -1,12 +1,12 @@
 """The function that runs a network, where it is not its `forward`: a method by name, or a function of yours."""
 
 import copy
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from inspect import getattr_static
 from typing import Any
 
-from torch import Tensor, nn
+from torch import nn
 
 from supple.registry import did_you_mean
 
@@ -34,11 +34,9 @@ def check_inputs(inputs: Any) -> Sequence[Any] | None:
     """Return what a probe returned. Raises ValueError if it is no sequence of arguments, and not None."""
     if inputs is None or isinstance(inputs, Sequence):
         return inputs
-    hint = {Tensor: ": (x,) for one tensor x"}.get(type(inputs), "")
-    if isinstance(inputs, Mapping):
-        hint = ": (inputs,), with forward=lambda module, inputs: module(**inputs)"
     raise ValueError(
-        f"probe= must return a tuple of the arguments of one forward pass, but returns a {type(inputs).__name__}{hint}"
+        f"probe= must return a tuple of the arguments of one forward pass, such as (x,), but returns a "
+        f"{type(inputs).__name__} (for arguments by name: forward=lambda module, inputs: module(**inputs))"
     )
 
 

@@ -12,19 +12,8 @@ from .unchanged import measuring, unchanged
 
 
 def scalar_loss(learner: Learner) -> Tensor:
-    """Return the learner's loss, (). `.grad` does not change, even if the loss calls `backward` itself.
-
-    Raises ValueError, in one line, if it is not one number with a gradient.
-    """
-    everything = [parameter for parameter in learner.module.parameters() if parameter.is_leaf]
-    kept = [parameter.grad for parameter in everything]
-    try:
-        for parameter in everything:
-            parameter.grad = None
-        loss = learner.loss()
-    finally:
-        for parameter, gradient in zip(everything, kept, strict=True):
-            parameter.grad = gradient
+    """Return the learner's loss, (). Raises ValueError, in one line, if it is not one number with a gradient."""
+    loss = learner.loss()
     if not isinstance(loss, Tensor) or loss.numel() != 1:
         returned = f"a tensor {tuple(loss.shape)}" if isinstance(loss, Tensor) else f"a {type(loss).__name__}"
         raise ValueError(f"the loss= of '{learner.name}' must return one number as a tensor, but returns {returned}")

@@ -46,19 +46,11 @@ class Hidden:
         return len(self.shape) == 2
 
     def rows(self, output: Tensor) -> Tensor:
-        """Return an output of the module as (rows, units) or (members, rows, units). Each position in space is a row.
-
-        Raises ValueError if the width is not that of the layer before.
-        """
+        """Return an output as (rows, units) or (members, rows, units). Each position in space is a row."""
         first = int(self.stacked)
         if self.spatial and output.ndim == first + 2 and output.shape[-1] % self.width == 0:
             output = output.unflatten(-1, (self.width, -1))  # flattened before the activation
         output = output.movedim(first + 1, -1) if self.spatial else output
-        if output.shape[-1] != self.width:
-            layers = ", ".join(self.wires.incoming)
-            raise ValueError(
-                f"'{self.name}' has {output.shape[-1]} units, but {layers} has {times(self.shape)} outputs"
-            )
         return output.flatten(first, -2).float()
 
 
@@ -83,10 +75,8 @@ def hidden_units(learner: Learner, who: str) -> dict[str, Hidden]:
     if not learner.units:
         raise ValueError(f"{who}: '{learner.name}' has no hidden units: name them (Learner.units)")
     if not groups:
-        alike = len({reason.partition("' ")[2] for reason in reasons}) == 1  # such as a network that cannot be traced
-        first = reasons[:1] if alike else reasons[:3]
-        more = f" (and {len(reasons) - len(first)} more)" if len(reasons) > len(first) else ""
-        raise ValueError(f"{who}: '{learner.name}' has no private units: {'; '.join(first)}{more}")
+        more = f" (and {len(reasons) - 1} more)" if len(reasons) > 1 else ""
+        raise ValueError(f"{who}: '{learner.name}' has no private units: {reasons[0]}{more}")
     return groups
 
 
@@ -94,20 +84,16 @@ def _check_values(learner: Learner, group: Hidden, frozen: list[str], undrawn: l
     """Raise ValueError if weights of these units are frozen, or if no new values of them can be drawn."""
     if not frozen and not undrawn:
         return
-    parameters = [
-        (layer, f"{layer}.{name}")
-        for layer in (*group.wires.incoming, *group.wires.norms, *activation_module(group.name))
-        for name, _ in learner.module.get_submodule(layer).named_parameters(recurse=False)
-    ]
-    for layer, name in [*parameters, *((name, f"{name}.weight") for name in group.wires.outgoing)]:
+    layers = (*group.wires.incoming, *group.wires.norms, *activation_module(group.name))
+    drawn = [f"{layer}.{n}" for layer in layers for n, _ in learner.module.get_submodule(layer)._parameters.items()]
+    for name in (*drawn, *(f"{layer}.weight" for layer in group.wires.outgoing)):
         if name in frozen:
-            raise ValueError(f"'{group.name}' has no weights to rewrite: '{layer}' is frozen")
-    for _, name in parameters:
-        if name in undrawn:
-            raise ValueError(
-                f"'{group.name}' has no new weights to get: '{name}' cannot be drawn as at step 0 "
-                f"(learner_for(…, fresh=…) takes a function that makes the network)"
-            )
+            raise ValueError(f"'{group.name}' has no weights to rewrite: '{name.rpartition('.')[0]}' is frozen")
+    if missing := [name for name in drawn if name in undrawn]:
+        raise ValueError(
+            f"'{group.name}' has no new weights to get: '{missing[0]}' cannot be drawn as at step 0 "
+            f"(learner_for(…, fresh=…) takes a function that makes the network)"
+        )
 
 
 def hidden(module: nn.Module, unit: str, wires: Wiring) -> Hidden:
@@ -127,25 +113,23 @@ def hidden(module: nn.Module, unit: str, wires: Wiring) -> Hidden:
     ):
         kind = call.function or type(activation).__name__
         raise ValueError(f"'{unit}' ({kind}) has not one unit for each output of '{wires.incoming[0]}'")
-    shapes = {sizes(layer)[:-1] for layer in incoming}
-    shape = shapes.pop()
-    *members, width = shape
-    if shapes:
-        raise ValueError(f"the layers before '{unit}' have different widths: {', '.join(wires.incoming)}")
-    for name, layer in zip(wires.outgoing, outgoing, strict=True):
-        if getattr(layer, "groups", 1) > 1:
-            raise ValueError(f"'{name}', which reads '{unit}', is a grouped convolution")
-        *readers, _, inputs = sizes(layer)
-        if members and readers != members:
-            raise ValueError(f"'{name}', which reads '{unit}', is no stack of {members[0]} members, as that is")
-        flattened = isinstance(incoming[0], CONV) and isinstance(layer, LINEAR)
-        if inputs % width if flattened else inputs != width:
-            raise ValueError(f"'{name}' has {inputs} inputs, which do not fit the {width} units of '{unit}'")
     spatial = isinstance(incoming[0], CONV)
-    for name in wires.norms:
-        norm = module.get_submodule(name)
-        if any(gain.shape != shape for gain in own_tensors(norm)) or (spatial and isinstance(norm, LAYER_NORM)):
-            raise ValueError(f"'{name}', before '{unit}', has not one gain and shift for each of the {width} units")
+    shape = sizes(incoming[0])[:-1]
+    *members, width = shape
+    fit = all(sizes(layer)[:-1] == shape for layer in incoming)
+    for layer in outgoing:
+        *readers, _, inputs = sizes(layer)
+        flattened = spatial and isinstance(layer, LINEAR)
+        fit &= (inputs % width == 0 if flattened else inputs == width) and getattr(layer, "groups", 1) == 1
+        fit &= not members or readers == members
+    for norm in map(module.get_submodule, wires.norms):
+        fit &= all(gain.shape == shape for gain in own_tensors(norm)) and not (spatial and isinstance(norm, LAYER_NORM))
+    if not fit:
+        names = ", ".join((*wires.incoming, *wires.norms, *wires.outgoing))
+        raise ValueError(
+            f"'{unit}' has no rows and columns of its own in the layers around it: the sizes of {names} do not fit its "
+            f"{times(shape)} units, or one is a grouped convolution"
+        )
     return Hidden(unit, wires, shape, spatial)
 
 

@@ -60,11 +60,9 @@ class Layer:
 
         Raises ValueError if it is no parameter, because it is computed from others or quantised.
         """
-        try:
-            if not is_parametrized(self.module, "weight"):  # a look would change spectral_norm's state
-                return self.module.get_parameter("weight")
-        except AttributeError:
-            pass
+        weight = self.module._parameters.get("weight")
+        if weight is not None:
+            return weight
         kind = type(self.module).__name__
         raise ValueError(f"'{self.name}' ({kind}) has no weight that can be written: it is parametrized or quantised")
 

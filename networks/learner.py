@@ -149,7 +149,7 @@ class Learner:
     capabilities: tuple[object, ...] = ()
 
     _named: bool = field(default=False, init=False, repr=False)  # somebody named the wiring
-    _joints: tuple[list[nn.Module], list[Joint], list[str]] | None = field(default=None, init=False, repr=False)
+    _joints: tuple[list[nn.Module], list[Joint]] | None = field(default=None, init=False, repr=False)
     _checked: bool = field(default=False, init=False, repr=False)  # the wiring has been checked on inputs
     _undrawn: list[str] | None = field(default=None, init=False, repr=False)
     _single: bool = field(default=False, init=False, repr=False)  # a stack of one network
@@ -165,7 +165,8 @@ class Learner:
         modules = dict(self.module.named_modules())
         places = [parse_call_name(unit).path for unit in self.units]
         features = () if self.features is None else (self.features,)
-        for name in (*(layer.name for layer in self.layers), *places, *features):
+        wired = [name for wires in self.wiring.values() for name in (*wires.incoming, *wires.outgoing, *wires.norms)]
+        for name in (*(layer.name for layer in self.layers), *places, *features, *wired):
             if name not in modules:
                 raise ValueError(f"'{self.name}' has no module '{name}'{did_you_mean(name, modules)}")
         if strangers := [layer.name for layer in self.layers if modules[layer.name] is not layer.module]:
@@ -176,11 +177,6 @@ class Learner:
         for unit in self.units:
             if unit not in self.wiring and unit not in self.unwired:
                 raise ValueError(f"'{self.name}': the wiring says nothing of '{unit}'{did_you_mean(unit, self.wiring)}")
-            wires = self.wiring.get(unit, Wiring((), ()))
-            for name in (*wires.incoming, *wires.outgoing, *wires.norms):
-                if name not in modules:
-                    hint = did_you_mean(name, modules)
-                    raise ValueError(f"'{self.name}': the wiring of '{unit}' names no module: '{name}'{hint}")
 
     def _check_stack(self) -> None:
         """Raise ValueError if the parameters are not those of the networks that `seeds` and `networks` say."""
@@ -190,14 +186,11 @@ class Learner:
             return
         if not count:
             raise ValueError(f"'{self.name}' is a stack of {found} networks: say what they are, seeds= or networks=")
-        for name, p in self.module.named_parameters():
-            if p.ndim == 0 or len(p) != count:
-                raise ValueError(
-                    f"'{self.name}' says that it is a stack of {count} networks (seeds={self.seeds}, "
-                    f"networks={self.networks}), but '{name}' is {tuple(p.shape)}"
-                )
-        if self.layers:
-            raise ValueError(f"'{self.name}' says that it is a stack of {count} networks, but its layers are not")
+        if self.layers or any(p.ndim == 0 or len(p) != count for p in self.module.parameters()):
+            raise ValueError(
+                f"'{self.name}' says that it is a stack of {count} networks (seeds={self.seeds}, "
+                f"networks={self.networks}), but its layers or parameters are not"
+            )
 
     @property
     def members(self) -> int:
@@ -329,22 +322,13 @@ class Learner:
 
         The call is cheap: the network is traced again only if its modules have changed. See linear_pairs.py.
         """
-        return self.pairs_and_reasons()[0]
-
-    def pairs_and_reasons(self) -> tuple[list[LinearPair], list[str]]:
-        """Return `linear_pairs`, and the reasons why other layers begin none, a sentence each."""
         modules = list(self.module.modules())
         known = self._joints
         if known is None or len(known[0]) != len(modules) or any(map(is_not, known[0], modules)):
             wiring = self.wiring if self._named else None
-            known = self._joints = modules, *find_joints(self.module, wiring, self.forward)
-        _, joints, reasons = known
-        traced = [pair_at(self.module, joint) for joint in joints]
-        pairs = [*find_declared_pairs(self.module), *(pair for pair in traced if isinstance(pair, LinearPair))]
-        reasons = [*(reason for reason in traced if isinstance(reason, str)), *reasons]  # the most telling first
-        if self._named:
-            reasons += [f"'{unit}' {why}" for unit, why in self.unwired.items()]
-        return pairs, reasons
+            known = self._joints = modules, list(find_joints(self.module, wiring, self.forward))
+        traced = [pair_at(self.module, joint) for joint in known[1]]
+        return [*find_declared_pairs(self.module), *(pair for pair in traced if pair)]
 
     def select(self, scope: Scope) -> list[Layer]:
         """Return the layers in a scope.

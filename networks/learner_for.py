@@ -1,7 +1,6 @@
 """The learner of any module, for a training loop of your own."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -10,7 +9,7 @@ from torch import Tensor, nn
 from supple.registry import one_line
 
 from .activation_calls import parse_call_name
-from .forward import Forward, check_inputs, has_forward, methods, runner
+from .forward import Forward, check_inputs, has_forward, runner
 from .layers import Layer, chain, find_stack
 from .learner import Learner, no_batches
 from .modules import CONV, LINEAR
@@ -89,8 +88,11 @@ def learner_for(
     inputs = _first_inputs(module, probe)
     known = find_traced_units(module, forward)
     if inputs is not None:
-        with _run_in_one_line(module):
+        try:
             called = find_called_units(module, inputs, runner(module, forward))
+        except Exception as error:
+            why = f"{type(error).__name__}: {one_line(error)}"
+            raise ValueError(f"{type(module).__name__} cannot be run on the probe's inputs: {why}") from error
         known = called if known is None else known
     elif known is None:
         known = unit_names(module, forward)
@@ -117,8 +119,7 @@ def learner_for(
     if inputs is not None:
         if set(units) - set(known):  # what is known has been called
             record(module, units, inputs, learner.run)
-        with _run_in_one_line(module):
-            learner.check_wiring(inputs)
+        learner.check_wiring(inputs)
     learner.redraw = _redraw_as_at_start(module, learner.initial, generator, fresh)
     return learner
 
@@ -127,13 +128,13 @@ def _check_functions(module: nn.Module, probe: Any, loss: Any, forward: Forward)
     """Raise ValueError if probe or loss are no functions, or if nothing runs the network on the probe."""
     if (probe is None) != (loss is None):
         raise ValueError("probe and loss go together: the inputs to measure on, and the loss on them")
-    for word, function in (("probe", probe), ("loss", loss)):
-        if not (function is None or callable(function)):
-            raise ValueError(f"{word}= must be a function, such as lambda: …, but is a {type(function).__name__}")
+    if probe is not None and not (callable(probe) and callable(loss)):
+        raise ValueError("probe= and loss= must be functions, such as lambda: …")
     if probe and forward == "forward" and not has_forward(module):
-        kind, names = type(module).__name__, methods(module)
-        hint = f"such as forward='{names[0]}'" if names else "such as lambda module, x: …"
-        raise ValueError(f"{kind} has no forward: name what runs it on the inputs with forward=, {hint}")
+        raise ValueError(
+            f"{type(module).__name__} has no forward: name what runs it on the inputs with forward=, a method or a "
+            f"function such as lambda module, x: …"
+        )
 
 
 def _check_units(module: nn.Module, units: Sequence[str], known: Sequence[str]) -> None:
@@ -142,10 +143,9 @@ def _check_units(module: nn.Module, units: Sequence[str], known: Sequence[str]) 
     for unit in units:
         call = parse_call_name(unit)
         if not call.function and isinstance(part := modules.get(call.path), (*LINEAR, *CONV)):
-            there = f" (there are {', '.join(known)})" if known else ""
             raise ValueError(
                 f"units=: '{unit}' is a {type(part).__name__}, whose outputs are not those of hidden units: name the "
-                f"activation after it{there}, or leave units= out"
+                f"activation after it, or leave units= out (then they are {', '.join(known)})"
             )
 
 
@@ -161,16 +161,6 @@ def _first_inputs(module: nn.Module, probe: Callable[[], Sequence[Any] | None] |
     return check_inputs(inputs)
 
 
-@contextmanager
-def _run_in_one_line(module: nn.Module) -> Iterator[None]:
-    """Raise ValueError, in one line, for what a network raises in this block."""
-    try:
-        yield
-    except Exception as error:
-        why = f"{type(error).__name__}: {one_line(error)}"
-        raise ValueError(f"{type(module).__name__} cannot be run on the probe's inputs: {why}") from error
-
-
 def _redraw_as_at_start(
     module: nn.Module, initial: Mapping[str, Tensor], generator: torch.Generator, make: Callable[[], nn.Module] | None
 ) -> Callable[[], Mapping[str, Tensor]]:
@@ -182,7 +172,6 @@ def _redraw_as_at_start(
     made = {name: (*value.shape,) for name, value in first.items()}
     if made != shapes:
         name = next(name for name in (*shapes, *made) if shapes.get(name) != made.get(name))
-        there, here = (sizes.get(name, "missing") for sizes in (made, shapes))
-        raise ValueError(f"fresh= makes another network: '{name}' is {there} there, not {here}")
+        raise ValueError(f"fresh= makes another network: '{name}' is {made.get(name, 'missing')} there")
     fixed = find_equal(first, second)
     return lambda: {name: value for name, value in redraw_by(make, generator).items() if name not in fixed}

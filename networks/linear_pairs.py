@@ -11,6 +11,7 @@ frozen or parametrized, or by layers around a module with hooks, which may chang
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -124,57 +125,47 @@ def find_declared_pairs(module: nn.Module) -> Iterator[LinearPair]:
 
 def find_joints(
     module: nn.Module, wiring: Mapping[str, Wiring] | None, forward: Forward = "forward"
-) -> tuple[list[Joint], list[str]]:
-    """Return the pairs of a network by name, and for each other layer the reason why it forms none.
+) -> Iterator[Joint]:
+    """Yield the pairs of a network by name; none if it cannot be traced.
 
     wiring: the layers before and after each module of units. If None, the network is traced. forward: as in
     `unit_names`.
     """
-    if not any(isinstance(part, LINEAR) for part in module.modules()):
-        return [], ["it has no Linear layers, and convolutions form no pairs"]
+    if wiring is not None:
+        yield from _wiring_joints(module, wiring)
+        return
     try:
-        starts = list(_trace_joints(module, forward)) if wiring is None else list(_wiring_joints(module, wiring))
-    except Untraceable as error:
-        return [], [f"it {error}"]
-    return [x for x in starts if isinstance(x, Joint)], [x for x in starts if isinstance(x, str)]
+        graph, _ = trace(module, forward)
+    except Untraceable:
+        return
+    paths = Paths(module, graph)
+    for node in graph.nodes:
+        if node.op == "call_module" and isinstance(paths.modules[str(node.target)], LINEAR):
+            with suppress(Shared):
+                yield _joint_from(node, paths)
 
 
-def pair_at(module: nn.Module, joint: Joint) -> LinearPair | str:
-    """Return the pair at a joint for the current modules, or the reason why it is none."""
-    parts = {name: module.get_submodule(name) for name in (joint.first, *joint.second, *joint.through)}
-    for name, part in parts.items():
-        if part._forward_hooks or part._forward_pre_hooks:
-            return f"'{name}' has a hook, which may do anything"
-    second = [parts[name] for name in joint.second]
-    for name in (joint.first, *joint.second):
-        if type(parts[name]) not in LINEAR or parts[name]._parameters.get("weight") is None:
-            return f"'{name}' is no plain Linear layer, but {type(parts[name]).__name__}"
-    pair = pair_of(" and ".join((joint.first, *joint.second)), [parts[joint.first]], second, joint.between)
-    if not all(tensor.requires_grad for tensor in pair.tensors):
-        return f"some weights of {pair.name} are frozen"
-    hidden = pair.first[0].shape
-    for name, w2 in zip(joint.second, pair.second, strict=True):
-        if (*w2.shape[:-2], w2.shape[-1]) != tuple(hidden[:-1]):
-            return f"'{name}' reads {w2.shape[-1]} units, and '{joint.first}' feeds {hidden[-2]}"
-    biases = [f"{joint.first}.bias"] if pair.bias else []
-    return replace(pair, parameters=(*(f"{name}.weight" for name in (joint.first, *joint.second)), *biases))
+def pair_at(module: nn.Module, joint: Joint) -> LinearPair | None:
+    """Return the pair at a joint for the current modules, or None if one is no plain layer, frozen or has a hook."""
+    names = (joint.first, *joint.second)
+    first, *second = layers = [module.get_submodule(name) for name in names]
+    between = [module.get_submodule(name) for name in joint.through]
+    if any(part._forward_hooks or part._forward_pre_hooks for part in (*layers, *between)):
+        return None
+    if any(type(layer) not in LINEAR or layer._parameters.get("weight") is None for layer in layers):
+        return None
+    biases = (f"{joint.first}.bias",) if getattr(first, "bias", None) is not None else ()
+    pair = pair_of(" and ".join(names), [first], second, joint.between)
+    hidden = pair.first[0].shape[:-1]  # (…, h)
+    fit = all((*w.shape[:-2], w.shape[-1]) == tuple(hidden) for w in pair.second)
+    if not fit or not all(tensor.requires_grad for tensor in pair.tensors):
+        return None
+    return replace(pair, parameters=(*(f"{name}.weight" for name in names), *biases))
 
 
 def is_homogeneous(module: nn.Module) -> bool:
     """Return whether an activation is elementwise with φ(c·z) = c·φ(z) for c > 0, given the same random draws."""
     return type(module) in HOMOGENEOUS or (isinstance(module, Activation) and module.homogeneous)
-
-
-def _trace_joints(module: nn.Module, forward: Forward) -> Iterator[Joint | str]:
-    """Yield what begins at each Linear layer of the graph: a joint, or the reason why there is none."""
-    graph, _ = trace(module, forward)
-    paths = Paths(module, graph)
-    for node in graph.nodes:
-        if node.op == "call_module" and isinstance(paths.modules[str(node.target)], LINEAR):
-            try:
-                yield _joint_from(node, paths)
-            except Shared as shared:
-                yield f"'{node.target}' {shared}"
 
 
 def _joint_from(node: fx.Node, paths: Paths) -> Joint:
@@ -188,25 +179,21 @@ def _joint_from(node: fx.Node, paths: Paths) -> Joint:
         direct &= isinstance(part, nn.Identity)
         if part is not None and (type(part) in (nn.Identity, *_DROPOUT) or is_homogeneous(part)):
             through.append(name)
-        elif reader.op == "output":
-            raise Shared("is read by the network's output")
         elif operation(reader) not in _FUNCTIONS:
-            raise Shared(f"is followed by {paths.describe(reader)}, which is neither linear nor positive-homogeneous")
+            raise Shared("is followed by what is neither linear nor positive-homogeneous")
     if not second:
         raise Shared("is read by nothing")
     paths.check_private(str(node.target), *second)
     return Joint(str(node.target), tuple(second), tuple(through), "linear" if direct else "homogeneous")
 
 
-def _wiring_joints(module: nn.Module, wiring: Mapping[str, Wiring]) -> Iterator[Joint | str]:
-    """Yield the same of the layers that a wiring names before units, trusting that nothing else is around these."""
+def _wiring_joints(module: nn.Module, wiring: Mapping[str, Wiring]) -> Iterator[Joint]:
+    """Yield the joints at the units of a wiring, trusting that nothing else is around these."""
     for unit, wires in wiring.items():
         call = parse_call_name(unit)
         called = None if call.function else module.get_submodule(call.path)
         alike = [other for other, others in wiring.items() if set(others.incoming) & set(wires.incoming)]
-        if not (call.function in _FUNCTIONS if called is None else is_homogeneous(called)):
-            yield f"'{unit}' ({call.function or type(called).__name__}) is not positive-homogeneous"
-        elif wires.norms or len(wires.incoming) != 1 or len(alike) != 1 or not wires.outgoing:
-            yield f"'{unit}' has more than one layer before it, a norm around it, or no layer after it"
-        else:
+        homogeneous = call.function in _FUNCTIONS if called is None else is_homogeneous(called)
+        private = len(wires.incoming) == len(alike) == 1 and wires.outgoing and not wires.norms
+        if homogeneous and private:
             yield Joint(wires.incoming[0], wires.outgoing, () if called is None else (call.path,), "homogeneous")

@@ -18,13 +18,10 @@ from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 from torch.nn.utils import parametrize
 
-from .modules import CONV, LINEAR, NORMS, STACKED, is_activation, qualified_name
+from .modules import CONV, LINEAR, STACKED, qualified_name
 from .scale import isometry_scale
 from .stacked import StackedLayerNorm
 
-EMBEDDINGS = (nn.Embedding, nn.EmbeddingBag)
-TRANSPOSED = (nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)
-REASONS = 3  # of those that are given in a text
 FROZEN = "frozen (requires_grad=False)"
 FACTOR = "a factor of an adapter, and the map of no layer: merge the adapter first"
 
@@ -122,20 +119,19 @@ def weight_matrices(module: nn.Module) -> Matrices:
     tables = {
         table: path
         for path, part in module.named_modules()
-        if isinstance(part, EMBEDDINGS)
-        for table in part._parameters.values()
-        if table is not None
+        if isinstance(part, (nn.Embedding, nn.EmbeddingBag))
+        for table in part.parameters(recurse=False)
     }
-    adapters = list(_adapters(module))
-    factors: set[Tensor] = {p for own in adapters for p in (own.parameters() if isinstance(own, nn.Module) else (own,))}
+    factors = {p for part in adapter_modules(module) for p in part.parameters(recurse=False)}
     found = Matrices()
-    others: dict[str, str] = {}
     for path, part in module.named_modules():
-        forms = dict(_forms(path, part))
-        for own, (layout, split) in forms.items():
+        for own, (layout, split) in _forms(path, part):
             tensor = part._parameters.get(own)
             if tensor is None:
-                found.skipped[qualified_name(path, own)] = _computed(part, own)
+                why = (
+                    f"parametrized (computed from others of its {type(part).__name__}) and cannot be rewritten in place"
+                )
+                found.skipped[qualified_name(path, own)] = why
                 continue
             name = names[tensor]
             if name in found.weights or name in found.skipped:
@@ -154,10 +150,15 @@ def weight_matrices(module: nn.Module) -> Matrices:
                 found.spared[name] = f"tied to the embedding '{tables[tensor]}'"
             elif not tensor.requires_grad:
                 found.spared[name] = FROZEN
-        for own, reason in _others(part, forms, factors):
-            tensor = part._parameters.get(own)
-            others.setdefault(qualified_name(path, own) if tensor is None else names[tensor], reason)
-    found.skipped |= {name: why for name, why in others.items() if name not in found.weights | found.skipped}
+    for part in module.modules():
+        if isinstance(part, (parametrize.ParametrizationList, *STACKED, StackedLayerNorm)):
+            continue  # said of the layer that it belongs to; vectors, of several members
+        for tensor in part.parameters(recurse=False):
+            name = names[tensor]
+            if name in found.weights or name in found.skipped or (not is_lazy(tensor) and tensor.ndim < 2):
+                continue
+            other = "an embedding" if tensor in tables else f"a parameter of {type(part).__name__}, and no known matrix"
+            found.skipped[name] = FACTOR if tensor in factors else other
     return found
 
 
@@ -191,85 +192,29 @@ def _forms(path: str, part: nn.Module) -> Iterator[tuple[str, tuple[Layout, int]
         yield from ((own, ("linear", gates)) for own in ("weight_ih", "weight_hh"))
 
 
-def _computed(part: nn.Module, own: str) -> str:
-    """Return why a layer has no parameter of this name."""
-    if parametrize.is_parametrized(part, own):
-        kinds = ", ".join(type(each).__name__.strip("_") for each in part.parametrizations[own])  # type: ignore[index]
-        return f"parametrized ({kinds}) and cannot be rewritten in place"
-    if made_of := [name for name in (*part._parameters, *part._buffers) if name.startswith(f"{own}_")]:
-        return f"computed from {', '.join(made_of)} in every pass and cannot be rewritten in place"
-    return f"no parameter of its {type(part).__name__} and cannot be rewritten in place"
-
-
 def unfit(tensor: Tensor) -> str:
     """Return why a parameter cannot be rewritten in place as it is stored, or "" if it can."""
-    if is_lazy(tensor):
-        return "lazy and has no values yet"
-    if tensor.is_meta:
-        return "on the meta device and has no values yet"
-    plain = tensor.detach()
-    if type(plain) is not Tensor:
-        return f"stored as a {type(plain).__name__}, which is no plain tensor"
-    if tensor.is_complex() or tensor.layout is not torch.strided:
-        return "complex" if tensor.is_complex() else f"sparse ({tensor.layout})"
-    if not tensor.is_floating_point() or tensor.itemsize == 1:
+    if is_lazy(tensor) or tensor.is_meta:
+        return "lazy or on the meta device, and has no values yet"
+    kind = type(tensor.detach())
+    if kind is not Tensor or tensor.layout is not torch.strided or not tensor.is_floating_point():
+        return f"quantised, complex or sparse ({kind.__name__} of {tensor.dtype})"
+    if tensor.itemsize == 1:
         return f"quantised ({tensor.dtype})"
-    if not tensor.numel():
-        return f"empty: {tuple(tensor.shape)}"
-    return ""
-
-
-def _others(part: nn.Module, forms: Mapping[str, object], factors: set[Tensor]) -> Iterator[tuple[str, str]]:
-    """Yield the name and the reason for each tensor of a module, of two dimensions at least, that forms no matrix."""
-    if isinstance(part, parametrize.ParametrizationList):
-        return  # said of the layer that it belongs to
-    computed = tuple(f"{own}_" for own in forms if part._parameters.get(own) is None)
-    for own, tensor in part._parameters.items():
-        if tensor is None or own in forms or (computed and own.startswith(computed)):
-            continue
-        if not is_lazy(tensor) and tensor.ndim < 2:
-            continue
-        if isinstance(part, (*STACKED, StackedLayerNorm)):
-            continue  # vectors, of several members
-        yield own, FACTOR if tensor in factors else _kind(part, own)
-    if type(part).__module__.startswith("torch.ao.nn.quantized") and callable(getattr(part, "weight", None)):
-        yield "weight", f"quantised ({type(part).__name__})"
-    for own, buffer in part._buffers.items():
-        if buffer is not None and buffer.ndim >= 2 and own.endswith("weight") and own not in forms:
-            yield own, f"no parameter but a buffer ({buffer.dtype}) of its {type(part).__name__}"
-    for own in getattr(part, "parametrizations", {}) if not forms and parametrize.is_parametrized(part) else ():
-        yield own, _computed(part, own)
-
-
-def _kind(part: nn.Module, own: str) -> str:
-    """Return what a parameter is that forms no matrix."""
-    kind = type(part).__name__
-    kinds: list[tuple[tuple[type, ...], str]] = [
-        (EMBEDDINGS, "an embedding"),
-        (TRANSPOSED, "a transposed convolution's, for which FIRE has no scale"),
-        ((nn.Bilinear,), "a bilinear form's, which is no matrix"),
-        (NORMS, f"part of a normalisation ({kind})"),
-    ]
-    unknown = f"a parameter of {kind}, which is no layer that is known"
-    other = f"part of an activation ({kind})" if is_activation(part) else unknown
-    return next((what for classes, what in kinds if isinstance(part, classes)), other)
+    return "" if tensor.numel() else f"empty: {tuple(tensor.shape)}"
 
 
 def adapter_modules(module: nn.Module) -> set[nn.Module]:
-    """Return the modules that belong to adapters, those that PEFT's layers name in `adapter_layer_names`."""
-    return {part for adapter in _adapters(module) if isinstance(adapter, nn.Module) for part in adapter.modules()}
-
-
-def _adapters(module: nn.Module) -> Iterator[nn.Module | nn.Parameter]:
-    """Yield each module or parameter that an adapter adds to a layer.
+    """Return the modules that belong to adapters, those that PEFT's layers name in `adapter_layer_names`.
 
     PEFT's whole copies of a layer (`modules_to_save`) are layers like any other.
     """
-    for part in module.modules():
-        for name in set(getattr(part, "adapter_layer_names", ())) - {"modules_to_save"}:
-            adapter = getattr(part, name, None)
-            if isinstance(adapter, (nn.Module, nn.Parameter)):
-                yield adapter
+    adapters = [
+        getattr(part, name, None)
+        for part in module.modules()
+        for name in set(getattr(part, "adapter_layer_names", ())) - {"modules_to_save"}
+    ]
+    return {part for adapter in adapters if isinstance(adapter, nn.Module) for part in adapter.modules()}
 
 
 class Written(list[str]):
@@ -286,14 +231,9 @@ class Written(list[str]):
 
 
 def describe_skipped(skipped: Mapping[str, str]) -> str:
-    """Return which parameters were skipped and why, in words: up to two names for each of three reasons."""
+    """Return which parameters were skipped and why, in words: for each reason one of them, and the number of others."""
     groups: dict[str, list[str]] = {}
     for name, reason in skipped.items():
         groups.setdefault(reason, []).append(name)
-    texts = []
-    for reason, names in list(groups.items())[:REASONS]:
-        told = names[:2] if len(", ".join(names[:2])) <= 60 else names[:1]
-        rest = f" and {len(names) - len(told)} more" if len(names) > len(told) else ""
-        texts.append(f"{', '.join(told)}{rest} ({reason})")
-    others = sum(len(names) for names in list(groups.values())[REASONS:])
-    return "; ".join(texts) + (f"; and {others} more" if others else "")
+    more = {reason: f" and {len(names) - 1} more" if len(names) > 1 else "" for reason, names in groups.items()}
+    return "; ".join(f"{names[0]}{more[reason]} ({reason})" for reason, names in groups.items())

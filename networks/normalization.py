@@ -20,13 +20,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from supple.registry import did_you_mean
-
 from .stacked import StackedLayerNorm, StackedLinear
 
 Normalization = Literal["none", "layer", "spectral"]
 
-NAMES = ("none", "layer", "spectral")
 SMALLEST = 1e-12  # of σ: the input of a weight of zeros is divided by it
 
 
@@ -44,7 +41,6 @@ def hidden_linear(
     Raises:
         ValueError: The name of the normalization is unknown.
     """
-    _check(normalization)
     if members:
         return (StackedSpectralLinear if normalization == "spectral" else StackedLinear)(members, d_in, d_out)
     return (SpectralLinear if normalization == "spectral" else nn.Linear)(d_in, d_out)
@@ -61,16 +57,9 @@ def hidden_norm(width: int, normalization: Normalization = "none", members: int 
     Raises:
         ValueError: The name of the normalization is unknown.
     """
-    _check(normalization)
     if normalization != "layer":
         return []
     return [StackedLayerNorm(members, width) if members else nn.LayerNorm(width)]
-
-
-def _check(normalization: str) -> None:
-    if normalization not in NAMES:
-        hint = did_you_mean(normalization, NAMES)
-        raise ValueError(f"unknown normalization {normalization!r}{hint} (known: {', '.join(NAMES)})")
 
 
 class _Spectral(nn.Module):

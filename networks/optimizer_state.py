@@ -5,7 +5,6 @@ the optimizers of `torch.optim` except `LBFGS`, for Stable-Baselines3's `RMSprop
 transformers. Another optimizer states them in an attribute `slot_starts`, of its class or of the object.
 """
 
-import functools
 import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -14,20 +13,12 @@ import torch
 from torch import Tensor
 
 # A value, or a function of the parameter and of the settings of its group that returns one (also a tensor of its shape)
-Start = float | Callable[[Tensor, Mapping[str, Any]], complex | Tensor]
+Start = float | Callable[[Tensor, Mapping[str, Any]], float | Tensor]
 Starts = Mapping[str, Start]
 
 COUNTERS = {"step", "mu_product", "eta", "mu"}  # of the whole tensor, and follow from the number of steps
 # Averages over rows or columns of a matrix, of which single entries cannot be reset
 FACTORED = {"row_var", "col_var", "exp_avg_sq_row", "exp_avg_sq_col"}
-
-
-def both_parts(value: float | Tensor, parameter: Tensor) -> complex | Tensor:
-    """Return the value as PyTorch gives it to an optimizer's slot: for complex parameters in both of their parts."""
-    if isinstance(value, Tensor):
-        value = value.reshape(())
-        return torch.complex(value, value) if parameter.is_complex() else value
-    return complex(value, value) if parameter.is_complex() else value
 
 
 def _zeros(*slots: str) -> dict[str, Start]:
@@ -48,8 +39,7 @@ _KNOWN: dict[type[torch.optim.Optimizer], Starts] = {
     torch.optim.NAdam: _ADAM | {"mu_product": 1.0},
     torch.optim.RAdam: _ADAM,
     torch.optim.RMSprop: _RMSPROP,
-    torch.optim.Rprop: _zeros("step", "prev")
-    | {"step_size": lambda parameter, group: both_parts(group["lr"], parameter)},
+    torch.optim.Rprop: _zeros("step", "prev") | {"step_size": lambda parameter, group: group["lr"]},
     torch.optim.SGD: _zeros("momentum_buffer"),
     torch.optim.SparseAdam: _ADAM,
 }
@@ -64,29 +54,17 @@ _BY_NAME: dict[str, Starts] = {  # of packages that need not be installed
 def slot_starts(optimizer: torch.optim.Optimizer) -> Starts:
     """Return the values with which the slots of this optimizer's state start: slot → value.
 
-    A subclass of a known optimizer starts as that one if it inherits the arithmetic or its own `step` calls that one's.
+    A subclass of a known optimizer starts as that one if it inherits its arithmetic.
 
     Raises:
         ValueError: It is not known how the optimizer starts. The message is one line and says what would work.
     """
     kind: Any = type(optimizer)
     if (declared := getattr(optimizer, "slot_starts", None)) is not None:
-        if not isinstance(declared, Mapping):
-            raise ValueError(f"{kind.__name__}.slot_starts must be a dict, slot → value, but is {declared!r}")
         return declared
-    if isinstance(optimizer, torch.optim.LBFGS):
-        raise ValueError(
-            f"the optimizer is {kind.__name__}, whose state belongs to all tensors together, so it cannot be reset: "
-            "use AdamW, for example"
-        )
     if (known := _known(kind)) is None:
         raise ValueError(
             f"the optimizer is {kind.__name__}, and how its state starts is not known: {_remedy(optimizer)}"
-        )
-    if kind not in _KNOWN and (kept := _tensors_besides(optimizer)):
-        raise ValueError(
-            f"the optimizer is {kind.__name__}, which keeps tensors besides its state ('{kept}'), so it cannot be "
-            f"reset: {_remedy(optimizer)}"
         )
     if isinstance(optimizer, torch.optim.SGD) and any(g["momentum"] and g["dampening"] for g in optimizer.param_groups):
         raise ValueError(
@@ -95,40 +73,20 @@ def slot_starts(optimizer: torch.optim.Optimizer) -> Starts:
         )
     if isinstance(optimizer, torch.optim.Adagrad):
         value = optimizer.defaults["initial_accumulator_value"]  # PyTorch ignores that of a group
-        return {**known, "sum": lambda parameter, group: both_parts(value, parameter)}
+        return {**known, "sum": value}
     return known
 
 
-@functools.cache
-def _known(kind: type) -> Starts | None:
+def _known(kind: Any) -> Starts | None:
     """Return how optimizers of this class start, or None if it is not known."""
-    for index, base in enumerate(kind.__mro__):
+    for base in kind.__mro__:
         starts = _KNOWN.get(base) or _BY_NAME.get(f"{base.__module__}.{base.__qualname__}")
         if starts is not None:
-            return None if any(_steps_alone(sub, base) for sub in kind.__mro__[:index]) else starts
+            # PyTorch wraps the step of every class, for its profiler
+            inherits = inspect.unwrap(kind.step) is inspect.unwrap(base.step)
+            own_start = getattr(kind, "_init_group", None) is not getattr(base, "_init_group", None)
+            return starts if inherits and not own_start else None
     return None
-
-
-def _steps_alone(kind: type, base: type) -> bool:
-    """Return whether a subclass of a known optimizer has arithmetic of its own, and perhaps other slots."""
-    attributes = vars(kind)
-    if "_init_group" in attributes:
-        return True
-    step = inspect.unwrap(attributes["step"]) if "step" in attributes else None
-    if step is None or step is inspect.unwrap(base.step):  # type: ignore[attr-defined]
-        return False
-    names = set(step.__code__.co_names)
-    return "state" in names or not {"super", base.__name__} & names
-
-
-def _tensors_besides(optimizer: torch.optim.Optimizer) -> str:
-    """Return the name of an attribute in which an optimizer keeps tensors of its own, or ""."""
-    for name, value in vars(optimizer).items():
-        if name not in ("state", "param_groups", "defaults") and not name.startswith("_"):
-            items = value.values() if isinstance(value, Mapping) else value if isinstance(value, (list, tuple)) else ()
-            if any(isinstance(item, Tensor) for item in (value, *items)):
-                return name
-    return ""
 
 
 def _remedy(optimizer: torch.optim.Optimizer) -> str:
@@ -168,7 +126,5 @@ def write_start_(slots: dict[str, Any], slot: str, start: Any, where: Tensor | N
         value.copy_(start if where is None else torch.where(where, start, value))
     elif where is not None:
         value.masked_fill_(where, start)
-    elif isinstance(start, float) and not start:
-        value.zero_()
     else:
         value.fill_(start)

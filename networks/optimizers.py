@@ -12,14 +12,8 @@ from torch import Tensor, nn
 from .stacked import fit
 from .state_dicts import list_names
 
-# Optimizers that wrap another one, by package and class: state and groups are those of the one inside
-WRAPPERS = {
-    ("accelerate", "AcceleratedOptimizer"),
-    ("lightning", "LightningOptimizer"),
-    ("lightning", "_FabricOptimizer"),
-    ("lightning_fabric", "_FabricOptimizer"),
-    ("pytorch_lightning", "LightningOptimizer"),
-}
+# Classes of Accelerate and Lightning that wrap another optimizer, whose state and groups theirs are
+WRAPPERS = {"AcceleratedOptimizer", "LightningOptimizer", "_FabricOptimizer"}
 
 
 class OwnOptimizer(torch.optim.Optimizer, ABC):
@@ -101,14 +95,9 @@ def norms_by_member(gradients: Sequence[Tensor]) -> Tensor:
 
 def unwrap_optimizer(optimizer: Any) -> torch.optim.Optimizer:
     """Return the optimizer itself, without the wrappers of Accelerate and Lightning."""
-    while _wraps(cast(Any, type(optimizer))):
+    while any(base.__name__ in WRAPPERS for base in type(optimizer).__mro__):
         optimizer = optimizer.optimizer
     return cast(torch.optim.Optimizer, optimizer)
-
-
-@functools.cache
-def _wraps(kind: type) -> bool:
-    return any((base.__module__.partition(".")[0], base.__name__) in WRAPPERS for base in kind.__mro__)
 
 
 def trainer_of(module: nn.Module, optimizer: Any, name: str) -> torch.optim.Optimizer | None:

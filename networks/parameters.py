@@ -81,7 +81,8 @@ def check_values(module: nn.Module, name: str) -> None:
     if any(isinstance(part, torch.jit.ScriptModule) for part in module.modules()):
         raise ValueError(f"'{name}' is scripted (torch.jit), and cannot be looked into: pass the original module")
     for parameter, p in module.named_parameters():
-        if is_lazy(p):
-            raise ValueError(f"'{name}': '{parameter}' of a lazy layer has no values yet: run the network once before")
-        if p.is_meta:
-            raise ValueError(f"'{name}': '{parameter}' is on the meta device and has no values: load the network first")
+        if is_lazy(p) or p.is_meta:
+            raise ValueError(
+                f"'{name}': '{parameter}' has no values (a lazy layer, or the meta device): run the network once, or "
+                "load it, before"
+            )

@@ -151,25 +151,11 @@ class _Functions(TorchFunctionMode):
         return output
 
 
-@dataclass(frozen=True)
-class Recording:
-    """The calls of the given names in one forward pass: their inputs and outputs, and what was called."""
-
-    units: dict[str, Tensor]
-    inputs: dict[str, Tensor]
-    made_by: dict[str, Callable[..., Any]]
-
-    @property
-    def features(self) -> Tensor:
-        """The units of the last hidden layer: (rows, units), or (members, rows, units) for a stack."""
-        return self.units[next(reversed(self.units))]
-
-
 @torch.no_grad()
 def record(
     module: nn.Module, names: Sequence[str], inputs: Sequence[Any], forward: Callable[..., Any] | None = None
-) -> Recording:
-    """Run `module(*inputs)` in evaluation mode, and return inputs and outputs of calls, by name (see calls.py).
+) -> dict[str, Called]:
+    """Run `module(*inputs)` in evaluation mode, and return calls with copies of their tensors, by name (see calls.py).
 
     The network does not change.
 
@@ -188,18 +174,13 @@ def record(
         if not isinstance(called.output, Tensor):
             raise ValueError(f"'{name}' returns a {type(called.output).__name__}, not a tensor")
         # copies, since an operation after them may work in place
-        tensor = None if called.input is None else called.input.clone()
-        seen[name] = Called(called.made_by, tensor, called.output.clone())
+        tensor = None if called.input is None else called.input.detach().clone()
+        seen[name] = Called(called.made_by, tensor, called.output.detach().clone())
 
     run_watched(module, inputs, {name: partial(keep, name) for name in names}, forward)
     if missing := [name for name in names if name not in seen]:
         raise ValueError(f"{type(module).__name__} does not call '{missing[0]}' on these inputs")
-    entered = {name: seen[name].input for name in names}
-    return Recording(
-        {name: seen[name].output.detach() for name in names},
-        {name: tensor.detach() for name, tensor in entered.items() if tensor is not None},
-        {name: seen[name].made_by for name in names},
-    )
+    return {name: seen[name] for name in names}
 
 
 @torch.no_grad()

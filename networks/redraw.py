@@ -47,11 +47,10 @@ def redraw(module: nn.Module, generator: torch.Generator | None = None) -> dict[
     redrawn: list[nn.Module] = []
 
     def reset(layer: nn.Module) -> None:
-        for name in ("reset_parameters", "_reset_parameters"):
-            if callable(reset_parameters := getattr(layer, name, None)):
-                reset_parameters()
-                redrawn.append(layer)
-                return
+        own = getattr(layer, "reset_parameters", None) or getattr(layer, "_reset_parameters", None)
+        if callable(own):
+            own()
+            redrawn.append(layer)
 
     with borrow_generators(seed_from(generator)):  # reset_parameters draws from torch's global generator
         fresh.apply(reset)
@@ -98,8 +97,6 @@ def is_constant(values: Tensor) -> bool:
 
 
 def _may_be_alike(drawn: Tensor, initial: Tensor) -> bool:
-    if initial.is_complex():
-        drawn, initial = torch.view_as_real(drawn), torch.view_as_real(initial)
     count = initial.numel()
     if count == 1:
         return float(initial) not in (0.0, 1.0)  # no draw of a distribution is

@@ -22,40 +22,30 @@ def fit_state(values: Any, module: nn.Module, what: str) -> dict[str, Tensor]:
         what: Name of the state dict in error messages.
 
     Raises:
-        ValueError: It is no state dict, names or shapes differ from the module's, or values are missing (on the meta
-            device); the message names the first of these.
+        ValueError: It is no state dict, or names or shapes differ from the module's; the message names the first.
     """
     if not isinstance(values, Mapping):
         raise ValueError(f"{what} is no state dict, but {_kind(values)}")
     for name, value in values.items():
         if not isinstance(value, Tensor):
             raise ValueError(f"{what} is no state dict: its {name!r} is {_kind(value)}, not a tensor")
-        if value.is_meta:
-            raise ValueError(f"{what} has no values: its {name!r} is on the meta device")
-    kind = type(module).__name__
     tensors = {name: value for name, value in module.state_dict(keep_vars=True).items() if isinstance(value, Tensor)}
     names = match_names(values, tensors)
     where = {id(tensors[name]): name for name in reversed(names)}  # tensor → the first of its names that is given
     missing = [name for name, tensor in tensors.items() if id(tensor) not in where and not name.endswith(COUNTER)]
     spare = sorted(values.keys() - names.values())
+    misfit = f"{what} does not fit {type(module).__name__}"
     if missing or spare:
-        parameters = {name for name, _ in module.named_parameters(remove_duplicate=False)}
-        hint = (
-            ": give module.state_dict(), which also has the buffers" if missing and not parameters & {*missing} else ""
-        )
         lacks = f"it lacks {list_names(missing)}" if missing else ""
         has = f"it has {list_names(spare)}, which the network has not" if spare else ""
-        raise ValueError(f"{what} does not fit {kind}: {', and '.join(filter(None, (lacks, has)))}{hint}")
+        raise ValueError(f"{misfit}: {', and '.join(filter(None, (lacks, has)))}")
     for name, theirs in names.items():
         if values[theirs].shape != tensors[name].shape:
             shapes = f"{(*values[theirs].shape,)}, not {(*tensors[name].shape,)}"
-            raise ValueError(f"{what} does not fit {kind}: size mismatch for '{name}': {shapes}")
+            raise ValueError(f"{misfit}: size mismatch for '{name}': {shapes}")
         first = names[where[id(tensors[name])]]
         if first != theirs and not torch.equal(values[first], values[theirs]):  # NaN would differ from itself
-            raise ValueError(
-                f"{what} does not fit {kind}: '{where[id(tensors[name])]}' and '{name}' differ, but are one tensor "
-                "there"
-            )
+            raise ValueError(f"{misfit}: '{where[id(tensors[name])]}' and '{name}' differ, but are one tensor there")
     sources = {name: names[where[id(tensor)]] for name, tensor in tensors.items() if id(tensor) in where}
     return {name: values[source].detach().to(tensors[name], copy=True) for name, source in sources.items()}
 

@@ -1,5 +1,6 @@
 """The graph of a network's forward pass, traced with `torch.fx`, and the activations in it."""
 
+import builtins
 import copy
 from collections import Counter
 from collections.abc import Iterator
@@ -74,7 +75,7 @@ def trace(module: nn.Module, forward: Forward = "forward") -> tuple[fx.Graph, di
     tracer = _Tracer()
     tracer.traced_func_name = "forward" if forward == "forward" else RUN
     try:
-        with unchanged(module), _trace_lengths(inner):
+        with unchanged(module), _trace_lengths():
             # a copy, on which tensors that are no parameters become attributes
             graph = tracer.trace(copy.copy(with_forward(inner, forward)))
         _follow_writes(graph, inner)
@@ -93,18 +94,18 @@ def trace(module: nn.Module, forward: Forward = "forward") -> tuple[fx.Graph, di
 
 
 @contextmanager
-def _trace_lengths(module: nn.Module) -> Iterator[None]:
-    """Let `len(x)` of a traced tensor be its number of rows, in the code of a network's modules."""
-    spaces = [getattr(type(part).forward, "__globals__", {}) for part in module.modules()]
-    own = {id(s): s for s in spaces if s and "len" not in s and not str(s.get("__name__")).startswith("torch")}
-    patched = list(own.values())
+def _trace_lengths() -> Iterator[None]:
+    """Let `len(x)` of a traced tensor be its number of rows, which torch.fx refuses otherwise."""
+    length = len
+
+    def rows(x: Any) -> Any:
+        return x.size(0) if isinstance(x, fx.Proxy) else length(x)
+
     try:
-        for space in patched:
-            space["len"] = lambda x: x.size(0) if isinstance(x, fx.Proxy) else len(x)
+        builtins.len = rows
         yield
     finally:
-        for space in patched:
-            del space["len"]
+        builtins.len = length
 
 
 def _follow_writes(graph: fx.Graph, module: nn.Module) -> None:
@@ -123,8 +124,7 @@ def _writes(node: fx.Node, module: nn.Module) -> bool:
     if node.op == "call_module":
         return bool(getattr(module.get_submodule(str(node.target)), "inplace", False))
     named = operation(node).endswith("_") and not operation(node).endswith("__")
-    asked = node.kwargs.get("inplace", False) or (function_name(operation(node)) and True in node.args[1:])
-    return node.op in ("call_method", "call_function") and bool(named or asked)
+    return node.op in ("call_method", "call_function") and bool(named or node.kwargs.get("inplace", False))
 
 
 class _Tracer(fx.Tracer):

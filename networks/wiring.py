@@ -28,7 +28,6 @@ _APART = {
     *(f"{pool}{d}d" for pool in ("max_pool", "avg_pool", "adaptive_max_pool", "adaptive_avg_pool") for d in (1, 2, 3)),
     *("flatten", "unflatten", "view", "reshape", "contiguous", "clone", "float", "to"),
 }  # fmt: skip
-_NAMED = {"add": "the residual addition", "cat": "the concatenation", "mul": "the product", "matmul": "the product"}
 
 
 @dataclass(frozen=True)
@@ -51,17 +50,13 @@ def layer_before(module: nn.Module, unit: str) -> nn.Module | None:
 
     None also for a function, which is defined nowhere.
     """
-    if parse_call_name(unit).function:
+    call = parse_call_name(unit)
+    if call.function:
         return None
-    unit = parse_call_name(unit).path
-    layer, seen = None, False
-    for name, part in module.named_modules():
-        inside = name == unit or name.startswith(f"{unit}.")
-        if seen and not inside:
-            break
-        seen = inside
-        layer = part if isinstance(part, (*LINEAR, *CONV)) else layer
-    return layer
+    named = list(module.named_modules())
+    inside = [i for i, (name, _) in enumerate(named) if name == call.path or name.startswith(f"{call.path}.")]
+    before = [part for _, part in named[: max(inside, default=-1) + 1] if isinstance(part, (*LINEAR, *CONV))]
+    return before[-1] if before else None
 
 
 def trace_wiring(
@@ -135,19 +130,15 @@ class Paths:
     def check_private(self, *layers: str) -> None:
         """Raise Shared if a layer is tied to another or used twice, or if its parameters are used elsewhere."""
         for name in layers:
-            parameters = dict(self.modules[name].named_parameters(recurse=False))
-            why = ""
-            if any(self.owners[p] > 1 for p in parameters.values()):
-                why = "they are tied"
-            elif self.calls[name] > 1:
-                why = "it is used repeatedly"
-            elif any(f"{name}.{p}" in self.loose for p in parameters):
-                why = "something else reads them too"
-            if why:
-                raise Shared(f"shares the weights of '{name}': {why}")
-            if not _is_plain(self.modules[name]):
-                kind = type(self.modules[name]).__name__
-                raise Shared(f"has no private weights: '{name}' ({kind}) uses its weights in a way of its own")
+            part = self.modules[name]
+            parameters = dict(part.named_parameters(recurse=False))
+            tied = any(self.owners[p] > 1 for p in parameters.values())
+            if tied or self.calls[name] > 1 or any(f"{name}.{p}" in self.loose for p in parameters):
+                raise Shared(f"shares the weights of '{name}': they are tied, or used repeatedly")
+            if not _is_plain(part):
+                raise Shared(
+                    f"has no private weights: '{name}' ({type(part).__name__}) uses its weights in a way of its own"
+                )
 
     def _back(self, node: fx.Node) -> tuple[str, list[str]]:
         """Return the layer that feeds this node and nothing else, and the norms on the way."""
@@ -186,8 +177,7 @@ class Paths:
     def describe(self, node: fx.Node) -> str:
         if node.op == "call_module":
             return f"'{node.target}' ({type(self.modules[str(node.target)]).__name__})"
-        word = _NAMED.get(operation(node).strip("_").removeprefix("i"))
-        return f"{word} '{node.name}'" if word else f"'{node.name}'"
+        return f"'{node.name}'"
 
     def _width(self, name: str) -> int:
         """Return the outputs of a layer, or the gains of a norm; 0 of a norm that has nothing of its own for a unit."""

@@ -134,10 +134,6 @@ class Parser:
     def unexpected(self, expected: str) -> NoReturn:
         token = self.next
         problem = "unexpected end" if token.kind == "end" else f"unexpected {token.text!r}"
-        if token.kind == "bad" and token.text in ("'", '"'):
-            problem = "unclosed quote"
-        elif token.kind == "bad" and any(map(str.isdigit, token.text)):
-            problem = f"malformed number {token.text!r}"
         raise CallSyntaxError(problem, self.text, token.position, expected)
 
     def take(self, kind: str, expected: str) -> Token:

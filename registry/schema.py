@@ -265,15 +265,11 @@ def describe_value(value: Any) -> str:
     """Return a short text for a value, for error messages: as in JSON, but with none for null."""
     if value is None:
         return "none"
-    if isinstance(value, LISTS) and value and not any(isinstance(item, (*LISTS, dict)) for item in value):
-        text = ", ".join(map(describe_value, value[:SHOWN]))
-        if len(text) <= SHOWN:
-            return f"[{text}]"
-    if isinstance(value, (*LISTS, dict)):
-        return f"{'an object' if isinstance(value, dict) else 'a list'} of {len(value)}"
-    if not isinstance(value, bool | int | float | str):
+    if isinstance(value, dict):
+        return f"an object of {len(value)}"
+    if not isinstance(value, bool | int | float | str | list | tuple):
         return summary(value)
-    text = json.dumps(value)
+    text = json.dumps(value, default=summary)
     return text if len(text) <= SHOWN else f"{text[:SHOWN]} …"
 
 

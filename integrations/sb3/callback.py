@@ -15,8 +15,6 @@ from pathlib import Path
 from typing import Any, TypedDict
 from weakref import WeakSet
 
-import torch
-
 try:
     from stable_baselines3.common.callbacks import BaseCallback, CallbackList
 except ImportError as error:
@@ -188,7 +186,7 @@ class SuppleCallback(BaseCallback):
         self._check_others([callback for callback in _callbacks(self.locals.get("callback")) if callback is not self])
         self._look_for_replacements()
         model, start = self.model, self.model.num_timesteps
-        saved = self._saved or (self.state_dict() if self._is_copy(model) else None)
+        saved = self._saved
         if saved is not None and saved["seen"] != start:
             raise ValueError(
                 f"the state of SuppleCallback is of step {saved['seen']}, but learning begins at step {start}: load "
@@ -257,13 +255,6 @@ class SuppleCallback(BaseCallback):
         }
         self._switches, self._switching = 0, False
         self.hooks = parse_hooks([hook.text for hook in self.hooks])
-
-    def _is_copy(self, model: BaseAlgorithm) -> bool:
-        """Return whether a model is the known one after saving and loading."""
-        if self._known is None or model is self._known or not model.num_timesteps == self._seen > 0:
-            return False
-        ours, theirs = self._known.policy.state_dict(), model.policy.state_dict()
-        return ours.keys() == theirs.keys() and all(torch.equal(v.cpu(), theirs[n].cpu()) for n, v in ours.items())
 
     def _on_rollout_start(self) -> None:
         self._between_updates()

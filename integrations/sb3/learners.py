@@ -40,7 +40,7 @@ def learners_of(model: BaseAlgorithm) -> dict[str, Learner]:
     Every trained parameter belongs to one learner. Target networks are followers. Probes and losses use a recent batch;
     before the first one, probes are None and losses raise RuntimeError. `initial` has the current parameters.
 
-    Raises ValueError for other algorithms, and for networks with another structure than SB3's.
+    Raises ValueError for other algorithms, and AttributeError for networks with another structure than SB3's.
     """
     builders: list[tuple[Any, Callable[[Any], list[Learner]]]] = [
         ((PPO, A2C), _on_policy), (DQN, _dqn), (SAC, _sac), (TD3, _td3),
@@ -204,7 +204,7 @@ def anatomy(
     wiring: dict[str, Wiring] = {}
     unwired: dict[str, str] = {}
     for path in [(start, *rest) for first, *rest in paths for start in _parallel_parts(module, first)]:
-        stack = nn.Sequential(*(_submodule(module, part) for part in path))
+        stack = nn.Sequential(*(module.get_submodule(part) for part in path))
 
         def full(name: str, path: Path = path) -> str:
             index, _, rest = name.partition(".")
@@ -227,18 +227,11 @@ def anatomy(
 
 def _parallel_parts(module: nn.Module, name: str) -> list[str]:
     """Return the parts with weights of a `CombinedExtractor`. Other features extractors are a single part."""
-    extractor = _submodule(module, name)
+    extractor = module.get_submodule(name)
     if not isinstance(extractor, CombinedExtractor):
         return [name]
     keys = [key for key, part in extractor.extractors.items() if any(True for _ in part.parameters())]
     return [f"{name}.extractors.{key}" for key in keys] or [name]
-
-
-def _submodule(module: nn.Module, name: str) -> nn.Module:
-    try:
-        return module.get_submodule(name)
-    except AttributeError:
-        raise ValueError(f"{type(module).__name__} has no submodule '{name}', which SB3's networks have") from None
 
 
 def fresh_policy(model: BaseAlgorithm, draws: torch.Generator) -> nn.Module:

@@ -94,14 +94,9 @@ class LastRollout:
         self._kept: RolloutBufferSamples | None = None
 
     def batches(self, count: int | None, draws: torch.Generator) -> Iterator[RolloutBufferSamples]:
-        """Return `count` minibatches of these rows with the size of training, or one pass over them if None."""
+        """Yield `count` minibatches of these rows with the size of training, or one pass over them if None."""
         if (rows := self()) is None:
             raise ValueError("there is no batch before the first rollout: schedule it later")
-        return self._minibatches(rows, count, draws)
-
-    def _minibatches(
-        self, rows: RolloutBufferSamples, count: int | None, draws: torch.Generator
-    ) -> Iterator[RolloutBufferSamples]:
         n = len(rows.returns)
         size = min(getattr(self.model, "batch_size", n), n)  # A2C has one batch
         for number in range(n // size if count is None else count):

@@ -23,7 +23,6 @@ from .learners import learners_of
 
 ALGORITHMS: dict[str, type[BaseAlgorithm]] = {a.__name__: a for a in (A2C, DDPG, DQN, PPO, SAC, TD3)}
 WEIGHTS = "policy.pth"
-SHARED = "mlp_extractor.shared_net."
 
 
 def learners_of_saved(
@@ -52,12 +51,6 @@ def learners_of_saved(
             f"unknown algorithm {algorithm!r}{did_you_mean(algorithm, ALGORITHMS)}: {', '.join(ALGORITHMS)}"
         )
     weights, kind = _read_weights(file), ALGORITHMS[algorithm]
-    if any(name.startswith(SHARED) for name in weights):
-        raise ValueError(
-            f"{file}: its policy and values share layers, as in Stable-Baselines3 before 1.8: load it with version "
-            f"1.7, copy these layers to both parts of a network without them (net_arch=[dict(pi=[…], vf=[…])]), and "
-            f"save that"
-        )
     settings = copy.deepcopy(settings)  # SB3 writes into them
     if any(weights[name].ndim == 2 for name in ("log_std", "actor.log_std") if name in weights):
         settings.setdefault("use_sde", True)
@@ -93,10 +86,8 @@ def _read_weights(file: Path) -> dict[str, torch.Tensor]:
         return {bare_name(name): value for name, value in weights.items()}
     except OSError as error:
         raise ValueError(f"{file}: {error.strerror or error}") from error
-    except ValueError as error:  # of ours, or of torch
-        raise ValueError(f"{file} is not a model of Stable-Baselines3: {one_line(error)}") from error
     except Exception as error:  # for pickles with more than tensors, and for other files
-        why = f"{WEIGHTS} in it is no file of weights ({type(error).__name__})"
+        why = f"{WEIGHTS} in it is no file of finite weights ({one_line(error)})"
         raise ValueError(f"{file} is not a model of Stable-Baselines3: {why}") from error
 
 

@@ -63,8 +63,6 @@ class Units:
     """
 
     def __init__(self, text: str, members: int = 0) -> None:
-        if members < 0:
-            raise ValueError(f"a stack needs 1 member or more (0: not stacked), got {members}")
         self.text, self.members = text, members
         self._call: Call = parse_call(text)
         self._shared: Shared = {}

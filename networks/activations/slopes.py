@@ -9,7 +9,6 @@ import torch
 from torch import Tensor, nn
 
 from supple.networks.unchanged import evaluating
-from supple.registry import one_line
 
 from .base import Activation
 
@@ -36,11 +35,7 @@ def _slopes(module: Callable[[Tensor], Tensor], x: Tensor) -> list[Tensor]:
     x = x.detach().requires_grad_()
     function = module.forward if isinstance(module, nn.Module) else module  # without hooks
     with evaluating(module) if isinstance(module, nn.Module) else nullcontext(), torch.enable_grad():
-        try:
-            y = function(x.clone())  # a copy: some activations work in place
-        except RuntimeError as error:
-            reason = one_line(error)
-            raise ValueError(f"the activation does not take pre-activations {tuple(x.shape)}: {reason}") from error
+        y = function(x.clone())  # a copy: some activations work in place
         axis = next((a for a in range(x.dim()) if y.shape[a] != x.shape[a]), -1)
         parts = y.chunk(max(1, y.shape[axis] // x.shape[axis]), axis)
         return [torch.autograd.grad(part.sum(), x, retain_graph=True)[0] for part in parts]

@@ -54,7 +54,7 @@ REFUSED: list[tuple[str, Callable[[], Learner], str]] = [
      r"no private units: '1' \(GLU\) has not one unit for each output of '0'"),
     ("redo", lambda: plain(nn.Conv2d(1, 4, 3), nn.ReLU(), nn.Conv2d(4, 4, 3, groups=2)), "is a grouped convolution"),
     ("redo", lambda: plain(nn.Conv2d(1, 4, 3), nn.LayerNorm(4), nn.ReLU(), nn.Conv2d(4, 1, 3)),
-     "'1', before '2', has not one gain and shift for each of the 4 units"),
+     "'2' has no rows and columns of its own in the layers around it"),
     ("swap(activation=elu)", shallow, "'model' has no hidden units"),
     ("swap(activation=elu)", lambda: plain(nn.Linear(4, 4), Units("crelu")(8), nn.Linear(8, 2)), "CReLU changes"),
     *((f"{name}(scope=head)", frozen, "frozen") for name in ("snp", "fire")),

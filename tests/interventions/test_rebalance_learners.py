@@ -131,22 +131,22 @@ class Autoencoder(nn.Module):
 
 
 @pytest.mark.parametrize(
-    ("module", "why"),
+    "module",
     [
-        (mlp("tanh"), r"'0' is followed by '1' \(Tanh\), which is neither linear nor positive-homogeneous"),
-        (nn.Sequential(nn.Linear(6, 8), nn.LayerNorm(8), nn.ReLU(), nn.Linear(8, 3)), r"'1' \(LayerNorm\)"),
-        (nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.BatchNorm1d(8), nn.Linear(8, 3)), r"'2' \(BatchNorm1d\)"),
-        (nn.Sequential(nn.Linear(6, 8), nn.AlphaDropout(), nn.Linear(8, 2)), r"'1' \(AlphaDropout\)"),
-        (nn.Sequential(nn.Linear(6, 8), Norm(), nn.Linear(8, 8)), "'0' is followed by 'layer_norm'"),
-        (nn.Sequential(nn.Conv2d(1, 2, 3), nn.ReLU(), nn.Conv2d(2, 2, 3)), "convolutions form no pairs"),
-        (nn.Sequential(layer := nn.Linear(6, 6), nn.ReLU(), layer), ""),
-        (Autoencoder(), "shares the weights of 'encoder': something else reads them too"),
+        mlp("tanh"),
+        nn.Sequential(nn.Linear(6, 8), nn.LayerNorm(8), nn.ReLU(), nn.Linear(8, 3)),
+        nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.BatchNorm1d(8), nn.Linear(8, 3)),
+        nn.Sequential(nn.Linear(6, 8), nn.AlphaDropout(), nn.Linear(8, 2)),
+        nn.Sequential(nn.Linear(6, 8), Norm(), nn.Linear(8, 8)),
+        nn.Sequential(nn.Conv2d(1, 2, 3), nn.ReLU(), nn.Conv2d(2, 2, 3)),
+        nn.Sequential(layer := nn.Linear(6, 6), nn.ReLU(), layer),
+        Autoencoder(),
     ],
 )
-def test_a_learner_without_pairs_is_refused_with_the_reason(module, why):
+def test_a_learner_without_pairs_is_refused(module):
     learner, intervention = learner_for(module, units=()), make("rebalance")
     assert not intervention.concerns(learner)
-    with refused(f"has no two consecutive linear maps.*{why}"):
+    with refused("has no two consecutive linear maps"):
         intervention.attach(learner)
 
 
@@ -158,7 +158,6 @@ def test_frozen_and_hooked_layers_are_no_pairs():
     module[4].requires_grad_(True)
     module[2].bias.requires_grad_(False)  # it would have to be written, and learning conserves nothing
     assert set(pairs_of(learner)) == {"0 and 2"}
-    assert learner.pairs_and_reasons()[1][0] == "some weights of 2 and 4 are frozen"
     module[1].register_forward_pre_hook(lambda _, args: (F.layer_norm(args[0], (8,)),))
     assert not pairs_of(learner)
 
@@ -172,7 +171,7 @@ def test_pairs_are_those_of_the_network_as_it_is_now_and_if_they_have_disappeare
     make("swap", activation="tanh").apply(learner)
     assert not pairs_of(learner)
     assert intervention.concerns(learner)
-    with refused(r"'0' is followed by '1' \(Tanh\)"):
+    with refused("has no two consecutive linear maps"):
         intervention.apply(learner)
     make("swap", activation="leaky_relu").apply(learner)
     assert len(pairs_of(learner)) == 2
@@ -198,7 +197,7 @@ def test_pairs_follow_a_wiring_that_is_given():
     rebalance(learner, 1.0, X, "a")
     normed = net(nn.Linear(6, 8), nn.LayerNorm(8), nn.ReLU(), nn.Linear(8, 3))
     wired = learner_for(normed, wiring={"2": Wiring(("0",), ("3",), ("1",))})
-    assert "a norm around it" in wired.pairs_and_reasons()[1][0]
+    assert not wired.linear_pairs()
 
 
 # -- adapters --------------------------------------------------------------------------------------------------------

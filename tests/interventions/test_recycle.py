@@ -100,5 +100,5 @@ def test_units_with_shared_weights_are_kept_and_reports_and_refusals_say_so(name
     assert not torch.equal(module.wide.weight, before["wide.weight"])
     assert torch.equal(module.head.weight, before["head.weight"])
     assert module.narrow.bias[2] < -50
-    with refused(f"^{name}: 'model' has no private units: 'outer' has no private incoming weights: .* addition 'add'$"):
+    with refused(f"^{name}: 'model' has no private units: 'outer' has no private incoming weights: .*'add'$"):
         intervention.attach(learner_for(module, units=("outer",)))

@@ -141,7 +141,7 @@ def test_an_activation_that_changes_the_width_is_refused():
     module, x = nn.Sequential(nn.Conv2d(1, 3, 3), Doubled(), nn.Flatten(), nn.Linear(6, 2)), torch.randn(4, 1, 3, 3)
     options = {"units": ("1",), "probe": lambda: (x,), "loss": lambda: module(x).mean()}
     redo, before = make("redo", tau=0.9), snapshot(module)
-    with refused("its inputs come from the concatenation 'cat'"):
+    with refused("its inputs come from 'cat'"):
         redo.attach(learner_for(module, **options))
     with refused("'1' has 6 units, but 0 has 3 outputs"):
         redo.apply(learner_for(module, **options, wiring={"1": Wiring(("0",), ("3",))}))

@@ -191,7 +191,7 @@ def test_a_loss_that_is_no_finite_number_of_the_pairs_is_refused_and_nothing_is_
 @pytest.mark.parametrize(
     ("pairs", "reason"),
     [
-        (lambda net: [], "returned no pairs"),
+        (lambda net: [], "has no pairs of scale-symmetric"),
         (
             lambda net: [ScalePair("mlp", net.up, net.down, 5)],
             "5 channels in 1 heads do not fit 6 outputs",
@@ -199,7 +199,7 @@ def test_a_loss_that_is_no_finite_number_of_the_pairs_is_refused_and_nothing_is_
         (lambda net: [ScalePair("v", net.fused, net.out, 4, 2, first=6)], "do not fit"),
         (lambda net: [ScalePair("v", net.fused, net.out, 4, 3, first=5)], "do not fit"),
         (lambda net: [ScalePair("mlp", model().up, net.down, 6)], "no parameter of this model"),
-        (lambda net: [ScalePair("mlp", nn.Bilinear(7, 7, 6), net.down, 6)], "torch's Bilinear, not a plain nn.Linear"),
+        (lambda net: [ScalePair("mlp", nn.Bilinear(7, 7, 6), net.down, 6)], "torch's Bilinear of torch.float32, not"),
     ],
 )
 def test_pairs_that_do_not_fit_are_refused(pairs, reason):

@@ -78,8 +78,8 @@ def test_a_deterministic_policy_is_distinguished_from_lost_plasticity() -> None:
     [
         (None, 0.0, "'model' has seen no data yet"),
         ((X[:0],), 0.0, "its recent inputs are empty"),
-        ((X[:1].expand(8, 5),), 0.0, "'model' at step 0 has equal outputs"),
-        ((torch.full((4, 5), torch.inf),), 0.0, "the recent inputs of 'model' contain NaN or infinity"),
+        ((X[:1].expand(8, 5),), 0.0, "'model' at step 0 cannot be fitted: its outputs are equal"),
+        ((torch.full((4, 5), torch.inf),), 0.0, "'model' cannot be fitted: its outputs contain NaN"),
         ((X,), torch.nan, "'model' cannot be fitted: its outputs contain NaN"),
     ],
 )

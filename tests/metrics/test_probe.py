@@ -131,7 +131,7 @@ def test_a_shocked_unit_is_measured_under_one_shock_and_not_two():
     module = network()
     module[2].register_forward_pre_hook(lambda _, args: (10 * args[0],))
     target = learner(module)
-    inputs = View(target).recording.inputs
+    inputs = {name: called.input for name, called in View(target).recording.items()}
     torch.testing.assert_close(inputs["2"], 10 * module.eval()[:2](X))
     slopes = [1 - inputs["2"].tanh().square(), (inputs["5"] > 0).double()]
     assert measure(target)["saturated_fraction"] == pytest.approx(saturation_fraction(slopes), abs=0.01)

@@ -116,8 +116,8 @@ def test_a_recording_is_not_spoilt_by_later_operations_in_place():
 
     module = Calls(forward, a=nn.Linear(4, 8), act=nn.ReLU(), b=nn.Linear(8, 2))
     recorded = record(module, ["act"], (X,))
-    torch.testing.assert_close(recorded.units["act"], module.a(X).relu().detach())
-    torch.testing.assert_close(recorded.inputs["act"], module.a(X).detach())
+    torch.testing.assert_close(recorded["act"].output, module.a(X).relu().detach())
+    torch.testing.assert_close(recorded["act"].input, module.a(X).detach())
 
 
 def test_a_call_that_does_not_happen_is_refused_by_name():
@@ -126,7 +126,7 @@ def test_a_call_that_does_not_happen_is_refused_by_name():
 
 
 def test_a_network_without_forward_is_run_by_a_method_or_a_function():
-    with pytest.raises(ValueError, match=r"^Agent has no forward: name .*forward=, such as forward='get_value'$"):
+    with pytest.raises(ValueError, match="Agent has no forward: name what runs it"):
         learner(Agent())
     with pytest.raises(ValueError, match="Agent has no method 'get_valeu': did you mean 'get_value'"):
         learner(Agent(), forward="get_valeu")

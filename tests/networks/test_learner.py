@@ -129,7 +129,7 @@ def test_a_wiring_that_does_not_fit_is_refused_when_the_learner_is_built():
     right = learner_for(network()).wiring
     with pytest.raises(ValueError, match="'model': the wiring says nothing of '6'"):
         learner_for(network(), wiring={unit: right[unit] for unit in ("1", "3")})
-    with pytest.raises(ValueError, match="'model': the wiring of '6' names no module: '8'"):
+    with pytest.raises(ValueError, match="'model' has no module '8'"):
         learner_for(network(), wiring={**right, "6": Wiring(("5",), ("8",))})
 
 
@@ -152,7 +152,7 @@ def test_what_cannot_work_is_refused_when_the_learner_is_built():
         (Actor(), {"probe": data["probe"]}, "probe and loss go together"),
         (functional(), {**data, "units": ("frist",)}, "'model' has no module 'frist': did you mean 'first'"),
         (functional(), {"layers": chain(functional())}, "layer 'first' is a module of another network"),
-        (functional(), {**data, "units": ("first",)}, r"'first' is a Linear.* \(there are F.relu\)"),
+        (functional(), {**data, "units": ("first",)}, r"'first' is a Linear.* F.relu"),
     ):
         with pytest.raises(ValueError, match=words):
             learner_for(module, **more)
@@ -183,5 +183,5 @@ def test_a_learner_says_what_the_first_axis_of_its_parameters_is():
 def test_a_stack_whose_axis_is_another_is_refused():
     with pytest.raises(ValueError, match="'critic' is a stack of 6 networks: say what they are, seeds= or networks="):
         stack_of(6)
-    with pytest.raises(ValueError, match=r"a stack of 4 networks \(seeds=2, networks=2\), but '0.weight' is"):
+    with pytest.raises(ValueError, match=r"a stack of 4 networks \(seeds=2, networks=2\), but its layers"):
         stack_of(6, seeds=2, networks=2)

@@ -8,7 +8,6 @@ import pytest
 import torch
 from torch import nn
 
-from supple.interventions import make
 from supple.networks import Adam, Learner, learner_for
 from supple.networks.optimizers import step
 
@@ -75,15 +74,3 @@ def test_wrappers_are_seen_through(package: str) -> None:
     optimizer = torch.optim.NAdam(module.parameters())
     learner: Learner = learner_for(module, wrapped(package, optimizer))
     assert learner.optimizer is optimizer
-
-
-def test_an_optimizer_that_keeps_tensors_besides_its_state_cannot_be_reset():
-    class Lookahead(torch.optim.Adam):
-        def __init__(self, parameters: list[nn.Parameter]) -> None:
-            super().__init__(parameters)
-            self.slow = [p.detach().clone() for p in parameters]
-
-    module = nn.Linear(2, 2)
-    learner = learner_for(module, Lookahead(list(module.parameters())))
-    with pytest.raises(ValueError, match=r"Lookahead, which keeps tensors besides its state \('slow'\)"):
-        make("reset").attach(learner)

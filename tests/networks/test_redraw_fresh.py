@@ -89,7 +89,7 @@ def test_biases_that_are_zero_at_step_0_stay_zero_in_a_new_draw():
 
 
 def test_a_function_that_makes_another_network_or_a_trained_one_is_told_apart():
-    with pytest.raises(ValueError, match=r"fresh= makes another network: '0.weight' is \(4, 8\) there, not \(8, 8\)"):
+    with pytest.raises(ValueError, match=r"fresh= makes another network: '0.weight' is \(4, 8\) there"):
         learner(nn.Sequential(nn.Linear(8, 8)), fresh=lambda: nn.Sequential(nn.Linear(8, 4)))
     trained = nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 2))
     assert learner(trained, fresh=lambda: trained).undrawn() == [name for name, _ in trained.named_parameters()]

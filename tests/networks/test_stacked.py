@@ -114,7 +114,7 @@ def test_masks_and_readers_that_do_not_fit_a_stack_are_refused_in_one_line():
         recycle_(module, {"2": torch.ones(8, dtype=torch.bool)}, {"2": Wiring(("0",), ("3",))}, fresh)
     assert all(torch.equal(value, before[name]) for name, value in snapshot(module).items())
     mixed = learner_for(nn.Sequential(StackedLinear(2, 4, 6), nn.ReLU(), nn.Linear(6, 1)))
-    with pytest.raises(ValueError, match=r"^redo: .*'2', which reads '1', is no stack of 2 members, as that is$"):
+    with pytest.raises(ValueError, match=r"^redo: .*'1' has no rows and columns of its own"):
         make("redo").attach(mixed)
 
 

@@ -54,7 +54,7 @@ def test_a_value_is_converted_to_its_type(value: Any, wanted: Any, found: Any) -
         ("3", int | None, 'it should be an integer or none, but is "3"'),
         ([1, "x"], tuple[int, ...], r"it\[1\] should be an integer"),
         ([1.0], tuple[float, float], "it should be a list of 2 items, but is \\[1.0\\]"),
-        ([1, None], tuple[int, ...] | None, "it should be none or a list, each item an integer, but is \\[1, none\\]"),
+        ([1, None], tuple[int, ...] | None, "it should be none or a list, each item an integer, but is \\[1, null\\]"),
         ({}, str, "it should be a text, but is an object of 0"),
         ("maybe", Literal["on", "off"], "it should be one of on, off"),
         ({"y": 1}, Point, r"it\.x is missing"),

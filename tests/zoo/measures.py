@@ -34,7 +34,7 @@ def outputs_of_others(it: Subject) -> Any:
 def look_at_the_layers(it: Subject) -> Any:
     learner, layers = it.learner, it.learner.select("all")
     parts = learner.parameters_of(layers), [learner.weight_of(layer) for layer in layers], learner.trained()
-    return parts, learner.pairs_and_reasons(), contract_for("fire", "uniform", learner).describe("all", learner)
+    return parts, learner.linear_pairs(), contract_for("fire", "uniform", learner).describe("all", learner)
 
 
 def look_at_the_activations(it: Subject) -> Any:

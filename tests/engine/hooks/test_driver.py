@@ -130,7 +130,7 @@ def test_an_event_records_the_intervention_and_its_changes():
     learners = critic()
     (target,) = learners.values()
     (x,) = target.probe()
-    weights, features = snapshot(target.module), record(target.module, target.units, (x,)).features
+    weights, features = snapshot(target.module), record(target.module, target.units, (x,))[target.units[-1]].output
     driver, events = drive("fire(method=polar)@0.5", learners=learners)
     driver.after_steps(480, 512)
     (event,) = events
@@ -142,7 +142,7 @@ def test_an_event_records_the_intervention_and_its_changes():
     for moment in ("before", "after"):
         assert event[moment].keys() == cheap_metrics().keys() - {"update_ratio", "policy_churn", "value_churn"}
     assert event["before"]["dfi_unscaled"] > 1e-3 > event["after"]["dfi_unscaled"]
-    new = record(target.module, target.units, (x,)).features
+    new = record(target.module, target.units, (x,))[target.units[-1]].output
     assert event["change"] == {
         "sfe": pytest.approx(sfe(weights, target.module)),
         "sfe_normalized": pytest.approx(sfe(weights, target.module, normalized=True)),

@@ -142,7 +142,7 @@ def test_the_learner_supports_metrics_hooks_fresh_draws_and_second_derivatives()
     assert set(make("fire", scope=("query", "key")).apply(learner)) == {
         f"model.layers.{i}.self_attn.{part}_proj.weight" for i in range(2) for part in "qk"
     }
-    assert "gated MLP" in refusal(make("redo").attach, learner)
+    assert "not traced" in refusal(make("redo").attach, learner)
 
 
 def test_a_model_without_linear_layers_is_refused_by_name() -> None:
