@@ -124,7 +124,8 @@ def _writes(node: fx.Node, module: nn.Module) -> bool:
     if node.op == "call_module":
         return bool(getattr(module.get_submodule(str(node.target)), "inplace", False))
     named = operation(node).endswith("_") and not operation(node).endswith("__")
-    return node.op in ("call_method", "call_function") and bool(named or node.kwargs.get("inplace", False))
+    asked = node.kwargs.get("inplace", False) or (function_name(operation(node)) and True in node.args[1:])
+    return node.op in ("call_method", "call_function") and bool(named or asked)
 
 
 class _Tracer(fx.Tracer):

@@ -19,6 +19,7 @@ DEPTH = 3  # of containers and objects within each other
 _STANDARD = frozenset(nn.Module().__dict__)  # attributes that every module has
 _known: dict[type, bool] = {}  # whether modules of a class are steady
 _STEADY = ("torch.nn.modules.", "torch.nn.utils.")  # not those of torch.ao, whose observers watch every pass
+_DRAWING = (nn.FractionalMaxPool2d, nn.FractionalMaxPool3d)  # in evaluation mode, too
 _open: set[int] = set()  # ids of the modules, each without its submodules, that an enclosing `unchanged` keeps already
 
 
@@ -107,7 +108,7 @@ def _is_steady(part: nn.Module) -> bool:
     if (known := _known.get(type(part))) is None:
         ours = type(part).__module__.startswith((*_STEADY, f"{__name__.partition('.')[0]}."))
         # a recurrent layer remembers the tensors that it was run with
-        known = _known[type(part)] = ours and not isinstance(part, nn.RNNBase)
+        known = _known[type(part)] = ours and not isinstance(part, (nn.RNNBase, *_DRAWING))
     # a lookup changes rows of an embedding with max_norm, and compiled code is not to run
     changes = part.__dict__.get("max_norm") is not None or part._compiled_call_impl is not None
     return known and not (changes or part._forward_hooks or part._forward_pre_hooks)
@@ -171,6 +172,8 @@ def _keep_contents(value: Any, depth: int, seen: set[int]) -> list[Callable[[], 
         return [partial(value.set_state, value.get_state())]
     if isinstance(value, np.random.Generator):
         return [partial(setattr, value.bit_generator, "state", value.bit_generator.state)]
+    if isinstance(value, random.Random):
+        return [partial(value.setstate, value.getstate())]
     seen.add(id(value))
     items: Collection[Any]
     if isinstance(value, (list, deque, dict, set)):
