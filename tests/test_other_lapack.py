@@ -18,7 +18,7 @@ from supple.interventions import fire_, orthogonalize, rebalance_
 from supple.metrics import hessian_eigenvalues
 from supple.tracks.linear import Exact, aligned_init, balanced_init, random_regression, reversal, semantic_hierarchy
 from supple.tracks.linear.figures.fig4 import _signed_svd
-from supple.tracks.linear.representations import converged_quadrants, lazy_limit
+from supple.tracks.linear.representations import converged_quadrants
 from supple.tracks.linear.weights import balanced_factors, random_rotation
 
 svd_of, qr_of, eigh_of = torch.linalg.svd, torch.linalg.qr, torch.linalg.eigh
@@ -174,9 +174,7 @@ RESULTS: dict[str, Parts] = {
         f"Exact {lam}": lambda lam=lam: (*solution(lam, 3, 5, SIGMA), *solution(lam, 8, 8, HIERARCHY))
         for lam in (-2.0, 0.0, 2.0)
     },
-    "converged": lambda: tensors(
-        *converged_quadrants(HIERARCHY, 0.5), *converged_quadrants(SIGMA, 2.0), *lazy_limit(SIGMA, -2.0)
-    ),
+    "converged": lambda: tensors(*converged_quadrants(HIERARCHY, 0.5), *converged_quadrants(SIGMA, 2.0)),
 }
 
 

@@ -7,7 +7,6 @@ from .noise import (
     converged_norms,
     converged_parameter_noise_loss,
     input_noise_loss,
-    most_robust_lambda,
     parameter_noise_loss,
 )
 from .representations import (
@@ -15,14 +14,13 @@ from .representations import (
     converged_quadrants,
     gram,
     kernel_distance,
-    lazy_limit,
     ntk,
     ntk_distance,
     quadrants,
     rsm_input,
     rsm_output,
 )
-from .singular_values import exponential_limit, sigmoidal_limit, singular_values, transition
+from .singular_values import singular_values, transition
 from .tasks import LinearTask, add_feature, random_regression, reversal, scale_targets, semantic_hierarchy
 from .transfer import generalisation_loss, hierarchy_feature, new_feature
 from .weights import (
@@ -51,7 +49,6 @@ __all__ = [
     "converged_quadrants",
     "exact_qq",
     "expected_balance",
-    "exponential_limit",
     "follow",
     "forgetting",
     "generalisation_loss",
@@ -61,8 +58,6 @@ __all__ = [
     "hierarchy_feature",
     "input_noise_loss",
     "kernel_distance",
-    "lazy_limit",
-    "most_robust_lambda",
     "new_feature",
     "ntk",
     "ntk_distance",
@@ -75,7 +70,6 @@ __all__ = [
     "rsm_output",
     "scale_targets",
     "semantic_hierarchy",
-    "sigmoidal_limit",
     "singular_values",
     "time_to_converge",
     "transition",

@@ -96,22 +96,6 @@ def converged_quadrants(sigma_yx: Array, lam: float) -> Quadrants:
     return Quadrants((Vt.T * s1**2) @ Vt, np.array(sigma_yx), (U * s2**2) @ U.T)
 
 
-def lazy_limit(sigma_yx: Array, lam: float) -> Quadrants:
-    """Return the leading order of `converged_quadrants` for λ → ±∞ (Theorem C.4).
-
-    λ → +∞: W₂W₂ᵀ → λ ŨŨᵀ, error O(1/λ), and W₁ᵀW₁ → Ṽ S̃² Ṽᵀ/λ, error O(1/λ³).
-    λ → −∞: W₁ᵀW₁ → |λ| ṼṼᵀ, error O(1/λ), and W₂W₂ᵀ → Ũ S̃² Ũᵀ/|λ|, error O(1/|λ|³).
-
-    Raises ValueError as `converged_quadrants` does, and for λ = 0.
-    """
-    if lam == 0:
-        raise ValueError("λ = 0 is the rich network, which has no lazy limit")
-    U, s, Vt = _svd(sigma_yx, lam)
-    large, small = np.full_like(s, abs(lam)), s**2 / abs(lam)
-    s1_squared, s2_squared = (small, large) if lam > 0 else (large, small)
-    return Quadrants((Vt.T * s1_squared) @ Vt, np.array(sigma_yx), (U * s2_squared) @ U.T)
-
-
 def _ntk_norm(w1tw1: Array, w2w2t: Array) -> Array:
     """Return ‖I ⊗ XᵀW₁ᵀW₁X + W₂W₂ᵀ ⊗ XᵀX‖/P for whitened inputs. It is also a norm for differences of such pairs."""
     squares = [np.square(part).sum((-2, -1)) for part in (w1tw1, w2w2t)]

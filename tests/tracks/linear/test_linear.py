@@ -5,7 +5,6 @@ import math
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from scipy.optimize import minimize_scalar
 
 from supple.tracks.linear import (
     Exact,
@@ -21,7 +20,6 @@ from supple.tracks.linear import (
     generalisation_loss,
     gradient_flow,
     hierarchy_feature,
-    most_robust_lambda,
     new_feature,
     parameter_noise_loss,
     random_regression,
@@ -88,22 +86,6 @@ def test_converged_networks_have_these_norms(lam: float, n_in: int, n_out: int) 
     W1, W2 = end[:n_in].T, end[n_in:]
     assert_allclose(converged_norms(sigma, lam), [np.square(W1).sum(), np.square(W2).sum()])
     assert_allclose(converged_parameter_noise_loss(sigma, lam, 0.3), parameter_noise_loss(W1, W2, 0.3))
-
-
-@pytest.mark.parametrize("shape", [(3, 5), (5, 3), (4, 4), (6, 1), (1, 6)])
-def test_most_robust_lambda_is_the_minimum_of_the_loss(shape: tuple[int, int]) -> None:
-    sigma = np.random.default_rng(3).normal(size=shape)
-    minimum = minimize_scalar(lambda lam: converged_parameter_noise_loss(sigma, lam, 1.0), bracket=(-1, 1), tol=1e-10)
-    lam = most_robust_lambda(sigma)
-    assert lam == pytest.approx(minimum.x, abs=1e-6)
-    assert np.sign(lam) == np.sign(shape[0] - shape[1])
-
-
-def test_most_robust_lambda_of_equal_singular_values_has_a_closed_form_and_of_low_rank_is_at_the_kink() -> None:
-    for unit in (1e-12, 1.0, 1e12):
-        assert most_robust_lambda(2.0 * unit * np.eye(2, 8)) == pytest.approx(2 * unit * (2 - 8) / np.sqrt(16))
-    for value in (0, 1):
-        assert most_robust_lambda(np.eye(4, 3) * [value, 0, 0]) == pytest.approx(0, abs=1e-9)
 
 
 TASK = semantic_hierarchy()

@@ -13,7 +13,6 @@ from supple.tracks.linear import (
     converged_quadrants,
     gram,
     kernel_distance,
-    lazy_limit,
     ntk,
     ntk_distance,
     quadrants,
@@ -99,12 +98,16 @@ def test_of_a_low_rank_task_that_limit_is_determined_in_the_smaller_layer() -> N
 
 
 @pytest.mark.parametrize("sign", [-1, 1])
-def test_lazy_limit_has_the_stated_orders_of_error(sign: int) -> None:
+def test_converged_layers_approach_the_lazy_limit_with_the_stated_orders_of_error(sign: int) -> None:
     sigma = np.random.default_rng(0).normal(size=(3, 4))
 
+    left, values, right = np.linalg.svd(sigma, full_matrices=False)
+
     def errors(lam: float) -> list[float]:
-        """Of the smaller layer, and of the larger."""
-        pairs = zip(converged_quadrants(sigma, lam)[::2], lazy_limit(sigma, lam)[::2], strict=True)
+        """Of the smaller layer, and of the larger, from the leading order of Theorem C.4."""
+        squared = [values**2 / abs(lam), np.full(3, abs(lam))][::sign]
+        limits = (right.T * squared[0]) @ right, (left * squared[1]) @ left.T
+        pairs = zip(converged_quadrants(sigma, lam)[::2], limits, strict=True)
         return [float(np.linalg.norm(a - b)) for a, b in pairs][::sign]
 
     assert np.divide(errors(100 * sign), errors(1000 * sign)) == pytest.approx([1000, 10], rel=0.1)
