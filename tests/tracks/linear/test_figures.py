@@ -14,7 +14,7 @@ from numpy.testing import assert_allclose
 from supple.tracks.linear import Exact, balance_residual, random_regression
 from supple.tracks.linear.figures import drawing
 from supple.tracks.linear.figures.fig14 import FINETUNED
-from supple.tracks.linear.figures.runs import regression_starts
+from supple.tracks.linear.figures.runs import for_json, regression_starts
 
 pytestmark = pytest.mark.slow
 
@@ -36,7 +36,7 @@ SMALL: dict[str, dict[str, Any]] = {
 def numbers(name: str, seed: int = 0) -> dict[str, Any]:
     """A figure's numbers as its JSON file has them: strict JSON, without NaN."""
     made = import_module(f"supple.tracks.linear.figures.{name}").numbers(seed, **SMALL[name])
-    return json.loads(json.dumps(made, allow_nan=False))
+    return json.loads(json.dumps(for_json(made), allow_nan=False))
 
 
 @cache

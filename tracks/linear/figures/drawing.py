@@ -64,10 +64,9 @@ def draw_learning(panels: Sequence[Axes], numbers: Mapping[str, Any], simulated:
 
     label: What they show."""
     for axes, lines, dots, lam in zip(panels, simulated, theory, numbers["lambdas"], strict=True):
-        tidy(axes)
         draw_curves(axes, numbers["times"], lines, dots, shades(lambda_colour(lam), np.shape(lines)[1]))
         axes.set_xlim(0, numbers["times"][-1])
-        label_axes(axes, TIME, label if axes is panels[0] else "")
+        style_axes(axes, TIME, label if axes is panels[0] else "")
 
 
 def title_lambdas(panels: Sequence[Axes], lambdas: Sequence[float]) -> None:
@@ -112,13 +111,14 @@ def draw_legend(figure: Figure | SubFigure, handles: Sequence[Line2D]) -> None:
     )  # fmt: skip
 
 
-def write_letter(figure: Figure | SubFigure, name: str, title: str = "") -> None:
+def write_letter(figure: Figure | SubFigure, name: str, title: str) -> None:
     """Write the panel's letter and title at the upper left of its part of the figure."""
-    heading = rf"$\bf{{{name}}}$" + (f"   {title}" if title else "")
-    figure.suptitle(heading, x=0.01, ha="left", fontsize=11, color=INK)
+    figure.suptitle(rf"$\bf{{{name}}}$   {title}", x=0.01, ha="left", fontsize=11, color=INK)
 
 
-def label_axes(axes: Axes, x: str = "", y: str = "") -> None:
+def style_axes(axes: Axes, x: str = "", y: str = "", title: str = "") -> None:
+    """Apply the common style to a panel, with labels of its axes."""
+    tidy(axes, title)
     axes.set_xlabel(x, fontsize=9.5, color=INK)
     axes.set_ylabel(y, fontsize=9.5, color=INK)
 

@@ -30,7 +30,7 @@ from .drawing import (
     legend_entries,
     split_figure,
 )
-from .runs import SIZES, difference, for_json, train_on_regression
+from .runs import SIZES, difference, train_on_regression
 
 LECUN = (40, 120, 250)
 EXAMPLES = 4
@@ -57,18 +57,17 @@ def numbers(seed: int = 0, learning_rate: float = 2e-4, end: float = 20.0) -> di
     lecun = balance(*random_init(*LECUN, "lecun", rng))
     off = lecun[np.triu_indices(len(lecun), 1)]
     variance = LECUN[2] / LECUN[1] ** 2 + 1 / LECUN[0]
-    found = {
+    return shared | {
         "simulated": simulated,
         "theory": theory,
         "difference": max(difference(simulated, theory), difference(descended, solved)),
-        "lecun_sizes": list(LECUN),
+        "lecun_sizes": LECUN,
         "balance": lecun,
         "expected_lambda": expected_balance(*LECUN, "lecun"),
         "measured_lambda": float(np.diag(lecun).mean()),
         "spread": [float(off.std()), float(np.diag(lecun).std())],
         "expected_spread": [variance**0.5, (2 * variance) ** 0.5],
     }
-    return for_json(shared | found)
 
 
 def draw(numbers: Mapping[str, Any]) -> Figure:

@@ -20,7 +20,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from supple.reports.figures.style import PALETTE, SHADE, new_figure, tidy
+from supple.reports.figures.style import PALETTE, SHADE, new_figure
 from supple.tracks.linear import balanced_init, follow, forgetting, gradient_flow, random_regression
 
 from .drawing import (
@@ -29,12 +29,12 @@ from .drawing import (
     TIME,
     draw_curves,
     draw_legend,
-    label_axes,
     legend_entries,
     shades,
+    style_axes,
     write_letter,
 )
-from .runs import descend, difference, for_json
+from .runs import descend, difference
 
 TASKS = 4
 N_IN, N_HIDDEN, N_OUT = 5, 10, 6
@@ -70,7 +70,7 @@ def numbers(seed: int = 0, duration: float = 100.0, learning_rate: float = 0.005
         flowed = w1[-1], w2[-1]
     theory, functions = follow(*start, tasks, times), np.stack(simulated)
     losses = np.stack([task.loss(functions) for task in tasks], axis=-1)
-    found = {
+    return {
         "learning_rate": learning_rate,
         "times": times,
         "simulated_function": functions[..., 0],
@@ -83,7 +83,6 @@ def numbers(seed: int = 0, duration: float = 100.0, learning_rate: float = 0.005
         "difference": max(difference(functions, theory.function), difference(losses, theory.losses)),
         "difference_flow": difference(np.stack(flow), theory.function),
     }
-    return for_json(found)
 
 
 def draw(numbers: Mapping[str, Any]) -> Figure:
@@ -91,8 +90,6 @@ def draw(numbers: Mapping[str, Any]) -> Figure:
     figure = new_figure(5.6)
     write_letter(figure, "A", "four random regressions in turn, from small weights")
     function, losses = figure.subplots(2, 1, sharex=True, height_ratios=(1, 1.15))
-    tidy(function)
-    tidy(losses)
     times = np.asarray(numbers["times"])
     # above what the best linear map leaves: 0 is learned
     least = np.asarray(numbers["least_losses"])
@@ -114,8 +111,8 @@ def draw(numbers: Mapping[str, Any]) -> Figure:
         )  # fmt: skip
     function.set_xlim(0, count * times[-1])
     losses.set_ylim(0, None)
-    label_axes(function, "", "entries of $W_2W_1$")
-    label_axes(losses, TIME, "excess loss of every task\n(bold: the one it learns)")
+    style_axes(function, "", "entries of $W_2W_1$")
+    style_axes(losses, TIME, "excess loss of every task\n(bold: the one it learns)")
     names = [
         Line2D([], [], color=colour, label=f"task {i + 1}", **SIMULATION) for i, colour in enumerate(PALETTE[:count])
     ]

@@ -27,7 +27,7 @@ from matplotlib.figure import Figure, SubFigure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import NullFormatter, ScalarFormatter
 
-from supple.reports.figures.style import FAINT, INK, PALETTE, new_figure, tidy
+from supple.reports.figures.style import FAINT, INK, PALETTE, new_figure
 from supple.tracks.linear import (
     Exact,
     balanced_factors,
@@ -40,8 +40,8 @@ from supple.tracks.linear import (
 )
 from supple.tracks.linear.weights import Array, random_rotation
 
-from .drawing import SIMULATION, THEORY, draw_curves, draw_legend, draw_panels, label_axes, lambda_colour, split_figure
-from .runs import Weights, for_json, stack
+from .drawing import SIMULATION, THEORY, draw_curves, draw_legend, draw_panels, lambda_colour, split_figure, style_axes
+from .runs import Weights, stack
 
 SIZE, SAMPLES, TARGETS = 4, 10, 1.5  # of layers; examples; standard deviation of the targets
 NEAR = (0.1, 0.25, 0.5, 0.75)
@@ -105,15 +105,15 @@ def numbers(seed: int = 0, learning_rate: float = 0.005, most_steps: int = 8000,
     steps = np.unique(np.geomspace(2, CURVE_STEPS, CURVE_POINTS).round().astype(int))
     simulated = np.einsum("o,tloi,i->lt", left[:, 0], w2[steps] @ w1[steps], right[0])
     theory = singular_values(learning_rate * steps, values[0], -values[0], np.array(CURVES)[:, None])
-    found = {
+    return {
         "learning_rate": learning_rate,
         "most_steps": most_steps,
         "lambdas": list(map(float, LAMBDAS)),
-        "tiny_lambdas": list(TINY),
+        "tiny_lambdas": TINY,
         **results,
         "steps_a_decade": float(np.log(10) / (learning_rate * values[0])),
         "curves": {
-            "lambdas": list(CURVES),
+            "lambdas": CURVES,
             "steps": steps.tolist(),
             "target": float(values[0]),
             "simulated": simulated,
@@ -121,7 +121,6 @@ def numbers(seed: int = 0, learning_rate: float = 0.005, most_steps: int = 8000,
         },
         "difference": max(_relative_error(**results[name], lambdas=at) for name, at in over.items()),
     }
-    return for_json(found)
 
 
 def descent_steps(first: Array, second: Array, sigma_yx: Array, learning_rate: float, most_steps: int) -> Array:
@@ -174,7 +173,7 @@ def draw(numbers: Mapping[str, Any]) -> Figure:
 
 
 def _draw_over_lambda(figure: SubFigure, numbers: Mapping[str, Any]) -> None:
-    tidy(axes := figure.subplots())
+    axes = figure.subplots()
     lambdas = np.asarray(numbers["lambdas"])
     # what never converges (None) becomes NaN
     draws, expected = (np.array(numbers["random"][name], float) for name in ("simulated", "theory"))
@@ -192,11 +191,11 @@ def _draw_over_lambda(figure: SubFigure, numbers: Mapping[str, Any]) -> None:
     axes.set_yscale("log")
     axes.yaxis.set_major_formatter(ScalarFormatter())
     axes.yaxis.set_minor_formatter(NullFormatter())
-    label_axes(axes, "λ", STEPS)
+    style_axes(axes, "λ", STEPS)
 
 
 def _draw_towards_zero(figure: SubFigure, numbers: Mapping[str, Any]) -> None:
-    tidy(axes := figure.subplots())
+    axes = figure.subplots()
     lambdas = np.asarray(numbers["tiny_lambdas"])
     places = np.where(lambdas > 0, lambdas, FLOOR)
     steps = np.array(numbers["tiny"]["simulated"], float)
@@ -216,11 +215,11 @@ def _draw_towards_zero(figure: SubFigure, numbers: Mapping[str, Any]) -> None:
             textcoords="axes fraction", ha="right", fontsize=9, color=INK,
             arrowprops={"arrowstyle": "-", "color": FAINT, "shrinkB": 6, "relpos": (0.93, 1)},
         )  # fmt: skip
-    label_axes(axes, "λ", STEPS)
+    style_axes(axes, "λ", STEPS)
 
 
 def _draw_singular_value(figure: SubFigure, numbers: Mapping[str, Any]) -> None:
-    tidy(axes := figure.subplots())
+    axes = figure.subplots()
     curves = numbers["curves"]
     steps, simulated = np.asarray(curves["steps"]), np.asarray(curves["simulated"])
     colours = [lambda_colour(0.5 * i) for i in range(len(simulated))]
@@ -235,4 +234,4 @@ def _draw_singular_value(figure: SubFigure, numbers: Mapping[str, Any]) -> None:
     axes.annotate("λ =", (steps[0], curves["target"]), (0, 6), color=INK, **ABOVE)
     axes.margins(x=0.03)
     axes.set_ylim(None, 1.3 * curves["target"])
-    label_axes(axes, "steps", "singular value")
+    style_axes(axes, "steps", "singular value")

@@ -30,7 +30,7 @@ from matplotlib.lines import Line2D
 from numpy.typing import ArrayLike
 
 from supple.interventions import rebalance_
-from supple.reports.figures.style import FAINT, INK, new_figure, tidy
+from supple.reports.figures.style import FAINT, INK, new_figure
 from supple.tracks.linear import (
     Exact,
     LinearTask,
@@ -49,13 +49,13 @@ from .drawing import (
     draw_legend,
     draw_matrix,
     draw_panels,
-    label_axes,
     legend_entries,
     split_figure,
+    style_axes,
     wide_lambda_colour,
 )
 from .fig13 import learnable_starts
-from .runs import descend, for_json
+from .runs import descend
 
 PRETRAINED = (-10, -5, 0, 5, 10)  # λ_PT; each is one of λ_FT too
 FINETUNED = tuple(range(-10, 11))  # λ_FT
@@ -108,15 +108,15 @@ def numbers(
     for name, task in new.items():
         tasks[name], error = _finetune(first, second, exact[:, -1], task, budget, end, learning_rate)
         errors.append(error)
-    found = {
+    return {
         "learning_rate": learning_rate,
         "budget": budget,
-        "pretrained": list(PRETRAINED),
-        "finetuned": list(FINETUNED),
-        "shown": list(SHOWN),
+        "pretrained": PRETRAINED,
+        "finetuned": FINETUNED,
+        "shown": SHOWN,
         "from": PRETRAINED[FROM],
-        "items": list(ITEMS),
-        "features": list(FEATURES),
+        "items": ITEMS,
+        "features": FEATURES,
         "pretraining": {
             "sigma_yx": old.sigma_yx,
             "times": times,
@@ -127,7 +127,6 @@ def numbers(
         "moved": float(np.abs(second @ first - (second @ first)[:, -1:]).max()),
         "difference": float(max(errors)),
     }
-    return for_json(found)
 
 
 def remaining_loss(function: Array, task: LinearTask) -> Array:
@@ -208,7 +207,7 @@ def _draw_remaining(figure: SubFigure, numbers: Mapping[str, Any]) -> None:
         for lam, kept in zip(lambdas, task["kept"], strict=True):
             axes.plot(lam, kept, zorder=4, markerfacecolor="white", markeredgecolor=wide_lambda_colour(lam), **RING)
         axes.sharey(panels[0])
-        label_axes(axes, "$λ_{FT}$", LEFT if axes is panels[0] else "")
+        style_axes(axes, "$λ_{FT}$", LEFT if axes is panels[0] else "")
     beside.set_axis_off()
     ring = Line2D([], [], label=r"not re-balanced (∅), at $λ_{PT}$", markerfacecolor="white", color=FAINT, **RING)
     beside.legend(handles=[*_lambda_entries(lambdas, "PT"), ring], frameon=False, fontsize=9.5, loc="center left")
@@ -225,13 +224,12 @@ def _draw_loss_curves(figure: SubFigure, numbers: Mapping[str, Any]) -> None:
             place = "upper right" if i else (0.2, 0.03)  # free of curves
             axes.legend(handles=_lambda_entries(lambdas, what), frameon=False, fontsize=9, loc=place, handlelength=1.6)
         axes.set_xlim(0, 1.05 * times[(curves >= LEAST).any(1)].max())
-        label_axes(axes, TIME, "" if i else LEFT)
+        style_axes(axes, TIME, "" if i else LEFT)
     panels[0].set_ylim(LEAST, 1.6)
 
 
 def _draw_nested(axes: Axes, x: ArrayLike, simulated: Any, theory: Any, lambdas: Sequence[float]) -> None:
     """Draw curves, (x, λ), that may coincide, on a logarithmic axis. Each is thinner than those below it."""
-    tidy(axes)
     for curve, lam, width in zip(simulated.T, lambdas, _widths(lambdas), strict=True):
         axes.plot(x, curve, color=wide_lambda_colour(lam), linewidth=width, solid_capstyle="round", zorder=2)
     axes.plot(x, theory, zorder=3, **THEORY)

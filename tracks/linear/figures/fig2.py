@@ -20,7 +20,7 @@ from supple.tracks.linear import LinearTask, ntk, quadrants
 from supple.tracks.linear.weights import Array
 
 from .drawing import draw_learning, draw_legend, legend_entries, title_lambdas
-from .runs import difference, for_json, train_on_regression, upper_entries
+from .runs import difference, train_on_regression, upper_entries
 
 EXAMPLES = 2
 ROWS = {
@@ -45,8 +45,7 @@ def numbers(seed: int = 0, learning_rate: float = 2e-4, end: float = 20.0) -> di
     task, descended, solved, shared = train_on_regression(rng, end, learning_rate)
     simulated, theory = rows(descended, task), rows(solved, task)
     most = max(difference(simulated[name], theory[name]) for name in ROWS)
-    found = {"least_loss": task.least_loss, "simulated": simulated, "theory": theory, "difference": most}
-    return for_json(shared | found)
+    return shared | {"least_loss": task.least_loss, "simulated": simulated, "theory": theory, "difference": most}
 
 
 def rows(qq: Array, task: LinearTask) -> dict[str, Array]:

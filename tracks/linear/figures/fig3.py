@@ -19,7 +19,7 @@ from supple.reports.figures.style import FAINT, new_figure
 from supple.tracks.linear import aligned_init, random_regression, singular_values
 
 from .drawing import draw_learning, draw_legend, legend_entries, title_lambdas
-from .runs import LAMBDAS, difference, for_json, train
+from .runs import LAMBDAS, difference, train
 
 SIZE = 3
 WEIGHT = 0.0009
@@ -41,14 +41,13 @@ def numbers(seed: int = 0, learning_rate: float = 2e-4, end: float = 12.0) -> di
     targets = np.linalg.svd(task.sigma_yx, compute_uv=False)
     simulated = np.asarray(np.linalg.svd(descended[..., SIZE:, :SIZE], compute_uv=False), float)
     theory = np.stack([singular_values(shared["times"][:, None], targets, WEIGHT**2, lam) for lam in LAMBDAS])
-    found = {
+    return shared | {
         "start": WEIGHT**2,
         "targets": targets,
         "simulated": simulated,
         "theory": theory,
         "difference": difference(simulated, theory),
     }
-    return for_json(shared | found)
 
 
 def draw(numbers: Mapping[str, Any]) -> Figure:

@@ -106,7 +106,7 @@ def train(sigma_yx: Array, starts: Sequence[Weights], end: float, learning_rate:
     flow = np.stack([qq(*gradient_flow(*start, sigma_yx, times)) for start in starts])
     numbers = {
         "sizes": [w1.shape[-1], *w2.shape[:-3:-1]],
-        "lambdas": list(LAMBDAS),
+        "lambdas": LAMBDAS,
         "learning_rate": learning_rate,
         "times": times,
         "difference_flow": difference(flow, theory),
@@ -137,7 +137,9 @@ def upper_entries(matrix: Array) -> Array:
 
 
 def for_json(values: Any) -> Any:
-    """Return a figure's numbers for JSON: arrays as nested lists of 6 significant digits, with None for NaN and ±∞."""
+    """Return the numbers of a figure for JSON, in which every array is a nested list of 6 significant digits.
+
+    None stands for NaN and ±∞."""
     if isinstance(values, dict):
         return {name: for_json(value) for name, value in values.items()}
     if not isinstance(values, np.ndarray):
