@@ -67,10 +67,10 @@ class Model:
             seeds=len(s.members) if self.stacked else 0,
             batches=self._batches,
             activation_draws=self.generators,
-            features=getattr(self.network, "features", None),
+            features=self.network.features,
             capabilities=(
                 Injectable(self.network.injectable),
-                FireScope(getattr(self.network, "fire_scope", "all")),
+                FireScope(self.network.fire_scope),
             ),
         )
 
