@@ -8,7 +8,6 @@ import torch
 from torch import Tensor, nn
 
 from supple.networks import chain
-from supple.networks.modules import STACKED
 from supple.registry import bind, did_you_mean
 
 from .base import Adapter, adapters_by_kind
@@ -47,7 +46,7 @@ def wrap(model: nn.Module, targets: Targets, make: Callable[[nn.Linear], Adapter
     `transformers` model, otherwise the last Linear that is defined). This is PEFT's rule, except that each name of a
     list has to match a layer.
 
-    Raises ValueError for a target without a Linear, for tied weights, for stacked layers, for layers whose adapter
+    Raises ValueError for a target without a Linear, for tied weights, for layers whose adapter
     would never be called, and for a model that has adapters. The model is then unchanged.
     """
     if adapters(model):
@@ -141,8 +140,6 @@ def _match(model: nn.Module, target: str, pattern: str, linears: Iterable[str]) 
     except re.error as error:
         raise ValueError(f"target {target!r} is no regular expression: {error}") from error
     others = {name: module for name, module in model.named_modules() if name and fits(name)}
-    if stacked := [name for name, module in others.items() if isinstance(module, STACKED)]:
-        raise ValueError(f"'{stacked[0]}' is stacked, several networks in one: adapters go around a plain nn.Linear")
     if matches := {name for name in linears if fits(name)}:
         return matches
     if others:

@@ -2,7 +2,6 @@
 
 import hashlib
 import os
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -17,14 +16,7 @@ from supple.registry.errors import UsageError
 
 FORMATS = ("JPEG", "PNG", "BMP", "PPM")
 SUFFIXES = (".jpeg", ".jpg", ".png", ".bmp", ".ppm")
-
-
-@dataclass(frozen=True)
-class Split:
-    """Image files, and the class of each file as a number."""
-
-    files: list[Path]
-    labels: list[int]
+Split = list[tuple[Path, int]]  # image files, each with its class as a number
 
 
 def decode_splits(folder: Path, train: Split, test: Split) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
@@ -37,18 +29,19 @@ def decode_splits(folder: Path, train: Split, test: Split) -> tuple[tuple[Tensor
     try:
         images = load_file(kept)
     except (OSError, SafetensorError):  # there is none, or it is damaged
-        pixels = _read_pixels([*train.files, *test.files])
-        images = {"train": pixels[: len(train.files)], "test": pixels[len(train.files) :]}
+        pixels = _read_pixels([file for file, _ in (*train, *test)])
+        images = {"train": pixels[: len(train)], "test": pixels[len(train) :]}
         _write_kept(kept, images)
-    return (images["train"], torch.tensor(train.labels)), (images["test"], torch.tensor(test.labels))
+    learned, tested = (torch.tensor([label for _, label in split]) for split in (train, test))
+    return (images["train"], learned), (images["test"], tested)
 
 
 def _list_fingerprint(folder: Path, *splits: Split) -> str:
     """Return a name for the files' order, sizes and modification times. It is independent of the classes."""
     digest = hashlib.sha256(str(folder.resolve()).encode(errors="surrogateescape"))
     for split in splits:
-        digest.update(f"{len(split.files)}\n".encode())
-        for file in split.files:
+        digest.update(f"{len(split)}\n".encode())
+        for file, _ in split:
             state = file.stat()
             line = f"{file.relative_to(folder)} {state.st_size} {state.st_mtime_ns}\n"
             digest.update(line.encode(errors="surrogateescape"))  # names of files need not be UTF-8
