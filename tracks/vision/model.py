@@ -31,7 +31,7 @@ class Model:
 
     Attributes:
         learner: What interventions and metrics use.
-        feed: Its data, those of a task, which whoever opens the task sets.
+        feed: Its data, those of the present task, which the loop sets.
 
     Raises ValueError if the network does not fit the images, the activation or the width.
     """
