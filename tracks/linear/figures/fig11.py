@@ -21,7 +21,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from supple.reports.figures.style import PALETTE, SHADE, new_figure
-from supple.tracks.linear import balanced_init, follow, forgetting, gradient_flow, random_regression
+from supple.tracks.linear import balanced_init, follow, forgetting, random_regression
 
 from .drawing import (
     SIMULATION,
@@ -42,32 +42,22 @@ ENTRIES = "#5f4b8b"  # of the network function: none of the tasks' colours
 THIN = {**SIMULATION, "linewidth": 2.0}
 
 
-def numbers(seed: int = 0, duration: float = 100.0, learning_rate: float = 0.005, points: int = 100) -> dict[str, Any]:
+def numbers(seed: int = 0, learning_rate: float = 0.005) -> dict[str, Any]:
     """Compute the numbers of the figure.
 
     `simulated_function` and `theory_function` are (tasks, T, N_o). `simulated_losses` and `theory_losses` are (task
     trained, T, task tested). `least_losses`, (tasks,), are those of the best linear map. `forgetting`, (tasks − 1,), is
     the increase of each earlier task's loss while the last task was trained, simulated and in closed form (D.1, after
-    convergence).
-
-    Args:
-        seed: Of all random numbers.
-        duration: The length of a task, in τ.
-        learning_rate: η.
-        points: The number of times per task at which curves are stored, besides its start.
+    convergence). learning_rate: η.
     """
     rng = np.random.default_rng(seed)
     tasks = [random_regression(N_IN, N_OUT, samples=25, rng=rng) for _ in range(TASKS)]
     start = balanced_init(0.0, N_IN, N_HIDDEN, N_OUT, scale=1e-4, rng=rng)
-    simulated, flow = [], []
-    descended = flowed = start
+    simulated, descended = [], start
     for task in tasks:
-        times, w1, w2 = descend(*descended, task.sigma_yx, duration, learning_rate, points)
+        times, w1, w2 = descend(*descended, task.sigma_yx, 100.0, learning_rate, 100)
         simulated.append(w2 @ w1)
         descended = w1[-1], w2[-1]
-        w1, w2 = gradient_flow(*flowed, task.sigma_yx, times)
-        flow.append(w2 @ w1)
-        flowed = w1[-1], w2[-1]
     theory, functions = follow(*start, tasks, times), np.stack(simulated)
     losses = np.stack([task.loss(functions) for task in tasks], axis=-1)
     return {
@@ -81,7 +71,6 @@ def numbers(seed: int = 0, duration: float = 100.0, learning_rate: float = 0.005
         "forgetting": losses[-1, -1, :-1] - losses[-2, -1, :-1],
         "forgetting_closed_form": np.array([forgetting(tasks, i, TASKS - 2, TASKS - 1) for i in range(TASKS - 1)]),
         "difference": max(difference(functions, theory.function), difference(losses, theory.losses)),
-        "difference_flow": difference(np.stack(flow), theory.function),
     }
 
 

@@ -55,9 +55,7 @@ DOT: dict[str, Any] = {"linestyle": "", "marker": "o", "markersize": 6}
 EXPECTED: dict[str, Any] = {"linestyle": "", "marker": "_", "markersize": 18, "markeredgewidth": 2, "color": INK}
 
 
-def numbers(
-    seed: int = 0, learning_rate: float = 0.01, pretraining: float = 20.0, training: float = 30.0
-) -> dict[str, Any]:
+def numbers(seed: int = 0, learning_rate: float = 0.01) -> dict[str, Any]:
     """Compute the numbers of the figure.
 
     `simulated_loss` and `theory_loss` are (`lambdas`,). `simulated` and `theory` are the feature of each item,
@@ -67,16 +65,14 @@ def numbers(
     Args:
         seed: Of all random numbers.
         learning_rate: η of both trainings.
-        pretraining: The length of the first training, in τ.
-        training: The length of the second training, in τ.
     """
     rng = np.random.default_rng(seed)
     task = semantic_hierarchy()
     starts = learnable_starts(task.sigma_yx, LAMBDAS, rng)
-    _, learned, _ = descend(*starts, task.sigma_yx, pretraining, learning_rate)
+    _, learned, _ = descend(*starts, task.sigma_yx, 20.0, learning_rate)
     hidden = learned[-1] @ task.x  # (λ, N_h, items)
     trained, row = hidden[..., TRAINED], rng.normal(0.0, 1e-4, (len(LAMBDAS), len(ITEMS)))  # the new row of W₂
-    for _ in range(round(training / learning_rate)):  # gradient descent on ½(w·h − 1)² for the trained item
+    for _ in range(round(30.0 / learning_rate)):  # gradient descent on ½(w·h − 1)² for the trained item
         row = row + learning_rate * (1 - (row * trained).sum(-1, keepdims=True)) * trained
     simulated = np.einsum("lh,lhp->lp", row, hidden)
     theory = np.stack([new_feature(converged_quadrants(task.sigma_yx, lam).w1tw1, task.x, TRAINED) for lam in LAMBDAS])

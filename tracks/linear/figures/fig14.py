@@ -63,14 +63,13 @@ SHOWN = (-10, -2, 0, 2, 10)  # λ_FT of panel C
 FROM = PRETRAINED.index(5)  # λ_PT of panel C
 SIZE = len(ITEMS)
 POINTS = 80  # times of a curve, besides 0
+BUDGET = 0.5  # the length of fine-tuning in panel B, in τ; panel C goes to 4 τ
 LEAST = 1e-4  # part of the first loss, below which curves leave panel C
 RING: dict[str, Any] = {"linestyle": "", "marker": "o", "markersize": 8, "markeredgewidth": 2.2}
 LEFT = "part of the first loss"
 
 
-def numbers(
-    seed: int = 0, learning_rate: float = 0.005, pretraining: float = 20.0, budget: float = 0.5, end: float = 4.0
-) -> dict[str, Any]:
+def numbers(seed: int = 0, learning_rate: float = 0.005) -> dict[str, Any]:
     """Compute the numbers of the figure.
 
     All losses are shares of the loss at the start of their phase. `pretraining` and each of `tasks` have `sigma_yx`,
@@ -82,14 +81,11 @@ def numbers(
     Args:
         seed: Of all random numbers.
         learning_rate: η.
-        pretraining: The length of pre-training, in τ.
-        budget: The length of fine-tuning in panel B, in τ.
-        end: The length of the curves in panel C, in τ.
     """
     rng = np.random.default_rng(seed)
     old = semantic_hierarchy()
     w1, w2 = learnable_starts(old.sigma_yx, PRETRAINED, rng)
-    times, firsts, seconds = descend(w1, w2, old.sigma_yx, pretraining, learning_rate, POINTS)
+    times, firsts, seconds = descend(w1, w2, old.sigma_yx, 20.0, learning_rate, POINTS)
     exact = np.stack([Exact(*start, old.sigma_yx).function(times) for start in zip(w1, w2, strict=True)])
     curves, theory_curves = remaining_loss((seconds @ firsts).swapaxes(0, 1), old), remaining_loss(exact, old)
     # each network re-balanced to each λ_FT, and last unchanged: (λ_PT, λ_FT + 1, …)
@@ -106,17 +102,15 @@ def numbers(
     tasks = {}
     errors = [np.abs(curves - theory_curves).max()]
     for name, task in new.items():
-        tasks[name], error = _finetune(first, second, exact[:, -1], task, budget, end, learning_rate)
+        tasks[name], error = _finetune(first, second, exact[:, -1], task, learning_rate)
         errors.append(error)
     return {
         "learning_rate": learning_rate,
-        "budget": budget,
+        "budget": BUDGET,
         "pretrained": PRETRAINED,
         "finetuned": FINETUNED,
         "shown": SHOWN,
         "from": PRETRAINED[FROM],
-        "items": ITEMS,
-        "features": FEATURES,
         "pretraining": {
             "sigma_yx": old.sigma_yx,
             "times": times,
@@ -136,20 +130,20 @@ def remaining_loss(function: Array, task: LinearTask) -> Array:
 
 
 def _finetune(
-    first: Array, second: Array, learned: Array, task: LinearTask, budget: float, end: float, learning_rate: float
+    first: Array, second: Array, learned: Array, task: LinearTask, learning_rate: float
 ) -> tuple[dict[str, Any], float]:
     """Return the entries of `numbers` for a task, and the largest difference between theory and gradient descent.
 
     first, second: (`pretrained`, `finetuned` + 1, SIZE, SIZE). learned: W₂W₁ after pre-training, in theory.
     """
-    soon, w1, w2 = descend(first, second, task.sigma_yx, budget, learning_rate)
+    soon, w1, w2 = descend(first, second, task.sigma_yx, BUDGET, learning_rate)
     simulated = remaining_loss((w2 @ w1).reshape(2, -1, SIZE, SIZE).swapaxes(0, 1), task)[:, 1].reshape(first.shape[:2])
     exact = [_exact_functions(function, FINETUNED, task, soon) for function in learned]
     theory = np.stack([remaining_loss(functions, task)[:, 1] for functions in exact])
     kept, alike = simulated[:, -1], theory[range(len(theory)), [FINETUNED.index(lam) for lam in PRETRAINED]]
 
     shown = [FINETUNED.index(lam) for lam in SHOWN]
-    times, w1, w2 = descend(first[FROM, shown], second[FROM, shown], task.sigma_yx, end, learning_rate, POINTS)
+    times, w1, w2 = descend(first[FROM, shown], second[FROM, shown], task.sigma_yx, 4.0, learning_rate, POINTS)
     curves = remaining_loss((w2 @ w1).swapaxes(0, 1), task)
     theory_curves = remaining_loss(_exact_functions(learned[FROM], SHOWN, task, times), task)
     pairs = ((simulated[:, :-1], theory), (kept, alike), (curves, theory_curves))

@@ -11,7 +11,6 @@ caption calls the weights of λ = 0 large, but E.4 gives σ = 1e-5, which is use
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
@@ -32,17 +31,13 @@ ROWS = {
 }
 
 
-def numbers(seed: int = 0, learning_rate: float = 2e-4, end: float = 20.0) -> dict[str, Any]:
-    """Compute the numbers of the figure.
-
-    learning_rate: η. end: The length of training, in units of τ = 1/η steps.
+def numbers(seed: int = 0, learning_rate: float = 2e-4) -> dict[str, Any]:
+    """Compute the numbers of the figure. learning_rate: η.
 
     `simulated` and `theory` map each row to (λ, T, curves). `difference` is the largest difference between theory and
-    gradient descent in any row, relative to its largest value. `difference_flow` is that between QQᵀ of theory and
-    gradient flow.
+    gradient descent in any row, relative to its largest value.
     """
-    rng = np.random.default_rng(seed)
-    task, descended, solved, shared = train_on_regression(rng, end, learning_rate)
+    _, task, descended, solved, shared = train_on_regression(seed, learning_rate)
     simulated, theory = rows(descended, task), rows(solved, task)
     most = max(difference(simulated[name], theory[name]) for name in ROWS)
     return shared | {"least_loss": task.least_loss, "simulated": simulated, "theory": theory, "difference": most}

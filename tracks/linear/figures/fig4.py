@@ -62,7 +62,7 @@ DRAWN = {
 }
 
 
-def numbers(seed: int = 0, learning_rate: float = 5e-3, end: float = 150.0, draws: int = 4000) -> dict[str, Any]:
+def numbers(seed: int = 0, learning_rate: float = 5e-3, draws: int = 4000) -> dict[str, Any]:
     """Compute the numbers of the figure.
 
     `simulated` and `theory` map each row to (λ, 8, 8), and `large` maps it to (8, 8). `noise` has, for inputs and
@@ -73,18 +73,17 @@ def numbers(seed: int = 0, learning_rate: float = 5e-3, end: float = 150.0, draw
     Args:
         seed: Of all random numbers.
         learning_rate: η.
-        end: The length of every training, in units of τ = 1/η steps.
         draws: The number of noise samples.
     """
     rng = np.random.default_rng(seed)
     task = semantic_hierarchy()
     left, values, right = _signed_svd(task.sigma_yx)
     starts = regression_starts(task, len(ITEMS), LAMBDAS, 1.0, 1e-5, rng)
-    simulated = _similarities(gram(*_train(task.sigma_yx, starts, learning_rate, end)), task)
+    simulated = _similarities(gram(*_train(task.sigma_yx, starts, learning_rate)), task)
     ends = [_similarities(converged_quadrants(task.sigma_yx, lam), task) for lam in LAMBDAS]
     theory = {name: np.stack([end[name] for end in ends]) for name in simulated}
     large = (rng.normal(size=(len(ITEMS),) * 2), rng.normal(size=(len(ITEMS),) * 2))
-    unbalanced = _similarities(gram(*_train(task.sigma_yx, [large], learning_rate, end)), task)
+    unbalanced = _similarities(gram(*_train(task.sigma_yx, [large], learning_rate)), task)
     return {
         "items": ITEMS,
         "features": FEATURES,
@@ -100,13 +99,13 @@ def numbers(seed: int = 0, learning_rate: float = 5e-3, end: float = 150.0, draw
         "theory": theory,
         "large": {name: maps[0] for name, maps in unbalanced.items()},
         "difference": max(difference(simulated[name], theory[name]) for name in theory),
-    } | _noise_numbers(learning_rate, end, draws, rng)
+    } | _noise_numbers(learning_rate, draws, rng)
 
 
-def _noise_numbers(learning_rate: float, end: float, draws: int, rng: np.random.Generator) -> dict[str, Any]:
+def _noise_numbers(learning_rate: float, draws: int, rng: np.random.Generator) -> dict[str, Any]:
     """Compute the numbers of panel E. The noise is the same for every λ."""
     task = random_regression(4, 4, samples=10, scale=10**0.5, rng=rng)
-    w1, w2 = _train(task.sigma_yx, regression_starts(task, 4, NOISY_LAMBDAS, 1.0, None, rng), learning_rate, end)
+    w1, w2 = _train(task.sigma_yx, regression_starts(task, 4, NOISY_LAMBDAS, 1.0, None, rng), learning_rate)
     of_inputs, of_first, of_second = (
         rng.normal(size=(draws, 1, *shape)) for shape in (task.x.shape, w1.shape[-2:], w2.shape[-2:])
     )
@@ -130,9 +129,9 @@ def _noise_numbers(learning_rate: float, end: float, draws: int, rng: np.random.
     }
 
 
-def _train(sigma_yx: Array, starts: list[Weights], learning_rate: float, end: float) -> Weights:
-    """Return the weights after gradient descent until time `end`, (starts, N_h, N_i) and (starts, N_o, N_h)."""
-    _, w1, w2 = descend(*stack(starts), sigma_yx, end, learning_rate)
+def _train(sigma_yx: Array, starts: list[Weights], learning_rate: float) -> Weights:
+    """Return the weights after gradient descent until t = 150 τ, (starts, N_h, N_i) and (starts, N_o, N_h)."""
+    _, w1, w2 = descend(*stack(starts), sigma_yx, 150.0, learning_rate)
     return w1[-1], w2[-1]
 
 
