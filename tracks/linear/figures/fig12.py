@@ -50,7 +50,7 @@ TINY = (*(10.0**-k for k in range(17)), 0.0)
 CURVES, CURVE_STEPS, CURVE_POINTS = (0.0, 1e-6, 0.01, 1.0, 10.0), 5000, 240
 CONVERGED = 0.01  # of ½‖Σyx‖²
 ROUNDING = 1e-14  # |λ| below which gradient descent in double precision no longer follows the theory
-CHUNK = 200  # steps after which networks that have converged are left out
+MOST_STEPS = 8000  # after which training stops, converged or not
 REVERSAL, RANDOM = PALETTE[3], PALETTE[2]  # neither of them a colour of λ
 DOT: dict[str, Any] = {"linestyle": "", "marker": "o", "markersize": 5}
 ABOVE: dict[str, Any] = {"textcoords": "offset points", "fontsize": 9}
@@ -58,7 +58,7 @@ FLOOR = 1e-17  # where λ = 0 is drawn on a logarithmic axis
 STEPS = "steps to convergence"
 
 
-def numbers(seed: int = 0, learning_rate: float = 0.005, most_steps: int = 8000, draws: int = 5) -> dict[str, Any]:
+def numbers(seed: int = 0, learning_rate: float = 0.005, draws: int = 5) -> dict[str, Any]:
     """Compute the numbers of the figure.
 
     `reversal` and `tiny` have steps over their `lambdas`, and `random` has (draws, `lambdas`). Each has `simulated` and
@@ -68,7 +68,6 @@ def numbers(seed: int = 0, learning_rate: float = 0.005, most_steps: int = 8000,
     Args:
         seed: Of all random numbers.
         learning_rate: η.
-        most_steps: The number of steps after which training stops. The result is then `None`.
         draws: The number of random tasks.
     """
     rng = np.random.default_rng(seed)
@@ -80,12 +79,12 @@ def numbers(seed: int = 0, learning_rate: float = 0.005, most_steps: int = 8000,
         return stack([balanced_factors(known.sigma_yx, SIZE, lam, rotation) for lam in lambdas])
 
     def of_reversal(lambdas: Sequence[float]) -> dict[str, Array]:
-        grid = np.arange(most_steps + 1)
+        grid = np.arange(MOST_STEPS + 1)
         gone = transition(learning_rate * grid[:, None], values[0], -values[0], np.asarray(lambdas))
         # the loss is ½(2s̃)²(1 − γ)², and only this mode has any
         enough = 1 - np.sqrt(CONVERGED) * np.linalg.norm(values) / (2 * values[0])
         return {
-            "simulated": descent_steps(*start(lambdas), turned.sigma_yx, learning_rate, most_steps),
+            "simulated": descent_steps(*start(lambdas), turned.sigma_yx, learning_rate),
             "theory": np.array([np.interp(enough, curve, grid, right=np.nan) for curve in gone.T]),
         }
 
@@ -96,7 +95,7 @@ def numbers(seed: int = 0, learning_rate: float = 0.005, most_steps: int = 8000,
         for w1, w2 in zip(*wide, strict=True)
     ]
     random = {
-        "simulated": np.stack([descent_steps(*wide, sigma, learning_rate, most_steps) for sigma in sigmas]),
+        "simulated": np.stack([descent_steps(*wide, sigma, learning_rate) for sigma in sigmas]),
         "theory": np.reshape(times, (draws, -1)) / learning_rate,
     }
     results = {"reversal": of_reversal(LAMBDAS), "random": random, "tiny": of_reversal(TINY)}
@@ -107,7 +106,7 @@ def numbers(seed: int = 0, learning_rate: float = 0.005, most_steps: int = 8000,
     theory = singular_values(learning_rate * steps, values[0], -values[0], np.array(CURVES)[:, None])
     return {
         "learning_rate": learning_rate,
-        "most_steps": most_steps,
+        "most_steps": MOST_STEPS,
         "lambdas": list(map(float, LAMBDAS)),
         "tiny_lambdas": TINY,
         **results,
@@ -123,7 +122,7 @@ def numbers(seed: int = 0, learning_rate: float = 0.005, most_steps: int = 8000,
     }
 
 
-def descent_steps(first: Array, second: Array, sigma_yx: Array, learning_rate: float, most_steps: int) -> Array:
+def descent_steps(first: Array, second: Array, sigma_yx: Array, learning_rate: float) -> Array:
     """Return the steps until each network has converged, or NaN if it has not.
 
     Args:
@@ -131,19 +130,10 @@ def descent_steps(first: Array, second: Array, sigma_yx: Array, learning_rate: f
         second: W₂, (networks, N_o, N_h).
         sigma_yx: (N_o, N_i).
         learning_rate: η.
-        most_steps: The number of steps after which training stops.
     """
-    threshold = CONVERGED * np.square(sigma_yx).sum()
-    needed, open_ = np.full(len(first), np.nan), np.arange(len(first))
-    for done in range(0, most_steps, CHUNK):
-        w1, w2 = gradient_descent(first, second, sigma_yx, min(CHUNK, most_steps - done), learning_rate)
-        below = np.square(w2 @ w1 - sigma_yx).sum((-2, -1)) <= threshold  # (steps, networks)
-        converged = below.any(0)
-        needed[open_[converged]] = done + below.argmax(0)[converged]
-        open_, first, second = open_[~converged], w1[-1, ~converged], w2[-1, ~converged]
-        if not len(open_):
-            break
-    return needed
+    w1, w2 = gradient_descent(first, second, sigma_yx, MOST_STEPS, learning_rate)
+    below = np.square(w2 @ w1 - sigma_yx).sum((-2, -1)) <= CONVERGED * np.square(sigma_yx).sum()  # (steps, networks)
+    return np.where(below.any(0), below.argmax(0), np.nan)
 
 
 def _relative_error(simulated: Array, theory: Array, lambdas: Sequence[float]) -> float:

@@ -84,10 +84,9 @@ def numbers(seed: int = 0, learning_rate: float = 0.005) -> dict[str, Any]:
     """
     rng = np.random.default_rng(seed)
     old = semantic_hierarchy()
-    w1, w2 = learnable_starts(old.sigma_yx, PRETRAINED, rng)
-    times, firsts, seconds = descend(w1, w2, old.sigma_yx, 20.0, learning_rate, POINTS)
-    exact = np.stack([Exact(*start, old.sigma_yx).function(times) for start in zip(w1, w2, strict=True)])
-    curves, theory_curves = remaining_loss((seconds @ firsts).swapaxes(0, 1), old), remaining_loss(exact, old)
+    starts = learnable_starts(old.sigma_yx, PRETRAINED, rng)
+    times, firsts, seconds = descend(*starts, old.sigma_yx, 20.0, learning_rate, POINTS)
+    exact = np.stack([Exact(*start, old.sigma_yx).function(times) for start in zip(*starts, strict=True)], axis=1)
     # each network re-balanced to each λ_FT, and last unchanged: (λ_PT, λ_FT + 1, …)
     first, second = (np.stack([layer[-1]] * (len(FINETUNED) + 1), axis=1) for layer in (firsts, seconds))
     for i, lam in enumerate(FINETUNED):
@@ -99,11 +98,10 @@ def numbers(seed: int = 0, learning_rate: float = 0.005) -> dict[str, Any]:
         "reversal": reversal(old),
         "scaled by 2": scale_targets(old),
     }
-    tasks = {}
-    errors = [np.abs(curves - theory_curves).max()]
-    for name, task in new.items():
-        tasks[name], error = _finetune(first, second, exact[:, -1], task, learning_rate)
-        errors.append(error)
+    before = _phase(old, times, seconds @ firsts, exact)
+    tasks = {name: _finetune(first, second, exact[-1], task, learning_rate) for name, task in new.items()}
+    pairs = [(phase["curves"], phase["theory_curves"]) for phase in (before, *tasks.values())]
+    pairs += [(task["left"], task["theory"]) for task in tasks.values()]
     return {
         "learning_rate": learning_rate,
         "budget": BUDGET,
@@ -111,58 +109,46 @@ def numbers(seed: int = 0, learning_rate: float = 0.005) -> dict[str, Any]:
         "finetuned": FINETUNED,
         "shown": SHOWN,
         "from": PRETRAINED[FROM],
-        "pretraining": {
-            "sigma_yx": old.sigma_yx,
-            "times": times,
-            "curves": curves,
-            "theory_curves": theory_curves,
-        },
+        "pretraining": before,
         "tasks": tasks,
         "moved": float(np.abs(second @ first - (second @ first)[:, -1:]).max()),
-        "difference": float(max(errors)),
+        "difference": max(float(np.abs(simulated - theory).max()) for simulated, theory in pairs),
     }
 
 
 def remaining_loss(function: Array, task: LinearTask) -> Array:
-    """Return the loss over time, (networks, T), of functions (networks, T, N_o, N_i), as shares of the first one."""
+    """Return the loss over time, (T, …), of functions (T, …, N_o, N_i), as shares of the first one."""
     losses = task.excess_loss(function)
-    return losses / losses[:, :1]
+    return losses / losses[0]
 
 
-def _finetune(
-    first: Array, second: Array, learned: Array, task: LinearTask, learning_rate: float
-) -> tuple[dict[str, Any], float]:
-    """Return the entries of `numbers` for a task, and the largest difference between theory and gradient descent.
+def _phase(task: LinearTask, times: Array, function: Array, exact: Array) -> dict[str, Array]:
+    """Return the entries that pre-training and fine-tuning share, from W₂W₁ of networks, (T, networks, N_o, N_i)."""
+    curves, theory_curves = (remaining_loss(each, task).T for each in (function, exact))
+    return {"sigma_yx": task.sigma_yx, "times": times, "curves": curves, "theory_curves": theory_curves}
+
+
+def _finetune(first: Array, second: Array, learned: Array, task: LinearTask, learning_rate: float) -> dict[str, Array]:
+    """Return the entries of `numbers` for a task.
 
     first, second: (`pretrained`, `finetuned` + 1, SIZE, SIZE). learned: W₂W₁ after pre-training, in theory.
     """
     soon, w1, w2 = descend(first, second, task.sigma_yx, BUDGET, learning_rate)
-    simulated = remaining_loss((w2 @ w1).reshape(2, -1, SIZE, SIZE).swapaxes(0, 1), task)[:, 1].reshape(first.shape[:2])
+    simulated = remaining_loss(w2 @ w1, task)[1]
     exact = [_exact_functions(function, FINETUNED, task, soon) for function in learned]
-    theory = np.stack([remaining_loss(functions, task)[:, 1] for functions in exact])
-    kept, alike = simulated[:, -1], theory[range(len(theory)), [FINETUNED.index(lam) for lam in PRETRAINED]]
-
     shown = [FINETUNED.index(lam) for lam in SHOWN]
     times, w1, w2 = descend(first[FROM, shown], second[FROM, shown], task.sigma_yx, 4.0, learning_rate, POINTS)
-    curves = remaining_loss((w2 @ w1).swapaxes(0, 1), task)
-    theory_curves = remaining_loss(_exact_functions(learned[FROM], SHOWN, task, times), task)
-    pairs = ((simulated[:, :-1], theory), (kept, alike), (curves, theory_curves))
-    entries = {
-        "sigma_yx": task.sigma_yx,
+    return _phase(task, times, w2 @ w1, _exact_functions(learned[FROM], SHOWN, task, times)) | {
         "left": simulated[:, :-1],
-        "theory": theory,
-        "kept": kept,
-        "times": times,
-        "curves": curves,
-        "theory_curves": theory_curves,
+        "theory": np.stack([remaining_loss(functions, task)[1] for functions in exact]),
+        "kept": simulated[:, -1],
     }
-    return entries, max(float(np.abs(a - b).max()) for a, b in pairs)
 
 
 def _exact_functions(function: Array, lambdas: Sequence[float], task: LinearTask, times: Array) -> Array:
-    """Return W₂W₁ of networks that start from this function and each λ, (λ, T, N_o, N_i)."""
+    """Return W₂W₁ of networks that start from this function and each λ, (T, λ, N_o, N_i)."""
     starts = [balanced_factors(function, SIZE, lam, np.eye(SIZE)) for lam in lambdas]
-    return np.stack([Exact(*start, task.sigma_yx).function(times) for start in starts])
+    return np.stack([Exact(*start, task.sigma_yx).function(times) for start in starts], axis=1)
 
 
 def draw(numbers: Mapping[str, Any]) -> Figure:
