@@ -1,7 +1,6 @@
 """A corpus as tokens: `name.bin`, uint16 little endian without a header, and `name.json`, which describes it."""
 
 import json
-import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from hashlib import sha256
@@ -79,7 +78,7 @@ class TokenFile:
 def write_tokens(
     path: Path, pieces: Iterable[NDArray[np.uint16]], source: str, tokenizer: str, fingerprint: str, vocab_size: int
 ) -> TokenFile:
-    """Write tokens piece by piece, and their description. Each file gets its name when it is complete.
+    """Write tokens piece by piece, and then their description, without which they cannot be opened.
 
     Args:
         path: The file of the tokens (….bin). The description gets the same name with the ending .json.
@@ -90,23 +89,17 @@ def write_tokens(
         vocab_size: The number that all tokens are below, at most 65,536.
     """
     digest, count = sha256(), 0
-    partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
-    try:
-        with partial.open("wb") as file:
-            for piece in pieces:
-                content = piece.astype(TYPE).tobytes()
-                digest.update(content)
-                file.write(content)
-                count += len(piece)
-        about = {
-            "format": FORMAT, "source": source, "tokenizer": tokenizer, "fingerprint": fingerprint,
-            "vocab_size": vocab_size, "tokens": count, "sha256": digest.hexdigest(),
-        }  # fmt: skip
-        partial.replace(path)
-        partial.write_bytes(f"{json.dumps(about, indent=2)}\n".encode())
-        partial.replace(path.with_suffix(".json"))
-    finally:
-        partial.unlink(missing_ok=True)
+    with path.open("wb") as file:
+        for piece in pieces:
+            content = piece.astype(TYPE).tobytes()
+            digest.update(content)
+            file.write(content)
+            count += len(piece)
+    about = {
+        "format": FORMAT, "source": source, "tokenizer": tokenizer, "fingerprint": fingerprint,
+        "vocab_size": vocab_size, "tokens": count, "sha256": digest.hexdigest(),
+    }  # fmt: skip
+    path.with_suffix(".json").write_bytes(f"{json.dumps(about, indent=2)}\n".encode())
     return TokenFile.open(path)
 
 

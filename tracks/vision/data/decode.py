@@ -1,7 +1,6 @@
 """Image files, decoded once into one tensor, which is kept in the cache folder as long as the files do not change."""
 
 import hashlib
-import os
 from pathlib import Path
 
 import numpy as np
@@ -10,11 +9,13 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
+from supple.engine.storage import files
 from supple.registry import one_line
 from supple.registry.cache import cache_folder
 from supple.registry.errors import UsageError
 
 FORMATS = ("JPEG", "PNG", "BMP", "PPM")
+IMAGES = "images.safetensors"
 SUFFIXES = (".jpeg", ".jpg", ".png", ".bmp", ".ppm")
 Split = list[tuple[Path, int]]  # image files, each with its class as a number
 
@@ -25,13 +26,14 @@ def decode_splits(folder: Path, train: Split, test: Split) -> tuple[tuple[Tensor
     Images are (N, 3, height, width) uint8 and labels (N,) int64. Raises UsageError if an image cannot be read or has
     another size than the first one. The message names the image.
     """
-    kept = cache_folder() / "decoded" / f"{_list_fingerprint(folder, train, test)}.safetensors"
+    kept = cache_folder() / "decoded" / _list_fingerprint(folder, train, test)
     try:
-        images = load_file(kept)
+        images = load_file(kept / IMAGES)
     except (OSError, SafetensorError):  # there is none, or it is damaged
         pixels = _read_pixels([file for file, _ in (*train, *test)])
         images = {"train": pixels[: len(train)], "test": pixels[len(train) :]}
-        _write_kept(kept, images)
+        with files.atomic_folder(kept) as temporary:
+            save_file(images, temporary / IMAGES)
     learned, tested = (torch.tensor([label for _, label in split]) for split in (train, test))
     return (images["train"], learned), (images["test"], tested)
 
@@ -48,26 +50,16 @@ def _list_fingerprint(folder: Path, *splits: Split) -> str:
     return digest.hexdigest()[:32]
 
 
-def _write_kept(kept: Path, images: dict[str, Tensor]) -> None:
-    kept.parent.mkdir(parents=True, exist_ok=True)
-    partial = kept.with_name(f"{kept.name}.{os.getpid()}.partial")
-    try:
-        save_file(images, partial)
-        partial.replace(kept)
-    finally:
-        partial.unlink(missing_ok=True)
-
-
-def _read_pixels(files: list[Path]) -> Tensor:
+def _read_pixels(pictures: list[Path]) -> Tensor:
     from PIL import Image  # here, because it is slow to import
 
     pixels = np.empty(0, np.uint8)
-    for row, file in enumerate(files):
+    for row, file in enumerate(pictures):
         try:
             with Image.open(file, formats=FORMATS) as image:
                 size = (image.height, image.width)
                 if row == 0:
-                    pixels = np.empty((len(files), 3, *size), np.uint8)
+                    pixels = np.empty((len(pictures), 3, *size), np.uint8)
                 same = size == pixels.shape[2:]
                 if same:
                     pixels[row] = np.asarray(image.convert("RGB")).transpose(2, 0, 1)
@@ -75,5 +67,5 @@ def _read_pixels(files: list[Path]) -> Tensor:
             raise UsageError(f"{file}: no image that can be read ({one_line(error)})") from error
         if not same:
             expected = "×".join(map(str, pixels.shape[2:]))
-            raise UsageError(f"{file}: {size[0]}×{size[1]} pixels, expected {expected}, the size of {files[0].name}")
+            raise UsageError(f"{file}: {size[0]}×{size[1]} pixels, expected {expected}, the size of {pictures[0].name}")
     return torch.from_numpy(pixels)
