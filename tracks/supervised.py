@@ -49,9 +49,9 @@ class SupervisedWork(Work[Task]):
     def loss(self, task: Task, update: int, part: int) -> Tensor:
         """Return the mean training loss of one micro-batch of a task's update (from 0), differentiable, ()."""
 
-    @abstractmethod
     def rate(self, task: Task, update: int) -> float:
         """Return the learning rate of this update, as a share of the highest."""
+        return 1.0
 
     @abstractmethod
     def examine(self, task: Task) -> Numbers:

@@ -46,7 +46,7 @@ def balance(
     """Balance a causal language model of `transformers` in place, and return a report of the effects for JSON.
 
     Args:
-        batches: Those of the retain set. The model is balanced with the first one.
+        batches: Those of the retain set, each with labels. The model is balanced with the first one.
         ratio: R, the largest factor by which a channel is scaled.
         eigenvalues: The number of the Hessian's largest eigenvalues (algebraic; the paper says in magnitude) that are
             measured before and after. 0 means none.
@@ -61,14 +61,8 @@ def balance(
     `median`, `largest`, `clipped`, `idle`, and a histogram with the `edges` of its bins and its `counts`; `seconds` of
     the balancing itself. Dropout is off during the measurements.
 
-    Raises ValueError if there are no batches, a batch has no labels that count, or `sib_` raises it. Nothing is then
-    written.
+    Raises ValueError if `sib_` raises it.
     """
-    if not batches:
-        raise ValueError("sib needs a retain batch to balance by, and got none")
-    for i, batch in enumerate(batches):
-        if "labels" not in batch or not bool((batch["labels"][:, 1:] != -100).any()):
-            raise ValueError(f"retain batch {i + 1} has no labels that count: there is no loss to balance by")
     check_within("sib", ratio=(ratio, "[1, ∞)"))
     scale_pairs(model)  # refuses before minutes are spent on curvature
     trained = [parameter for parameter in model.parameters() if parameter.requires_grad]

@@ -77,14 +77,14 @@ def insert_adapters(model: nn.Module, names: Iterable[str], make: Callable[[str]
 
 def _find_linears(model: nn.Module, targets: Targets) -> dict[str, nn.Linear]:
     """Return the Linear layers that `targets` names, by their names in the order of definition (see `wrap`)."""
-    linears = {name: module for name, module in model.named_modules() if isinstance(module, nn.Linear) and name}
+    head = _head(model) if targets == ALL else None
+    inside = {name: module for name, module in model.named_modules() if name and module is not head}
+    linears = {name: module for name, module in inside.items() if isinstance(module, nn.Linear)}
     if not linears:
-        raise ValueError(f"{type(model).__name__} has no nn.Linear inside it to adapt")
+        besides = "" if head is None else " besides its head"
+        raise ValueError(f"{type(model).__name__} has no nn.Linear inside it to adapt{besides}")
     if targets == ALL:
-        head = _head(model)
-        if without_head := {name: linear for name, linear in linears.items() if linear is not head}:
-            return without_head
-        raise ValueError(f"{type(model).__name__} has no nn.Linear but its head: name it, if it is what you mean")
+        return linears
     patterns = {targets: targets} if isinstance(targets, str) else {t: rf"(.*\.)?{re.escape(t)}" for t in targets}
     chosen = {name for target, pattern in patterns.items() for name in _match(model, target, pattern, linears)}
     return {name: linear for name, linear in linears.items() if name in chosen}
