@@ -1,12 +1,10 @@
-"""The parts that networks for images share: lists of their layers, and checks of image sizes."""
-
-from collections.abc import Sequence
+"""The parts that networks for images share: what a `Learner` needs of them, and checks of image sizes."""
 
 import torch
 from torch import nn
 
 from supple.interventions import Layer, chain, unit_names
-from supple.networks import Role, Scope
+from supple.networks import Scope
 
 Shape = tuple[int, int, int]  # channels, height, width
 CHANNELS = -3  # the axis of the units of images
@@ -30,24 +28,6 @@ class Network(nn.Module):
     def units(self) -> tuple[str, ...]:
         """Return the names of the activation modules, in forward order."""
         return unit_names(self)
-
-
-def layers_by_depth(module: nn.Module, names: Sequence[Sequence[str]]) -> tuple[Layer, ...]:
-    """Return the layers with these names in forward order. Layers in one group have the same depth.
-
-    Roles are those of `chain`: the layer that reads the images is the encoder, the last is the head, all others are
-    hidden.
-    """
-    last = len(names) - 1
-
-    def role(depth: int) -> Role:
-        return "head" if depth == last else "hidden" if depth else "encoder"
-
-    return tuple(
-        Layer(name, module.get_submodule(name), role(depth), depth)
-        for depth, group in enumerate(names)
-        for name in group
-    )
 
 
 def check_sides(network: str, shape: Shape, least: int, multiple: bool = False) -> None:
