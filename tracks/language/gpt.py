@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from supple.interventions import FireScope, Layer, Learner, Wiring
+from supple.interventions import FireScope, Layer, Learner, unit_names
 from supple.networks import no_batches
 from supple.networks.activations import Units
 from supple.networks.symmetry import ScalePair
@@ -61,10 +61,7 @@ class CausalSelfAttention(nn.Module):
         self.dropout = config.dropout
 
     def forward(self, x: Tensor) -> Tensor:
-        q, k, v = (
-            part.unflatten(-1, (self.heads, -1)).transpose(1, 2)  # (B, heads, T, width/heads)
-            for part in self.c_attn(x).chunk(3, dim=-1)
-        )
+        q, k, v = self.c_attn(x).unflatten(-1, (3, self.heads, -1)).transpose(1, 3).unbind(2)  # (B, heads, T, d)
         dropout = self.dropout if self.training else 0.0
         y = F.scaled_dot_product_attention(q, k, v, dropout_p=dropout, is_causal=True)
         return self.c_proj(y.transpose(1, 2).flatten(2))
@@ -201,19 +198,17 @@ def gpt_learner(
         for path, (part, split) in PARTS.items():
             name = f"h.{i}.{path}"
             layers.append(Layer(name, model.get_submodule(name), "hidden", len(layers), part, split))
-    blocks = [f"h.{i}.mlp" for i in range(len(model.h))]
     return Learner(
         "model",
         model,
         optimizer,
         (*layers, Layer("lm_head", model.lm_head, "head", len(layers))),
-        tuple(f"{block}.activation" for block in blocks),
+        unit_names(model),
         probe=probe,
         loss=loss,
         generator=generator,
         redraw=lambda: {name: p.detach() for name, p in GPT(model.config, generator).named_parameters()},
         batches=batches,
-        wiring={f"{b}.activation": Wiring((f"{b}.c_fc",), (f"{b}.c_proj",)) for b in blocks},
         features="ln_f",
         capabilities=(FireScope(("hidden", "head")),),  # also the head, which is tied to the embedding
     )
