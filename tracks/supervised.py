@@ -86,11 +86,9 @@ class SupervisedWork(Work[Task]):
             torch.nn.utils.clip_grad_norm_(self.learner.module.parameters(), self.settings.max_grad_norm)
         for group in optimizer.param_groups:
             group["lr"] = self.rate(task, update) * group.setdefault("initial_lr", group["lr"])
-        if hooks.precedes_updates:
-            hooks.before_update(self.learner)
+        hooks.before_update(self.learner)
         optimizer.step()
-        if hooks.follows_updates:
-            hooks.after_update(self.learner)
+        hooks.after_update(self.learner)
         (total,), before = average([total]), self.train_losses["sum"]  # nothing here waits for the GPU
         summed = total if before is None else before.to(total.device).add_(total)
         self.train_losses = {"sum": summed, "count": self.train_losses["count"] + 1}

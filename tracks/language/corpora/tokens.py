@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass
-from hashlib import sha256
+from hashlib import file_digest, sha256
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,6 @@ from supple.registry.errors import UsageError
 
 FORMAT = "supple tokens 1"
 TYPE = np.dtype("<u2")
-CHUNK = 2**23  # tokens that are checked at once
 
 
 @dataclass(frozen=True)
@@ -44,13 +43,11 @@ class TokenFile:
         size, expected = path.stat().st_size, about["tokens"] * TYPE.itemsize
         if size != expected or not size:
             raise UsageError(f"{path}: {size:,} bytes, expected {expected:,}: damaged")
-        tokens: NDArray[np.uint16] = np.memmap(path, TYPE, "r")
-        digest = sha256()
-        for start in range(0, len(tokens), CHUNK):
-            digest.update(tokens[start : start + CHUNK].data)
-        if digest.hexdigest() != about["sha256"]:
+        with path.open("rb") as file:
+            digest = file_digest(file, "sha256").hexdigest()
+        if digest != about["sha256"]:
             raise UsageError(f"{path}: damaged (its checksum does not match)")
-        return cls(path, about, tokens)
+        return cls(path, about, np.memmap(path, TYPE, "r"))
 
     def __len__(self) -> int:
         return len(self.tokens)
