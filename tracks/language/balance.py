@@ -41,7 +41,6 @@ def balance(
     eigenvalues: int = 5,
     max_basis: int | None = None,
     tolerance: float = 1e-3,
-    max_iterations: int = 200,
 ) -> dict[str, Any]:
     """Balance a causal language model of `transformers` in place, and return a report of the effects for JSON.
 
@@ -50,7 +49,7 @@ def balance(
         ratio: R, the largest factor by which a channel is scaled.
         eigenvalues: The number of the Hessian's largest eigenvalues (algebraic; the paper says in magnitude) that are
             measured before and after. 0 means none.
-        max_basis, tolerance, max_iterations: As for `hessian_eigenvalues`, with blocks of one vector. By default,
+        max_basis, tolerance: As for `hessian_eigenvalues`, with blocks of one vector. By default,
             3·eigenvalues + 1 vectors are in memory at once, each as large as the model (0.5 GB for 135 million
             parameters in float32).
 
@@ -73,8 +72,8 @@ def balance(
         if not eigenvalues:
             return norms, []
         found = hessian_eigenvalues(
-            lambda: batch_loss(model, batches[0]), trained, eigenvalues, tolerance=tolerance,
-            max_iterations=max_iterations, block=1, max_basis=max_basis or 3 * eigenvalues + 1,
+            lambda: batch_loss(model, batches[0]), trained, eigenvalues, tolerance=tolerance, max_iterations=200,
+            block=1, max_basis=max_basis or 3 * eigenvalues + 1,
         )  # fmt: skip
         return norms, [float(value) for value in found]
 

@@ -35,14 +35,14 @@ def rsm_input(w1tw1: Array, x: Array) -> Array:
     return x.T @ w1tw1 @ x
 
 
-def rsm_output(w2w2t: Array, y: Array, rtol: float = 1e-10) -> Array:
+def rsm_output(w2w2t: Array, y: Array) -> Array:
     """Return Yᵀ(W₂W₂ᵀ)⁺Y, (…, P, P), the similarity of the hidden activity that targets y, (N_o, P), need (eq. 4).
 
-    rtol: Eigenvalues of W₂W₂ᵀ up to rtol times the largest one count as 0. They are the squares of W₂'s singular
-    values, so 1e-10 removes singular values below 1e-5 of the largest one, and rounding errors in directions that W₂
-    does not reach (N_o > N_h).
+    Eigenvalues of W₂W₂ᵀ up to 1e-10 times the largest one count as 0. They are the squares of W₂'s singular values, so
+    this removes singular values below 1e-5 of the largest one, and rounding errors in directions that W₂ does not reach
+    (N_o > N_h).
     """
-    return y.T @ np.linalg.pinv(w2w2t, rtol=rtol, hermitian=True) @ y
+    return y.T @ np.linalg.pinv(w2w2t, rtol=1e-10, hermitian=True) @ y
 
 
 def ntk(w1tw1: Array, w2w2t: Array, x: Array) -> Array:

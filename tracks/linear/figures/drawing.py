@@ -83,10 +83,10 @@ def draw_bar(figure: Figure | SubFigure, shown: ScalarMappable, panels: Any, lab
     bar.ax.tick_params(labelsize=8.5, colors="#555555", length=2)
 
 
-def legend_entries(colour: str = BASELINE, marker: bool = False) -> list[Line2D]:
+def legend_entries(marker: bool = False) -> list[Line2D]:
     """Return the legend entries for simulation and theory. marker: the simulation is drawn as dots."""
     how: dict[str, Any] = {"linestyle": "", "marker": "o", "markersize": 5} if marker else SIMULATION
-    return [Line2D([], [], color=colour, label="simulation", **how), Line2D([], [], label="theory", **THEORY)]
+    return [Line2D([], [], color=BASELINE, label="simulation", **how), Line2D([], [], label="theory", **THEORY)]
 
 
 def split_figure(figure: Figure | SubFigure, rows: int, columns: int, **ratios: Any) -> list[SubFigure]:
