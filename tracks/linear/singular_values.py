@@ -56,17 +56,11 @@ def _parts(times: ArrayLike, target: ArrayLike, start: ArrayLike, lam: ArrayLike
     """Return (gone, left) with γ = gone / (gone + left). Both are ≥ 0, and never both 0.
 
     With x = 2 s̃_λ t/τ, q = s̃_λ s_λ and p = s̃ s(0) + λ²/4, the numerator of eq. 116 and 1 − γ, times e⁻ˣ/s̃_λ², are
-    (1 − e⁻ˣ)[(q + p) + (q − p) e⁻ˣ] / 2s̃_λ² and e⁻ˣ. Both brackets are ≥ 0, because q² − p² = (λ/2)² (s̃ − s(0))². γ
-    does not depend on the unit of s, λ and 1/t. The largest of them is scaled to 1, so that no square overflows.
+    (1 − e⁻ˣ)[(q + p) + (q − p) e⁻ˣ] / 2s̃_λ² and e⁻ˣ. Both brackets are ≥ 0, because q² − p² = (λ/2)² (s̃ − s(0))².
     """
     time, goal, first, half = np.broadcast_arrays(
         rescale_times(tau, times), *(np.asarray(a, float) for a in (target, start, np.divide(lam, 2)))
     )
-    unit = np.maximum(np.maximum(np.abs(goal), np.abs(first)), np.abs(half))
-    unit = np.where(unit > 0, unit, 1.0)
-    goal, first, half = goal / unit, first / unit, half / unit
-    with np.errstate(over="ignore"):
-        time = np.minimum(time * unit, np.finfo(float).max / 4)
     goal_lam, first_lam = np.hypot(goal, half), np.hypot(first, half)
     safe = np.where(goal_lam == 0, 1.0, goal_lam)
     decay = np.exp(-2 * goal_lam * time)

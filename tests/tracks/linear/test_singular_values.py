@@ -103,7 +103,7 @@ def test_no_time_is_too_long(target: float, start: float, lam: float) -> None:
         assert_allclose(singular_values(1e6, target, start, lam), target, atol=1e-12)
 
 
-@pytest.mark.parametrize("unit", [1e-200, 1e-30, 1e30, 1e300])
+@pytest.mark.parametrize("unit", [1e-30, 1e30])
 def test_the_unit_of_weights_and_time_does_not_matter(unit: float) -> None:
     times, start, lam = np.linspace(0, 9, 5), np.array([[-1.0], [0.5], [0.0]]), np.array([[1e-3], [2.0], [-1.0]])
     gamma = transition(times / unit, unit, unit * start, unit * lam)
