@@ -57,22 +57,12 @@ def ntk(w1tw1: Array, w2w2t: Array, x: Array) -> Array:
     return kernel.reshape(*kernel.shape[:-4], outputs * samples, outputs * samples)
 
 
-def kernel_distance(a: Array, b: Array) -> Array:
-    """Return 1 − ⟨a, b⟩/‖a‖‖b‖ of kernels (…, n, n), in [0, 1] for positive semidefinite ones (Appendix E.7).
-
-    It is computed as ½‖a/‖a‖ − b/‖b‖‖², which is equal to it and loses no digits if the kernels are similar.
-
-    It is NaN for a kernel of zeros, which has no direction.
-    """
-    first, second = (kernel / np.linalg.norm(kernel, axis=(-2, -1), keepdims=True) for kernel in (a, b))
-    return np.asarray(np.square(first - second).sum((-2, -1)) / 2)
-
-
 def ntk_distance(a: Quadrants, b: Quadrants) -> Array:
-    """Return the kernel distance of two networks' tangent kernels for whitened inputs, without forming the kernels.
+    """Return 1 − ⟨a, b⟩/‖a‖‖b‖ of two networks' tangent kernels for whitened inputs, without forming the kernels (E.7).
 
-    Leading dimensions are broadcast. For XXᵀ = P·I, ‖NTK‖²/P² = N_o‖W₁ᵀW₁‖² + 2 tr(W₁ᵀW₁) tr(W₂W₂ᵀ) + N_i‖W₂W₂ᵀ‖², so
-    the inputs cancel. The result equals `kernel_distance` of `ntk`, and so do the errors.
+    It is in [0, 1], and computed as ½‖a/‖a‖ − b/‖b‖‖², which is equal to it and loses no digits if the kernels are
+    similar. It is NaN for a network of zeros. Leading dimensions are broadcast. For XXᵀ = P·I, ‖NTK‖²/P² = N_o‖W₁ᵀW₁‖² +
+    2 tr(W₁ᵀW₁) tr(W₂W₂ᵀ) + N_i‖W₂W₂ᵀ‖², so the inputs cancel.
     """
     pairs = ((a[0], a[2]), (b[0], b[2]))
     first, second = ([part / _ntk_norm(*pair)[..., None, None] for part in pair] for pair in pairs)

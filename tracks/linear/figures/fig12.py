@@ -175,9 +175,8 @@ def _draw_over_lambda(figure: SubFigure, numbers: Mapping[str, Any]) -> None:
     near = (tiny > 0) & (tiny < lambdas[lambdas > 0].min())
     places = np.concatenate([lambdas, tiny[near], -tiny[near]])
     steps = np.concatenate([np.array(numbers["reversal"]["theory"], float), spike[near], spike[near]])
-    for side in (places > 0, places < 0):
-        order = np.argsort(places[side])
-        axes.plot(places[side][order], steps[side][order], zorder=3, **THEORY)
+    order = np.argsort(places)
+    axes.plot(places[order], steps[order], zorder=3, **THEORY)  # at λ = 0 it has a gap
     axes.set_yscale("log")
     axes.yaxis.set_major_formatter(ScalarFormatter())
     axes.yaxis.set_minor_formatter(NullFormatter())
