@@ -64,17 +64,15 @@ def gradient_descent(
     Args:
         first: W₁ at step 0, (…, N_h, N_i). Leading dimensions are networks that are trained together.
         second: W₂ at step 0, (…, N_o, N_h).
-        sigma_yx: (…, N_o, N_i), of whitened inputs.
+        sigma_yx: (N_o, N_i) for all networks, or (…, N_o, N_i), of whitened inputs.
         steps: ≥ 0.
         learning_rate: η.
         every: Steps from one result to the next, ≥ 1.
 
     Raises ValueError if the shapes do not match, or a number is not finite.
     """
-    first_start, second_start, sigma = check_network(first, second, sigma_yx)
-    shape = np.broadcast_shapes(first_start.shape[:-2], second_start.shape[:-2], sigma.shape[:-2])
-    w1 = np.broadcast_to(first_start, (*shape, *first_start.shape[-2:])).copy()
-    w2 = np.broadcast_to(second_start, (*shape, *second_start.shape[-2:])).copy()
+    w1, w2, sigma = check_network(first, second, sigma_yx)
+    w1, w2 = w1.copy(), w2.copy()
     kept = 1 + steps // every
     firsts, seconds = np.empty((kept, *w1.shape)), np.empty((kept, *w2.shape))
     firsts[0], seconds[0] = w1, w2

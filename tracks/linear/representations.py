@@ -61,8 +61,8 @@ def ntk_distance(a: Quadrants, b: Quadrants) -> Array:
     """Return 1 − ⟨a, b⟩/‖a‖‖b‖ of two networks' tangent kernels for whitened inputs, without forming the kernels (E.7).
 
     It is in [0, 1], and computed as ½‖a/‖a‖ − b/‖b‖‖², which is equal to it and loses no digits if the kernels are
-    similar. It is NaN for a network of zeros. Leading dimensions are broadcast. For XXᵀ = P·I, ‖NTK‖²/P² = N_o‖W₁ᵀW₁‖² +
-    2 tr(W₁ᵀW₁) tr(W₂W₂ᵀ) + N_i‖W₂W₂ᵀ‖², so the inputs cancel.
+    similar. It is NaN for a network of zeros. Leading dimensions are broadcast. For XXᵀ = P·I, ‖NTK‖²/P² = N_o‖W₁ᵀW₁‖²
+    + 2 tr(W₁ᵀW₁) tr(W₂W₂ᵀ) + N_i‖W₂W₂ᵀ‖², so the inputs cancel.
     """
     pairs = ((a[0], a[2]), (b[0], b[2]))
     first, second = ([part / _ntk_norm(*pair)[..., None, None] for part in pair] for pair in pairs)

@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from supple.engine.seeding import derive, generator
-from supple.interventions import FireScope, Injectable, Learner
+from supple.interventions import FireScope, Injectable, Learner, unit_names
 from supple.networks import Adam, evaluating, stack_networks
 from supple.networks.activations import set_generators
 
@@ -59,7 +59,7 @@ class Model:
             self.network,
             optimizer,
             self.network.layers(),
-            self.network.units(),
+            unit_names(self.network),
             probe=lambda: self._inputs(self.feed.probe()[0]),
             last_inputs=lambda: self._inputs(self.feed.last()[0]),
             loss=lambda: self._probe_losses().mean(1).sum(),

@@ -57,15 +57,13 @@ def _read_pixels(pictures: list[Path]) -> Tensor:
     for row, file in enumerate(pictures):
         try:
             with Image.open(file, formats=FORMATS) as image:
-                size = (image.height, image.width)
-                if row == 0:
-                    pixels = np.empty((len(pictures), 3, *size), np.uint8)
-                same = size == pixels.shape[2:]
-                if same:
-                    pixels[row] = np.asarray(image.convert("RGB")).transpose(2, 0, 1)
+                picture = np.asarray(image.convert("RGB")).transpose(2, 0, 1)
         except Exception as error:  # of PIL, for a file that is damaged, such as SyntaxError or struct.error
             raise UsageError(f"{file}: no image that can be read ({one_line(error)})") from error
-        if not same:
-            expected = "×".join(map(str, pixels.shape[2:]))
-            raise UsageError(f"{file}: {size[0]}×{size[1]} pixels, expected {expected}, the size of {pictures[0].name}")
+        if row == 0:
+            pixels = np.empty((len(pictures), *picture.shape), np.uint8)
+        found, expected = ("×".join(map(str, array.shape[-2:])) for array in (picture, pixels))
+        if found != expected:
+            raise UsageError(f"{file}: {found} pixels, expected {expected}, the size of {pictures[0].name}")
+        pixels[row] = picture
     return torch.from_numpy(pixels)

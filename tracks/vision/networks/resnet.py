@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from supple.interventions import Layer, chain
 from supple.networks.activations import Units
 
-from .structure import CHANNELS, Network, Shape, channels_last_
+from .structure import CHANNELS, Network, Shape
 
 BLOCKS = 2  # in each of the four stages of ResNet-18
 
@@ -95,7 +95,7 @@ class ResNet18(Network):
         self.blocks = nn.Sequential(*blocks)
         self.pool = nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten())
         self.head = nn.Linear(d_in, classes)
-        channels_last_(self)
+        self.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # not in PyTorch's stubs
 
     def forward(self, images: Tensor) -> Tensor:
         x = self.activation(self.stem(images.contiguous(memory_format=torch.channels_last)))

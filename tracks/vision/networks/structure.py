@@ -1,9 +1,8 @@
 """The parts that networks for images share: what a `Learner` needs of them, and checks of image sizes."""
 
-import torch
 from torch import nn
 
-from supple.interventions import Layer, chain, unit_names
+from supple.interventions import Layer, chain
 from supple.networks import Scope
 
 Shape = tuple[int, int, int]  # channels, height, width
@@ -25,10 +24,6 @@ class Network(nn.Module):
         """Return the network's layers with their roles, in forward order."""
         return chain(self)
 
-    def units(self) -> tuple[str, ...]:
-        """Return the names of the activation modules, in forward order."""
-        return unit_names(self)
-
 
 def check_sides(network: str, shape: Shape, least: int, multiple: bool = False) -> None:
     """Raise ValueError if a side of the images is smaller than `least` or, with `multiple`, no multiple of it."""
@@ -36,10 +31,3 @@ def check_sides(network: str, shape: Shape, least: int, multiple: bool = False) 
     if min(height, width) < least or (multiple and (height % least or width % least)):
         rule = f"multiples of {least}" if multiple else f"{least} pixels or more"
         raise ValueError(f"{network}: images of {height} × {width} do not fit, their sides must be {rule}")
-
-
-def channels_last_(module: nn.Module) -> None:
-    """Change the memory format of the kernels to channels_last. Activations follow if the images have it."""
-    for part in module.modules():
-        if isinstance(part, nn.Conv2d):
-            part.weight.data = part.weight.data.contiguous(memory_format=torch.channels_last)
