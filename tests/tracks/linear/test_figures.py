@@ -179,7 +179,7 @@ def test_square_networks_start_where_they_can_learn_at_lambda_zero() -> None:
         rng = np.random.default_rng(seed)
         task = random_regression(4, 4, samples=10, rng=rng)
         for zero in (None, 1e-3):
-            starts = regression_starts(task, 4, (-1.0, 0.0), 1.0, zero, rng)
+            starts = regression_starts(task, 4, (-1.0, 0.0), zero, rng)
             assert [balance_residual(*start, lam) < 1e-12 for start, lam in zip(starts, (-1, 0), strict=True)] == [1, 1]
             assert_allclose(Exact(*starts[1], task.sigma_yx).limit()[4:, :4], task.sigma_yx, atol=1e-9)
 

@@ -78,7 +78,7 @@ def numbers(seed: int = 0, learning_rate: float = 5e-3, draws: int = 4000) -> di
     rng = np.random.default_rng(seed)
     task = semantic_hierarchy()
     left, values, right = _signed_svd(task.sigma_yx)
-    starts = regression_starts(task, len(ITEMS), LAMBDAS, 1.0, 1e-5, rng)
+    starts = regression_starts(task, len(ITEMS), LAMBDAS, 1e-5, rng)
     simulated = _similarities(gram(*_train(task.sigma_yx, starts, learning_rate)), task)
     ends = [_similarities(converged_quadrants(task.sigma_yx, lam), task) for lam in LAMBDAS]
     theory = {name: np.stack([end[name] for end in ends]) for name in simulated}
@@ -105,7 +105,7 @@ def numbers(seed: int = 0, learning_rate: float = 5e-3, draws: int = 4000) -> di
 def _noise_numbers(learning_rate: float, draws: int, rng: np.random.Generator) -> dict[str, Any]:
     """Compute the numbers of panel E. The noise is the same for every λ."""
     task = random_regression(4, 4, samples=10, scale=10**0.5, rng=rng)
-    w1, w2 = _train(task.sigma_yx, regression_starts(task, 4, NOISY_LAMBDAS, 1.0, None, rng), learning_rate)
+    w1, w2 = _train(task.sigma_yx, regression_starts(task, 4, NOISY_LAMBDAS, None, rng), learning_rate)
     of_inputs, of_first, of_second = (
         rng.normal(size=(draws, 1, *shape)) for shape in (task.x.shape, w1.shape[-2:], w2.shape[-2:])
     )

@@ -67,7 +67,7 @@ def numbers(seed: int = 0, learning_rate: float = 0.02, end: float = 1000.0, poi
     final, course, differences = {}, {}, []
     for name, (n_in, n_hidden, n_out) in ARCHITECTURES.items():
         task = random_regression(n_in, n_out, samples=10, scale=3**0.5, rng=rng)
-        starts = regression_starts(task, n_hidden, tuple(dense), 1.0, None, rng)
+        starts = regression_starts(task, n_hidden, tuple(dense), None, rng)
         exact = [(Exact(*start, task.sigma_yx), gram(*start)) for start in starts]
         limits = np.array([ntk_distance(quadrants(solution.limit(), n_in), start) for solution, start in exact])
         theory = np.stack(

@@ -27,20 +27,17 @@ def regression_starts(
     task: LinearTask,
     n_hidden: int,
     lambdas: Sequence[float],
-    scale: float,
     zero: float | None,
     rng: np.random.Generator,
 ) -> list[Weights]:
     """Return the starts of the paper (E.3–E.7): the Σyx of another random regression, factored into λ-balanced layers.
 
-    Args:
-        scale: The standard deviation of the targets of that regression.
-        zero: The standard deviation of the weights for λ = 0, which start small. None: they start as the others.
+    Its targets have standard deviation 1. All starts can learn the task (see `make_learnable`).
 
-    All starts can learn the task (see `make_learnable`).
+    zero: The standard deviation of the weights for λ = 0, which start small. None: they start as the others.
     """
     n_out, n_in = task.sigma_yx.shape
-    function = random_regression(n_in, n_out, task.samples, scale, rng).sigma_yx
+    function = random_regression(n_in, n_out, task.samples, 1.0, rng).sigma_yx
     rotation = random_rotation(n_hidden, rng)
     starts = [
         balanced_init(0.0, n_in, n_hidden, n_out, zero, rng)
@@ -114,7 +111,7 @@ def train_on_regression(seed: int, learning_rate: float) -> tuple[np.random.Gene
     rng = np.random.default_rng(seed)
     n_in, n_hidden, n_out = SIZES
     task = random_regression(n_in, n_out, samples=10, scale=10**0.5, rng=rng)
-    starts = regression_starts(task, n_hidden, LAMBDAS, 1.0, 1e-5, rng)
+    starts = regression_starts(task, n_hidden, LAMBDAS, 1e-5, rng)
     return rng, task, *train(task.sigma_yx, starts, 20.0, learning_rate)
 
 
