@@ -1,6 +1,6 @@
 """Deep linear networks: their exact learning dynamics, and how initialisation decides what they learn."""
 
-from .continual import Course, follow, forgetting, time_to_converge
+from .continual import follow, forgetting, time_to_converge
 from .exact import Exact, exact_qq
 from .flow import gradient_descent, gradient_flow
 from .noise import (
@@ -33,7 +33,6 @@ from .weights import (
 )
 
 __all__ = [
-    "Course",
     "Exact",
     "LinearTask",
     "Quadrants",

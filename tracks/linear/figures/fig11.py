@@ -59,18 +59,18 @@ def numbers(seed: int = 0, learning_rate: float = 0.005) -> dict[str, Any]:
         simulated.append(w2 @ w1)
         descended = w1[-1], w2[-1]
     theory, functions = follow(*start, tasks, times), np.stack(simulated)
-    losses = np.stack([task.loss(functions) for task in tasks], axis=-1)
+    losses, theory_losses = (np.stack([task.loss(each) for task in tasks], axis=-1) for each in (functions, theory))
     return {
         "learning_rate": learning_rate,
         "times": times,
         "simulated_function": functions[..., 0],
-        "theory_function": theory.function[..., 0],
+        "theory_function": theory[..., 0],
         "simulated_losses": losses,
-        "theory_losses": theory.losses,
+        "theory_losses": theory_losses,
         "least_losses": np.array([task.least_loss for task in tasks]),
         "forgetting": losses[-1, -1, :-1] - losses[-2, -1, :-1],
         "forgetting_closed_form": np.array([forgetting(tasks, i, TASKS - 2, TASKS - 1) for i in range(TASKS - 1)]),
-        "difference": max(difference(functions, theory.function), difference(losses, theory.losses)),
+        "difference": max(difference(functions, theory), difference(losses, theory_losses)),
     }
 
 
