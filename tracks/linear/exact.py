@@ -86,12 +86,12 @@ class Exact:
     Attributes:
         lam: The λ of the given weights.
 
-    Raises ValueError if the shapes do not match, a number is not finite, or the weights are not λ-balanced.
+    Raises ValueError if the shapes do not match, a number is not finite, or the weights are not λ-balanced. Its methods
+    raise it for a tau or times that are none.
     """
 
     def __init__(self, W1: ArrayLike, W2: ArrayLike, sigma_yx: ArrayLike, tau: float = 1.0) -> None:
         w1, w2, sigma = check_network(W1, W2, sigma_yx)
-        rescale_times(tau, 0.0)  # raises ValueError if tau is no time constant
         self.n_in, self.n_out, self.tau = w1.shape[1], w2.shape[0], tau
         self.lam = float(np.trace(balance(w1, w2))) / len(w1)
         size = float(np.square(w1).sum() + np.square(w2).sum())

@@ -163,11 +163,9 @@ def _head(model: nn.Module) -> nn.Module | None:
 
 def _check(model: nn.Module, linears: Mapping[str, nn.Linear]) -> None:
     """Raise ValueError for a layer around which an adapter would not work as promised."""
-    places: dict[int, list[str]] = {}
-    for place, parameter in model.named_parameters(remove_duplicate=False):
-        places.setdefault(id(parameter), []).append(place)
+    weights = list(model.named_parameters(remove_duplicate=False))
     for name, linear in linears.items():
-        if others := [place for place in places.get(id(linear.weight), ()) if place != f"{name}.weight"]:
+        if others := [place for place, p in weights if p is linear.weight and place != f"{name}.weight"]:
             raise ValueError(
                 f"'{name}' shares its weight with {others[0]}: an adapter would change one of its two uses alone"
             )
