@@ -157,7 +157,7 @@ class Stream:
             of_each = [self._by_class[c] for c in classes]  # of which as many of each class are taken
             parts = [r[torch.randperm(len(r), generator=g)[: self._each]] for r, g in zip(of_each, draws, strict=True)]
             rows = torch.cat(parts)[torch.randperm(sum(map(len, parts)), generator=draws[0])]
-            return rows, self._relabel(member, index, labels[rows])
+            return rows, self._relabel(classes, labels[rows])
         purpose = "chunks" if s.stream == "chunks" else "subset"
         rows = torch.randperm(len(labels), generator=generator(seed, purpose))[: self._size(index)]
         if s.stream == "random-labels":
@@ -168,8 +168,9 @@ class Stream:
         labels = self.data.test_labels
         if self.settings.stream in ("permuted", "chunks"):
             return torch.arange(len(labels)), labels
-        rows = torch.cat([self._test_by_class[c][: self._test_each] for c in self.classes_of(member, index)])
-        return rows, self._relabel(member, index, labels[rows])
+        classes = self.classes_of(member, index)
+        rows = torch.cat([self._test_by_class[c][: self._test_each] for c in classes])
+        return rows, self._relabel(classes, labels[rows])
 
     def classes_of(self, member: int, index: int) -> list[int]:
         """Return the classes of a task, in the order in which the member's seed deals them out."""
@@ -178,11 +179,9 @@ class Stream:
         first, last = s.classes_between(index)
         return dealt[first:last]
 
-    def _relabel(self, member: int, index: int, labels: Tensor) -> Tensor:
+    def _relabel(self, classes: list[int], labels: Tensor) -> Tensor:
         """Return labels as indices of outputs. With two outputs, the index is the class's position in the pair."""
-        if self.settings.stream != "pairs":
-            return labels
-        return (labels == self.classes_of(member, index)[1]).long()
+        return (labels == classes[1]).long() if self.settings.stream == "pairs" else labels
 
 
 def _rows_by_class(labels: Tensor, classes: int) -> Sequence[Tensor]:
