@@ -86,8 +86,7 @@ def load_task(text: str, seed: int, train: int | None = None, test: int | None =
     parts, how = _split_examples(path, only_choices)
     for split, examples in zip(SPLITS, parts, strict=True):
         if not examples:
-            kind = "multiple-choice " if only_choices else ""
-            raise UsageError(f"task {text!r} has no {kind}examples to {'learn from' if split == 'train' else 'test'}")
+            raise UsageError(f"task {text!r} has no examples to {'learn from' if split == 'train' else 'test'}")
     name = path.stem if path.is_file() else path.name
     for split in SPLITS:
         name = name.removesuffix(split).rstrip("_-.") or name
