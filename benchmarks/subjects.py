@@ -21,7 +21,7 @@ from supple.agents.sac.update import Transitions
 from supple.engine.hooks.driver import HookDriver
 from supple.engine.kinds import presets_of
 from supple.envs.make import quiet_mujoco
-from supple.interventions import Learner, learner_for, make
+from supple.interventions import Learner, learner_for, make, unit_names
 from supple.tracks.vision import update
 from supple.tracks.vision.data import DataSet
 from supple.tracks.vision.model import Model
@@ -181,7 +181,7 @@ def vgg(device: str, batch: int, images: int) -> Learner:
         loss=lambda: losses(recent).mean(),
         batches=batches,
         layers=network.layers(),
-        units=network.units(),
+        units=unit_names(network),
         fresh=lambda: VGG16((3, 64, 64), 200),
     )
     with torch.no_grad():

@@ -63,8 +63,10 @@ def main(args: Sequence[str]) -> None:
 
 def make_figure(name: str, seed: NotNegative[int], folder: Path, command: str) -> dict[str, Any]:
     """Compute a figure, write its numbers and its picture into a folder, and return the numbers."""
+    from supple.tracks.linear.figures.runs import for_json
+
     figure = importlib.import_module(f"supple.tracks.linear.figures.{name}")
-    computed: dict[str, Any] = figure.numbers(seed)
+    computed: dict[str, Any] = for_json(figure.numbers(seed))
     numbers = {"figure": name, "seed": seed, "command": command, "versions": versions(), **computed}
     picture = io.BytesIO()
     figure.draw(numbers).savefig(picture, format="png")

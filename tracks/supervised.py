@@ -49,9 +49,9 @@ class SupervisedWork(Work[Task]):
     def loss(self, task: Task, update: int, part: int) -> Tensor:
         """Return the mean training loss of one micro-batch of a task's update (from 0), differentiable, ()."""
 
-    @abstractmethod
     def rate(self, task: Task, update: int) -> float:
         """Return the learning rate of this update, as a share of the highest."""
+        return 1.0
 
     @abstractmethod
     def examine(self, task: Task) -> Numbers:
@@ -86,11 +86,9 @@ class SupervisedWork(Work[Task]):
             torch.nn.utils.clip_grad_norm_(self.learner.module.parameters(), self.settings.max_grad_norm)
         for group in optimizer.param_groups:
             group["lr"] = self.rate(task, update) * group.setdefault("initial_lr", group["lr"])
-        if hooks.precedes_updates:
-            hooks.before_update(self.learner)
+        hooks.before_update(self.learner)
         optimizer.step()
-        if hooks.follows_updates:
-            hooks.after_update(self.learner)
+        hooks.after_update(self.learner)
         (total,), before = average([total]), self.train_losses["sum"]  # nothing here waits for the GPU
         summed = total if before is None else before.to(total.device).add_(total)
         self.train_losses = {"sum": summed, "count": self.train_losses["count"] + 1}

@@ -34,7 +34,7 @@ def losses(fused: bool | None) -> Iterator[Tensor]:
     data, settings = subjects.random_bytes(), subjects.vision_settings((0,))
     stream = Stream(settings, data)
     images = stream.train(stream.tasks[0])
-    x, y = images.pixels[images.rows[0]].flatten(1).float() / 255, images.labels[0]
+    x, y = images.pixels[images.chosen[0][0]].flatten(1).float() / 255, images.chosen[1][0]
     sizes = (x.shape[1], 100, 100, stream.classes)
     layers = [nn.Linear(d_in, d_out) for d_in, d_out in pairwise(sizes)]
     network = nn.Sequential(layers[0], nn.ReLU(), layers[1], nn.ReLU(), layers[2])

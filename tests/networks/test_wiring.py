@@ -102,7 +102,7 @@ def test_the_networks_of_the_project_are_wired():
         {},
     )
     resnet = LARGE["resnet18"]((3, 32, 32), 10, width=2)
-    private, shared = trace_wiring(resnet, resnet.units())
+    private, shared = trace_wiring(resnet, unit_names(resnet))
     assert list(private) == [f"blocks.{i}.activation1" for i in range(8)]
     assert private["blocks.2.activation1"] == Wiring(
         ("blocks.2.first.0",), ("blocks.2.second.0",), norms=("blocks.2.first.1",)

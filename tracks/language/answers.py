@@ -8,7 +8,7 @@ from torch.nn import functional as F
 
 from .chat import IGNORED, Encoded, answer_ids, collate, end_of_turn, prompt_ids
 from .examples import Example, TaskData
-from .models import LanguageModel
+from .models import LanguageModel, silence_transformers
 from .scores import score
 
 
@@ -74,35 +74,20 @@ def generate(
     texts = [""] * len(ids)
     for start in range(0, len(order), batch_size):
         rows = order[start : start + batch_size]
-        written = _decode_greedily(lm, [ids[i] for i in rows], max_new_tokens, stop)
-        for row, tokens in zip(rows, written, strict=True):
-            texts[row] = lm.tokenizer.decode(tokens, skip_special_tokens=True).strip()
-    return texts
-
-
-@torch.no_grad()
-def _decode_greedily(lm: LanguageModel, prompts: Sequence[list[int]], count: int, stop: set[int]) -> list[list[int]]:
-    width = max(len(prompt) for prompt in prompts)
-    tokens = torch.tensor([[0] * (width - len(prompt)) + prompt for prompt in prompts], device=lm.device)
-    mask = torch.tensor([[0] * (width - len(p)) + [1] * len(p) for p in prompts], device=lm.device)
-    positions = (mask.cumsum(1) - 1).clamp_min(0)
-    stops = torch.tensor(sorted(stop), dtype=torch.int64, device=lm.device)
-    done = torch.zeros(len(prompts), dtype=torch.bool, device=lm.device)
-    written, cache = [], None
-    for _ in range(count):
-        out = lm.model(
-            tokens, attention_mask=mask, position_ids=positions, past_key_values=cache, use_cache=True, logits_to_keep=1
+        width = len(ids[rows[-1]])
+        tokens, mask = (
+            torch.tensor([[0] * (width - len(each)) + each for each in side], device=lm.device)
+            for side in ([ids[i] for i in rows], [[1] * len(ids[i]) for i in rows])
         )
-        cache = out.past_key_values
-        tokens = out.logits[:, -1].argmax(-1, keepdim=True)
-        written.append(tokens)
-        done |= torch.isin(tokens[:, 0], stops)
-        if done.all():
-            break
-        mask = torch.cat([mask, mask.new_ones(len(prompts), 1)], 1)
-        positions = positions[:, -1:] + 1
-    rows = torch.cat(written, 1).tolist()
-    return [row[: next((i for i, token in enumerate(row) if token in stop), len(row))] for row in rows]
+        with silence_transformers():  # of settings for sampling that the model came with
+            written = lm.model.generate(  # type: ignore[operator]
+                tokens, attention_mask=mask, max_new_tokens=max_new_tokens, do_sample=False, num_beams=1,
+                repetition_penalty=1.0, eos_token_id=sorted(stop) or [-1], pad_token_id=lm.pad,
+            )  # fmt: skip
+        for row, answer in zip(rows, written[:, width:].tolist(), strict=True):
+            end = next((i for i, token in enumerate(answer) if token in stop), len(answer))
+            texts[row] = lm.tokenizer.decode(answer[:end], skip_special_tokens=True).strip()
+    return texts
 
 
 @torch.no_grad()

@@ -86,8 +86,7 @@ def load_task(text: str, seed: int, train: int | None = None, test: int | None =
     parts, how = _split_examples(path, only_choices)
     for split, examples in zip(SPLITS, parts, strict=True):
         if not examples:
-            kind = "multiple-choice " if only_choices else ""
-            raise UsageError(f"task {text!r} has no {kind}examples to {'learn from' if split == 'train' else 'test'}")
+            raise UsageError(f"task {text!r} has no examples to {'learn from' if split == 'train' else 'test'}")
     name = path.stem if path.is_file() else path.name
     for split in SPLITS:
         name = name.removesuffix(split).rstrip("_-.") or name
@@ -204,13 +203,10 @@ def _find_pair(path: Path, files: Sequence[Path]) -> tuple[Path, Path] | None:
     """Return the files of a given division: train.json and test.json, NAME_train.jsonl and NAME_test.jsonl, and so on.
 
     The partner of a file is in the same folder. A file without a partner is no pair."""
-    if not path.is_dir():
-        for here, there in (SPLITS, SPLITS[::-1]):
-            if path.stem.lower().endswith(here):
-                partner = path.with_name(path.stem[: -len(here)] + there + path.suffix)
-                if partner.is_file():
-                    return (path, partner) if here == "train" else (partner, path)
-        return None
+    for here, there in (SPLITS, SPLITS[::-1]):
+        partner = path.with_name(path.stem[: -len(here)] + there + path.suffix)
+        if path.is_file() and path.stem.lower().endswith(here) and partner.is_file():
+            files = [path, partner]
     by_split = [[file for file in files if file.stem.lower().endswith(split)] for split in SPLITS]
     return (by_split[0][0], by_split[1][0]) if [len(matches) for matches in by_split] == [1, 1] else None
 

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from supple.interventions import FireScope, Layer, Learner, Wiring
+from supple.interventions import FireScope, Layer, Learner, unit_names
 from supple.networks import no_batches
 from supple.networks.activations import Units
 from supple.networks.symmetry import ScalePair
@@ -43,7 +43,6 @@ class GPTConfig:
     heads: int = 12
     width: int = 768
     dropout: float = 0.0
-    bias: bool = False
     activation: str = "gelu"
 
     def __post_init__(self) -> None:
@@ -57,15 +56,12 @@ class CausalSelfAttention(nn.Module):
     def __init__(self, config: GPTConfig) -> None:
         super().__init__()
         self.heads = config.heads
-        self.c_attn = nn.Linear(config.width, 3 * config.width, config.bias)  # rows of q, then k, then v
-        self.c_proj = nn.Linear(config.width, config.width, config.bias)
+        self.c_attn = nn.Linear(config.width, 3 * config.width, bias=False)  # rows of q, then k, then v
+        self.c_proj = nn.Linear(config.width, config.width, bias=False)
         self.dropout = config.dropout
 
     def forward(self, x: Tensor) -> Tensor:
-        q, k, v = (
-            part.unflatten(-1, (self.heads, -1)).transpose(1, 2)  # (B, heads, T, width/heads)
-            for part in self.c_attn(x).chunk(3, dim=-1)
-        )
+        q, k, v = self.c_attn(x).unflatten(-1, (3, self.heads, -1)).transpose(1, 3).unbind(2)  # (B, heads, T, d)
         dropout = self.dropout if self.training else 0.0
         y = F.scaled_dot_product_attention(q, k, v, dropout_p=dropout, is_causal=True)
         return self.c_proj(y.transpose(1, 2).flatten(2))
@@ -77,9 +73,9 @@ class FeedForward(nn.Module):
     def __init__(self, config: GPTConfig, units: Units) -> None:
         super().__init__()
         hidden = 4 * config.width
-        self.c_fc = nn.Linear(config.width, units.preactivations(hidden), config.bias)
+        self.c_fc = nn.Linear(config.width, units.preactivations(hidden), bias=False)
         self.activation = units(hidden)
-        self.c_proj = nn.Linear(units.features(hidden), config.width, config.bias)
+        self.c_proj = nn.Linear(units.features(hidden), config.width, bias=False)
 
     def forward(self, x: Tensor) -> Tensor:
         return self.c_proj(self.activation(self.c_fc(x)))
@@ -88,9 +84,9 @@ class FeedForward(nn.Module):
 class DecoderBlock(nn.Module):
     def __init__(self, config: GPTConfig, units: Units) -> None:
         super().__init__()
-        self.ln_1 = nn.LayerNorm(config.width, bias=config.bias)
+        self.ln_1 = nn.LayerNorm(config.width, bias=False)
         self.attn = CausalSelfAttention(config)
-        self.ln_2 = nn.LayerNorm(config.width, bias=config.bias)
+        self.ln_2 = nn.LayerNorm(config.width, bias=False)
         self.mlp = FeedForward(config, units)
         self.dropout = nn.Dropout(config.dropout)
 
@@ -103,7 +99,7 @@ class GPT(nn.Module):
     """A causal language model: tokens (B, T) int64 with T ≤ block_size → logits (B, T, vocab_size).
 
     All weights are drawn from `generator`, on the CPU: from N(0, 0.02²), and those of both c_proj of a block from N(0,
-    0.02²/(2·layers)). Biases are 0. PyTorch's global generator is not used.
+    0.02²/(2·layers)). PyTorch's global generator is not used.
     """
 
     def __init__(self, config: GPTConfig, generator: torch.Generator) -> None:
@@ -115,15 +111,13 @@ class GPT(nn.Module):
             self.wpe = nn.Embedding(config.block_size, config.width)
             self.dropout = nn.Dropout(config.dropout)
             self.h = nn.ModuleList(DecoderBlock(config, units) for _ in range(config.layers))
-            self.ln_f = nn.LayerNorm(config.width, bias=config.bias)
+            self.ln_f = nn.LayerNorm(config.width, bias=False)
             self.lm_head = nn.Linear(config.width, config.vocab_size, bias=False)
         self.lm_head.weight = self.wte.weight
         for name, part in self.named_modules():
             if isinstance(part, (nn.Linear, nn.Embedding)) and part is not self.lm_head:
                 std = STD / math.sqrt(2 * config.layers) if name.endswith("c_proj") else STD
                 nn.init.normal_(part.weight, 0.0, std, generator)
-                if isinstance(part, nn.Linear) and part.bias is not None:
-                    nn.init.zeros_(part.bias)
 
     def forward(self, tokens: Tensor, targets: Tensor | None = None) -> Tensor:
         """Return the logits; with targets (B, T) the mean cross-entropy in nats over those that are not −100."""
@@ -204,19 +198,17 @@ def gpt_learner(
         for path, (part, split) in PARTS.items():
             name = f"h.{i}.{path}"
             layers.append(Layer(name, model.get_submodule(name), "hidden", len(layers), part, split))
-    blocks = [f"h.{i}.mlp" for i in range(len(model.h))]
     return Learner(
         "model",
         model,
         optimizer,
         (*layers, Layer("lm_head", model.lm_head, "head", len(layers))),
-        tuple(f"{block}.activation" for block in blocks),
+        unit_names(model),
         probe=probe,
         loss=loss,
         generator=generator,
         redraw=lambda: {name: p.detach() for name, p in GPT(model.config, generator).named_parameters()},
         batches=batches,
-        wiring={f"{b}.activation": Wiring((f"{b}.c_fc",), (f"{b}.c_proj",)) for b in blocks},
         features="ln_f",
         capabilities=(FireScope(("hidden", "head")),),  # also the head, which is tied to the embedding
     )

@@ -1,28 +1,25 @@
 """Deep linear networks: their exact learning dynamics, and how initialisation decides what they learn."""
 
-from .continual import Course, follow, forgetting, time_to_converge
+from .continual import follow, forgetting, time_to_converge
 from .exact import Exact, exact_qq
 from .flow import gradient_descent, gradient_flow
 from .noise import (
     converged_norms,
     converged_parameter_noise_loss,
     input_noise_loss,
-    most_robust_lambda,
     parameter_noise_loss,
 )
 from .representations import (
     Quadrants,
     converged_quadrants,
     gram,
-    kernel_distance,
-    lazy_limit,
     ntk,
     ntk_distance,
     quadrants,
     rsm_input,
     rsm_output,
 )
-from .singular_values import exponential_limit, sigmoidal_limit, singular_values, transition
+from .singular_values import singular_values, transition
 from .tasks import LinearTask, add_feature, random_regression, reversal, scale_targets, semantic_hierarchy
 from .transfer import generalisation_loss, hierarchy_feature, new_feature
 from .weights import (
@@ -36,7 +33,6 @@ from .weights import (
 )
 
 __all__ = [
-    "Course",
     "Exact",
     "LinearTask",
     "Quadrants",
@@ -51,7 +47,6 @@ __all__ = [
     "converged_quadrants",
     "exact_qq",
     "expected_balance",
-    "exponential_limit",
     "follow",
     "forgetting",
     "generalisation_loss",
@@ -60,9 +55,6 @@ __all__ = [
     "gram",
     "hierarchy_feature",
     "input_noise_loss",
-    "kernel_distance",
-    "lazy_limit",
-    "most_robust_lambda",
     "new_feature",
     "ntk",
     "ntk_distance",
@@ -75,7 +67,6 @@ __all__ = [
     "rsm_output",
     "scale_targets",
     "semantic_hierarchy",
-    "sigmoidal_limit",
     "singular_values",
     "time_to_converge",
     "transition",

@@ -8,7 +8,6 @@ learning needs no extra code: with aligned weights it is `singular_values` with 
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -20,26 +19,10 @@ from .weights import Array
 ROUNDS, POINTS = 10, 65  # each round narrows the time 64-fold: 60 bits, more than a float64 has
 
 
-@dataclass(frozen=True)
-class Course:
-    """Training on K tasks in sequence, at T times after the start of each.
-
-    Attributes:
-        function: W₂W₁, (K, T, N_o, N_i).
-        losses: (K, T, K): [task trained, time, task tested], as `LinearTask.loss`.
-        W1, W2: The weights at the end of the last task, up to a rotation of the hidden units.
-    """
-
-    function: Array
-    losses: Array
-    W1: Array
-    W2: Array
-
-
 def follow(
     first: ArrayLike, second: ArrayLike, tasks: Sequence[LinearTask], times: ArrayLike, tau: float = 1.0
-) -> Course:
-    """Return the exact solution for λ-balanced weights over tasks of the same sizes.
+) -> Array:
+    """Return W₂W₁ of the exact solution for λ-balanced weights over K tasks of the same sizes, (K, T, N_o, N_i).
 
     Args:
         first: W₁, (N_h, N_i). N_h is any size that λ allows.
@@ -50,18 +33,13 @@ def follow(
 
     Raises ValueError as `Exact` does.
     """
-    ascending = np.atleast_1d(np.asarray(times, float))
-    W1, W2 = np.asarray(first, float), np.asarray(second, float)
-    functions = []
+    (n_hidden, n_in), functions = np.shape(first), []
     for task in tasks:
-        n_hidden, n_in = W1.shape
-        factors = Exact(W1, W2, task.sigma_yx, tau).factor(ascending)
+        factors = Exact(first, second, task.sigma_yx, tau).factor(times)
         functions.append(factors[:, n_in:] @ factors[:, :n_in].mT)
-        end = np.zeros((factors.shape[1], n_hidden))  # `factor` leaves out units that nothing passes through
-        end[:, : factors.shape[2]] = factors[-1]
-        W1, W2 = end[:n_in].T, end[n_in:]
-    function = np.stack(functions)
-    return Course(function, np.stack([task.loss(function) for task in tasks], axis=-1), W1, W2)
+        end = np.pad(factors[-1], ((0, 0), (0, n_hidden - factors.shape[2])))  # with units that nothing passes through
+        first, second = end[:n_in].T, end[n_in:]
+    return np.stack(functions)
 
 
 def forgetting(tasks: Sequence[LinearTask], i: int, j: int, k: int) -> float:

@@ -86,12 +86,12 @@ class Exact:
     Attributes:
         lam: The λ of the given weights.
 
-    Raises ValueError if the shapes do not match, a number is not finite, or the weights are not λ-balanced.
+    Raises ValueError if the shapes do not match, a number is not finite, or the weights are not λ-balanced. Its methods
+    raise it for a tau or times that are none.
     """
 
     def __init__(self, W1: ArrayLike, W2: ArrayLike, sigma_yx: ArrayLike, tau: float = 1.0) -> None:
         w1, w2, sigma = check_network(W1, W2, sigma_yx)
-        rescale_times(tau, 0.0)  # raises ValueError if tau is no time constant
         self.n_in, self.n_out, self.tau = w1.shape[1], w2.shape[0], tau
         self.lam = float(np.trace(balance(w1, w2))) / len(w1)
         size = float(np.square(w1).sum() + np.square(w2).sum())
@@ -107,22 +107,19 @@ class Exact:
     def qq(self, times: ArrayLike) -> Array:
         """Return QQᵀ, (T, N_i+N_o, N_i+N_o), symmetric and positive semidefinite."""
         size = self.n_in + self.n_out
-        return self._evaluate(times, (size, size), lambda factor, out: torch.bmm(factor.mT, factor, out=out))
+        return self._evaluate(times, (size, size), lambda factor: factor.mT @ factor)
 
     def function(self, times: ArrayLike) -> Array:
         """Return the network function W₂W₁, (T, N_o, N_i)."""
-
-        def product(factor: Tensor, out: Tensor) -> None:
-            torch.bmm(factor[..., self.n_in :].mT, factor[..., : self.n_in], out=out)
-
-        return self._evaluate(times, (self.n_out, self.n_in), product)
+        n_in = self.n_in
+        return self._evaluate(times, (self.n_out, n_in), lambda factor: factor[..., n_in:].mT @ factor[..., :n_in])
 
     def factor(self, times: ArrayLike) -> Array:
         """Return L with QQᵀ = L·Lᵀ, (T, N_i+N_o, rank).
 
         L is [W₁ᵀ; W₂] up to a rotation of the hidden units. Columns of zeros are left out, so rank ≤ N_h."""
         shape = (self.n_in + self.n_out, self._start.shape[0])
-        return self._evaluate(times, shape, lambda factor, out: out.copy_(factor.mT))
+        return self._evaluate(times, shape, lambda factor: factor.mT)
 
     def limit(self) -> Array:
         """Return QQᵀ for t → ∞, (N_i+N_o, N_i+N_o).
@@ -141,8 +138,8 @@ class Exact:
             out += 2 * values[pivot] * basis @ basis.T
         return out
 
-    def _evaluate(self, times: ArrayLike, shape: tuple[int, int], write: Callable[[Tensor, Tensor], object]) -> Array:
-        """Return `write` of Lᵀ, (times, rank, N_i+N_o), at many times: (T, *shape)."""
+    def _evaluate(self, times: ArrayLike, shape: tuple[int, int], read: Callable[[Tensor], Tensor]) -> Array:
+        """Return `read` of Lᵀ, (times, rank, N_i+N_o), at many times: (T, *shape)."""
         checked = np.atleast_1d(rescale_times(self.tau, times))
         result = np.empty((len(checked), *shape))  # numpy asks for large pages, torch does not
         out = torch.from_numpy(result)
@@ -150,7 +147,7 @@ class Exact:
 
         def evaluate(time: Tensor, part: Tensor) -> None:
             factor = self._rotated(time[:, None, None])
-            write((factor.flatten(0, 1) @ self._vectors.T).view(factor.shape), part)
+            part.copy_(read((factor.flatten(0, 1) @ self._vectors.T).view(factor.shape)))
 
         # PyTorch decomposes the matrices of a batch one after the other: so a chunk on each of its threads
         threads = torch.get_num_threads()
@@ -167,19 +164,14 @@ class Exact:
 
         time: (times, 1, 1). Row j is divided by e^{Λ_{p_j}t} if that grows, and then by its length in √(I + TᵀΦT), on
         both sides."""
-        growing = int((self._values >= 0).sum())  # the first so many eigenvalues
         begun, values = self._start, self._values
         speed = values[self._pivots].clamp(min=0)[:, None]
         left = torch.exp(-speed * time)  # of √I, (times, rank, 1)
         rate = 2 * values.abs()
         passed = torch.where(rate > 0, -torch.expm1(-rate * time) / rate.clamp(min=1e-300), time).sqrt()  # of √Φ
-        rows, above = (torch.empty(len(time), *begun.shape, dtype=torch.float64) for _ in range(2))
-        ahead, behind = (factor[..., :growing] for factor in (rows, above))
-        torch.mul(torch.exp((values[:growing] - speed).clamp(max=0) * time), begun[:, :growing], out=ahead)
-        torch.mul(ahead, passed[..., :growing], out=behind)
-        fading = begun[:, growing:] * left
-        torch.mul(fading, torch.exp(values[growing:] * time), out=rows[..., growing:])
-        torch.mul(fading, passed[..., growing:], out=above[..., growing:])
+        above = torch.exp((values.clamp(min=0) - speed).clamp(max=0) * time).mul_(begun)
+        rows = above * torch.exp(values.clamp(max=0) * time)  # what decays counts in Φ as if it did not
+        above.mul_(passed)
         gram = torch.bmm(above, above.mT)
         gram.diagonal(dim1=1, dim2=2).add_(left[..., 0].square())
         unit = gram.diagonal(dim1=1, dim2=2).rsqrt()[..., None]

@@ -25,7 +25,7 @@ def gradient_flow(
         first: W₁ at time 0, (N_h, N_i).
         second: W₂ at time 0, (N_o, N_h).
         sigma_yx: (N_o, N_i), of whitened inputs.
-        times: (T,), finite and ≥ 0, in any order.
+        times: (T,), finite, ≥ 0 and ascending.
         tau: The time constant τ > 0.
         rtol: The relative tolerance. The absolute one is `rtol` times the size of the weights.
 
@@ -36,7 +36,7 @@ def gradient_flow(
     from scipy.integrate import solve_ivp  # with which linear runs would begin later, and which they do not need
 
     w1, w2, sigma = check_network(first, second, sigma_yx)
-    times, place = np.unique(np.ravel(rescale_times(tau, times)), return_inverse=True)
+    times = rescale_times(tau, times)
     size = w1.size
 
     def slope(_: float, state: Array) -> Array:
@@ -45,14 +45,11 @@ def gradient_flow(
         return np.concatenate([(b.T @ error).ravel(), (error @ a.T).ravel()])
 
     start = np.concatenate([w1.ravel(), w2.ravel()])
-    states = start[None]
-    if times[-1] > 0:
-        tolerance = max(rtol * math.sqrt(np.square(start).mean()), 1e-300)  # weights may all be zero
-        solved = solve_ivp(slope, (0.0, times[-1]), start, "DOP853", times, rtol=rtol, atol=tolerance)
-        if not solved.success:
-            raise RuntimeError(f"the gradient flow could not be integrated: {solved.message}")
-        states = solved.y.T
-    states = states[place]
+    tolerance = max(rtol * math.sqrt(np.square(start).mean()), 1e-300)  # weights may all be zero
+    solved = solve_ivp(slope, (0.0, times[-1]), start, "DOP853", times, rtol=rtol, atol=tolerance)
+    if not solved.success:
+        raise RuntimeError(f"the gradient flow could not be integrated: {solved.message}")
+    states = solved.y.T
     return states[:, :size].reshape(-1, *w1.shape), states[:, size:].reshape(-1, *w2.shape)
 
 
@@ -67,17 +64,15 @@ def gradient_descent(
     Args:
         first: W₁ at step 0, (…, N_h, N_i). Leading dimensions are networks that are trained together.
         second: W₂ at step 0, (…, N_o, N_h).
-        sigma_yx: (…, N_o, N_i), of whitened inputs.
+        sigma_yx: (N_o, N_i) for all networks, or (…, N_o, N_i), of whitened inputs.
         steps: ≥ 0.
         learning_rate: η.
         every: Steps from one result to the next, ≥ 1.
 
     Raises ValueError if the shapes do not match, or a number is not finite.
     """
-    first_start, second_start, sigma = check_network(first, second, sigma_yx)
-    shape = np.broadcast_shapes(first_start.shape[:-2], second_start.shape[:-2], sigma.shape[:-2])
-    w1 = np.broadcast_to(first_start, (*shape, *first_start.shape[-2:])).copy()
-    w2 = np.broadcast_to(second_start, (*shape, *second_start.shape[-2:])).copy()
+    w1, w2, sigma = check_network(first, second, sigma_yx)
+    w1, w2 = w1.copy(), w2.copy()
     kept = 1 + steps // every
     firsts, seconds = np.empty((kept, *w1.shape)), np.empty((kept, *w2.shape))
     firsts[0], seconds[0] = w1, w2

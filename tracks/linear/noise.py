@@ -48,30 +48,6 @@ def converged_parameter_noise_loss(sigma_yx: Array, lam: ArrayLike, std: ArrayLi
     return _parameter_noise(*converged_norms(sigma_yx, lam), (n_in, min(n_in, n_out), n_out), std)
 
 
-def most_robust_lambda(sigma_yx: Array) -> float:
-    """Return the λ for which noise in the parameters of the converged network adds the least loss. Σyx: (N_o, N_i).
-
-    It is the root of Σ λ/√(λ² + 4s̃²) = N_h (N_o − N_i)/(N_o + N_i). There is one, because the loss is convex in λ: 0
-    for N_i = N_o, and > 0 for N_o > N_i. Eq. 176 has the opposite sign on the right, because it uses the exchanged
-    norms. If Σyx does not have full rank, the loss has a kink at 0, which may be its minimum.
-    """
-    from scipy.optimize import brentq  # which linear runs do not need
-
-    n_out, n_in = sigma_yx.shape
-    singular = np.linalg.svd(sigma_yx, compute_uv=False)
-    unit = float(singular[0]) or 1.0
-    singular = singular / unit
-    ratio = (n_out - n_in) / (n_out + n_in)
-
-    def slope(lam: float) -> float:
-        size = np.hypot(lam, 2 * singular)
-        return float((lam / np.where(size == 0, 1.0, size)).mean()) - ratio
-
-    # Were all singular values the largest, or 0, the root would be at the one or the other end.
-    end = float(singular[0]) * (n_out - n_in) / np.sqrt(n_in * n_out)
-    return unit * float(brentq(slope, 0.0, end * (1 + 1e-9), xtol=1e-14, rtol=1e-14)) if end else 0.0
-
-
 def _parameter_noise(first: Array, second: Array, sizes: tuple[int, int, int], std: ArrayLike) -> Array:
     n_in, n_hidden, n_out = sizes
     variance = np.square(std)

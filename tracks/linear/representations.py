@@ -35,14 +35,14 @@ def rsm_input(w1tw1: Array, x: Array) -> Array:
     return x.T @ w1tw1 @ x
 
 
-def rsm_output(w2w2t: Array, y: Array, rtol: float = 1e-10) -> Array:
+def rsm_output(w2w2t: Array, y: Array) -> Array:
     """Return Yᵀ(W₂W₂ᵀ)⁺Y, (…, P, P), the similarity of the hidden activity that targets y, (N_o, P), need (eq. 4).
 
-    rtol: Eigenvalues of W₂W₂ᵀ up to rtol times the largest one count as 0. They are the squares of W₂'s singular
-    values, so 1e-10 removes singular values below 1e-5 of the largest one, and rounding errors in directions that W₂
-    does not reach (N_o > N_h).
+    Eigenvalues of W₂W₂ᵀ up to 1e-10 times the largest one count as 0. They are the squares of W₂'s singular values, so
+    this removes singular values below 1e-5 of the largest one, and rounding errors in directions that W₂ does not reach
+    (N_o > N_h).
     """
-    return y.T @ np.linalg.pinv(w2w2t, rtol=rtol, hermitian=True) @ y
+    return y.T @ np.linalg.pinv(w2w2t, rtol=1e-10, hermitian=True) @ y
 
 
 def ntk(w1tw1: Array, w2w2t: Array, x: Array) -> Array:
@@ -57,22 +57,12 @@ def ntk(w1tw1: Array, w2w2t: Array, x: Array) -> Array:
     return kernel.reshape(*kernel.shape[:-4], outputs * samples, outputs * samples)
 
 
-def kernel_distance(a: Array, b: Array) -> Array:
-    """Return 1 − ⟨a, b⟩/‖a‖‖b‖ of kernels (…, n, n), in [0, 1] for positive semidefinite ones (Appendix E.7).
-
-    It is computed as ½‖a/‖a‖ − b/‖b‖‖², which is equal to it and loses no digits if the kernels are similar.
-
-    It is NaN for a kernel of zeros, which has no direction.
-    """
-    first, second = (kernel / np.linalg.norm(kernel, axis=(-2, -1), keepdims=True) for kernel in (a, b))
-    return np.asarray(np.square(first - second).sum((-2, -1)) / 2)
-
-
 def ntk_distance(a: Quadrants, b: Quadrants) -> Array:
-    """Return the kernel distance of two networks' tangent kernels for whitened inputs, without forming the kernels.
+    """Return 1 − ⟨a, b⟩/‖a‖‖b‖ of two networks' tangent kernels for whitened inputs, without forming the kernels (E.7).
 
-    Leading dimensions are broadcast. For XXᵀ = P·I, ‖NTK‖²/P² = N_o‖W₁ᵀW₁‖² + 2 tr(W₁ᵀW₁) tr(W₂W₂ᵀ) + N_i‖W₂W₂ᵀ‖², so
-    the inputs cancel. The result equals `kernel_distance` of `ntk`, and so do the errors.
+    It is in [0, 1], and computed as ½‖a/‖a‖ − b/‖b‖‖², which is equal to it and loses no digits if the kernels are
+    similar. It is NaN for a network of zeros. Leading dimensions are broadcast. For XXᵀ = P·I, ‖NTK‖²/P² = N_o‖W₁ᵀW₁‖²
+    + 2 tr(W₁ᵀW₁) tr(W₂W₂ᵀ) + N_i‖W₂W₂ᵀ‖², so the inputs cancel.
     """
     pairs = ((a[0], a[2]), (b[0], b[2]))
     first, second = ([part / _ntk_norm(*pair)[..., None, None] for part in pair] for pair in pairs)
@@ -94,22 +84,6 @@ def converged_quadrants(sigma_yx: Array, lam: float) -> Quadrants:
     U, s, Vt = _svd(sigma_yx, lam)
     s1, s2 = singular_pair(s, lam)
     return Quadrants((Vt.T * s1**2) @ Vt, np.array(sigma_yx), (U * s2**2) @ U.T)
-
-
-def lazy_limit(sigma_yx: Array, lam: float) -> Quadrants:
-    """Return the leading order of `converged_quadrants` for λ → ±∞ (Theorem C.4).
-
-    λ → +∞: W₂W₂ᵀ → λ ŨŨᵀ, error O(1/λ), and W₁ᵀW₁ → Ṽ S̃² Ṽᵀ/λ, error O(1/λ³).
-    λ → −∞: W₁ᵀW₁ → |λ| ṼṼᵀ, error O(1/λ), and W₂W₂ᵀ → Ũ S̃² Ũᵀ/|λ|, error O(1/|λ|³).
-
-    Raises ValueError as `converged_quadrants` does, and for λ = 0.
-    """
-    if lam == 0:
-        raise ValueError("λ = 0 is the rich network, which has no lazy limit")
-    U, s, Vt = _svd(sigma_yx, lam)
-    large, small = np.full_like(s, abs(lam)), s**2 / abs(lam)
-    s1_squared, s2_squared = (small, large) if lam > 0 else (large, small)
-    return Quadrants((Vt.T * s1_squared) @ Vt, np.array(sigma_yx), (U * s2_squared) @ U.T)
 
 
 def _ntk_norm(w1tw1: Array, w2w2t: Array) -> Array:

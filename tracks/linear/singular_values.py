@@ -19,6 +19,10 @@ def transition(times: ArrayLike, target: ArrayLike, start: ArrayLike, lam: Array
     accurate to rounding at all times, also for s̃ = 0 and s(0) = 0. γ does not converge to 1 if λ = 0 and start and
     target have opposite signs, or the start is 0. Then s → 0, which is the saddle.
 
+    With λ = 0 it is the sigmoid of the rich limit, (e^{2s̃t/τ} − 1) / (e^{2s̃t/τ} − 1 + s̃/s(0)), which as printed in eq.
+    117 has a pole for s(0) < 0. For λ → ±∞ it is the exponential of the lazy limit, 1 − e^{−|λ|t/τ}, with an error of
+    O(1/λ²) at fixed |λ|t.
+
     Args:
         times: ≥ 0, in the unit of tau. All arguments are broadcast together.
         target: s̃.
@@ -48,42 +52,15 @@ def singular_values(times: ArrayLike, target: ArrayLike, start: ArrayLike, lam: 
     return (gone * np.asarray(target) + left * np.asarray(start)) / (gone + left)
 
 
-def sigmoidal_limit(times: ArrayLike, target: ArrayLike, start: ArrayLike, tau: float = 1.0) -> Array:
-    """Return γ for λ → 0: (e^{2s̃t/τ} − 1) / (e^{2s̃t/τ} − 1 + s̃/s(0)), the rich limit (eq. 117).
-
-    As printed, it holds for s(0) > 0 only: for s(0) < 0 its denominator is zero at a finite time. Here it holds for any
-    start.
-
-    Args:
-        times: ≥ 0, in the unit of tau. All arguments are broadcast together.
-        target: s̃.
-        start: s(0), of either sign.
-        tau: The time constant τ > 0.
-    """
-    return transition(times, target, start, 0.0, tau)
-
-
-def exponential_limit(times: ArrayLike, lam: ArrayLike, tau: float = 1.0) -> Array:
-    """Return γ for λ → ±∞: 1 − e^{−|λ|t/τ}, the lazy limit (eq. 117). The error is O(1/λ²) at fixed |λ|t."""
-    with np.errstate(over="ignore"):
-        return np.asarray(-np.expm1(-np.abs(lam) * rescale_times(tau, times)))
-
-
 def _parts(times: ArrayLike, target: ArrayLike, start: ArrayLike, lam: ArrayLike, tau: float) -> tuple[Array, Array]:
     """Return (gone, left) with γ = gone / (gone + left). Both are ≥ 0, and never both 0.
 
     With x = 2 s̃_λ t/τ, q = s̃_λ s_λ and p = s̃ s(0) + λ²/4, the numerator of eq. 116 and 1 − γ, times e⁻ˣ/s̃_λ², are
-    (1 − e⁻ˣ)[(q + p) + (q − p) e⁻ˣ] / 2s̃_λ² and e⁻ˣ. Both brackets are ≥ 0, because q² − p² = (λ/2)² (s̃ − s(0))². γ
-    does not depend on the unit of s, λ and 1/t. The largest of them is scaled to 1, so that no square overflows.
+    (1 − e⁻ˣ)[(q + p) + (q − p) e⁻ˣ] / 2s̃_λ² and e⁻ˣ. Both brackets are ≥ 0, because q² − p² = (λ/2)² (s̃ − s(0))².
     """
     time, goal, first, half = np.broadcast_arrays(
         rescale_times(tau, times), *(np.asarray(a, float) for a in (target, start, np.divide(lam, 2)))
     )
-    unit = np.maximum(np.maximum(np.abs(goal), np.abs(first)), np.abs(half))
-    unit = np.where(unit > 0, unit, 1.0)
-    goal, first, half = goal / unit, first / unit, half / unit
-    with np.errstate(over="ignore"):
-        time = np.minimum(time * unit, np.finfo(float).max / 4)
     goal_lam, first_lam = np.hypot(goal, half), np.hypot(first, half)
     safe = np.where(goal_lam == 0, 1.0, goal_lam)
     decay = np.exp(-2 * goal_lam * time)

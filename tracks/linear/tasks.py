@@ -103,22 +103,15 @@ def semantic_hierarchy(perturbation: float = 0.1) -> LinearTask:
     return LinearTask(np.sqrt(items) * np.eye(items), y)
 
 
-def reversal(task: LinearTask, columns: ArrayLike = (0,)) -> LinearTask:
-    """Return the task with the sign of some singular directions reversed: ũ_i → −ũ_i (D.2).
+def reversal(task: LinearTask) -> LinearTask:
+    """Return the task with the sign of its largest singular direction reversed: ũ_1 → −ũ_1 (D.2).
 
-    columns: i, from 0, in descending order of the singular values.
-
-    Raises ValueError for one of several directions with equal singular values, whose order is not determined."""
+    Raises ValueError if the two largest singular values are equal, so that there is no largest direction."""
     left, values, right = np.linalg.svd(task.sigma_yx, full_matrices=False)
-    turned = np.asarray(columns, int)
-    signs = np.ones(len(values))
-    signs[turned] = -1.0
-    tied = (np.diff(signs) != 0) & (-np.diff(values) <= 1e-12 * values[0]) & (values[1:] > 1e-12 * values[0])
-    if tied.any():
-        first = int(tied.argmax())
-        raise ValueError(f"directions {first} and {first + 1} have equal singular values: reverse both of them or none")
+    if (values[1:2] > (1 - 1e-12) * values[0]).any():
+        raise ValueError("the two largest singular values are equal: there is no one direction to reverse")
     # what no linear map can fit stays as it was
-    return replace(task, y=task.y + ((left * values * (signs - 1)) @ right) @ task.x)
+    return replace(task, y=task.y + ((left[:, :1] * values[0] * -2) @ right[:1]) @ task.x)
 
 
 def scale_targets(task: LinearTask, factor: float = 2.0) -> LinearTask:

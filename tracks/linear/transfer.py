@@ -1,8 +1,8 @@
 """Transfer of a new feature to items for which it was not trained (Dominé et al., Appendix D.3, Figure 13).
 
 A trained network gets one more output, whose row w of W₂ starts near 0 and learns the feature for one item x_i. All
-other weights are frozen. The row converges to the shortest solution, w = v·W₁x_i/‖W₁x_i‖² for the value v (eq. 186).
-For the other items, the network answers ŷ_f(x_j) = v·x_iᵀW₁ᵀW₁x_j/‖W₁x_i‖² (eq. 187). Transfer therefore depends on
+other weights are frozen. The row converges to the shortest solution, w = W₁x_i/‖W₁x_i‖² for the value 1 (eq. 186).
+For the other items, the network answers ŷ_f(x_j) = x_iᵀW₁ᵀW₁x_j/‖W₁x_i‖² (eq. 187). Transfer therefore depends on
 W₁ᵀW₁ only, and `converged_quadrants` has its closed form.
 
 λ → +∞ makes W₁ᵀW₁ ∝ ΣyxᵀΣyx. An item then gets the feature in proportion to the similarity of its targets to those of
@@ -16,13 +16,13 @@ from .tasks import LinearTask
 from .weights import Array
 
 
-def new_feature(w1tw1: Array, x: Array, item: int, value: float = 1.0) -> Array:
+def new_feature(w1tw1: Array, x: Array, item: int) -> Array:
     """Return ŷ_f for all P items after the feature was learned for one of them, (…, P) (eq. 187).
 
     Args:
         w1tw1: W₁ᵀW₁, (…, N_i, N_i).
         x: (N_i, P).
-        value: The target of the trained item, which is learned exactly.
+        item: The trained item, whose answer is 1.
 
     Raises ValueError if W₁ maps the item to zero, so that no row can learn it.
     """
@@ -30,16 +30,16 @@ def new_feature(w1tw1: Array, x: Array, item: int, value: float = 1.0) -> Array:
     trained = answers[..., item, None]
     if not (trained > 0).all():
         raise ValueError(f"W1 maps item {item} to zero, so no new output can learn a feature of it")
-    return np.asarray(value * answers / trained)
+    return np.asarray(answers / trained)
 
 
-def hierarchy_feature(task: LinearTask, item: int, value: float = 1.0) -> Array:
-    """Return value·y_iᵀy_j/‖y_i‖² for every item j, (P,): the feature according to the structure of the task.
+def hierarchy_feature(task: LinearTask, item: int) -> Array:
+    """Return y_iᵀy_j/‖y_i‖² for every item j, (P,): the feature according to the structure of the task.
 
     An item has the feature in proportion to the similarity of its targets to those of the trained item i.
     """
     similarity = task.y[:, item] @ task.y
-    return np.asarray(value * similarity / similarity[item])
+    return np.asarray(similarity / similarity[item])
 
 
 def generalisation_loss(predicted: Array, expected: Array, item: int) -> Array:

@@ -82,9 +82,6 @@ class LinearWork(SupervisedWork):
             self.began = {"run": now, **self.began, "task": now}
         return self._losses().mean()
 
-    def rate(self, task: Task, update: int) -> float:
-        return 1.0
-
     def enter(self, task: Task) -> None:
         super().enter(task)
         self.began.pop("task", None)

@@ -32,7 +32,7 @@ class ImageFeed:
         if self._memory is not None:
             draw = partial(torch.randint, self._memory.size, (self.size,))
             picks = self.stream.draw(draw, "replay", self.task.index, self.update)
-            old_images, old_labels = self._memory.batch(picks.to(self._memory.rows.device))
+            old_images, old_labels = self._memory.read(self._memory.choose(picks.to(self._memory.chosen.device)))
             images, labels = torch.cat([images, old_images], 1), torch.cat([labels, old_labels], 1)
         self.update += 1
         return images, labels
@@ -65,15 +65,14 @@ class ImageFeed:
             parts.append(self._epoch(epoch)[:, :, offset : offset + missing])
             missing -= parts[-1].shape[2]
             epoch, offset = epoch + 1, 0
-        rows, labels = torch.cat(parts, 2) if len(parts) > 1 else parts[0]
-        return self.images.images(rows), labels
+        return self.images.read(torch.cat(parts, 2))
 
     def _epoch(self, epoch: int) -> Tensor:
         """Return the rows and the labels of the task's images in the order of an epoch, (2, members, task.size)."""
         if epoch not in self._epochs:
             self._epochs = {e: o for e, o in self._epochs.items() if e == epoch - 1}
-            images, order = self.images, self.stream.order(self.task, epoch).to(self.images.rows.device)
-            self._epochs[epoch] = torch.stack([images.rows.gather(1, order), images.labels.gather(1, order)])
+            order = self.stream.order(self.task, epoch)
+            self._epochs[epoch] = self.images.choose(order.to(self.images.chosen.device))
         return self._epochs[epoch]
 
     # -- memory -------------------------------------------------------------------------------------------------
@@ -87,7 +86,5 @@ class ImageFeed:
         kept = []
         for task in self.stream.tasks[:index]:
             picks = self.stream.draw(partial(torch.randperm, task.size), "memory", task.index)[:, :count]
-            images = self.stream.train(task)
-            kept.append(torch.stack([images.rows.gather(1, picks), images.labels.gather(1, picks)]))
-        rows, labels = torch.cat(kept, 2)
-        return Images(self.stream.data.train_images, rows, labels).to(device)
+            kept.append(self.stream.train(task).choose(picks))
+        return Images(self.stream.data.train_images, torch.cat(kept, 2)).to(device)

@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from supple.engine.seeding import derive, generator
-from supple.interventions import FireScope, Injectable, Learner
+from supple.interventions import FireScope, Injectable, Learner, unit_names
 from supple.networks import Adam, evaluating, stack_networks
 from supple.networks.activations import set_generators
 
@@ -30,17 +30,19 @@ class Model:
         device: cpu or cuda.
 
     Attributes:
-        learner: What interventions and metrics use. Its data come from `feed`, which the loop sets.
+        learner: What interventions and metrics use.
+        feed: Its data, those of the present task, which the loop sets.
 
     Raises ValueError if the network does not fit the images, the activation or the width.
     """
+
+    feed: ImageFeed
 
     def __init__(self, settings: VisionSettings, data: DataSet, classes: int, device: str) -> None:
         s = self.settings = settings
         self.device, self.members, self.stacked = device, len(s.members), s.stacked
         self.shape, self.classes = data.image_shape, classes
         self.updates = 0  # so far; draws for interventions are keyed by it
-        self.feed: ImageFeed | None = None
         drawn = [self._draw_network(seed, "network") for seed in s.members]
         self.network = drawn[0]
         if self.stacked:
@@ -57,9 +59,9 @@ class Model:
             self.network,
             optimizer,
             self.network.layers(),
-            self.network.units(),
-            probe=lambda: None if self.feed is None else self._inputs(self.feed.probe()[0]),
-            last_inputs=lambda: None if self.feed is None else self._inputs(self.feed.last()[0]),
+            unit_names(self.network),
+            probe=lambda: self._inputs(self.feed.probe()[0]),
+            last_inputs=lambda: self._inputs(self.feed.last()[0]),
             loss=lambda: self._probe_losses().mean(1).sum(),
             generator=generator(s.members[0], "interventions"),
             generators=tuple(generator(seed, "interventions") for seed in s.members) if self.stacked else (),
@@ -67,10 +69,10 @@ class Model:
             seeds=len(s.members) if self.stacked else 0,
             batches=self._batches,
             activation_draws=self.generators,
-            features=getattr(self.network, "features", None),
+            features=self.network.features,
             capabilities=(
                 Injectable(self.network.injectable),
-                FireScope(getattr(self.network, "fire_scope", "all")),
+                FireScope(self.network.fire_scope),
             ),
         )
 
@@ -112,14 +114,10 @@ class Model:
 
     def _probe_losses(self) -> Tensor:
         """Return the losses on the images of the probe, (members, n)."""
-        if self.feed is None:
-            raise ValueError("no task has begun yet")
         images, labels = self.feed.probe()
         return self.losses(self.pixels(images), labels)[0]
 
     def _batches(self, count: int | None) -> Iterator[Tensor]:
-        if self.feed is None:
-            raise ValueError("no task has begun yet: schedule it later")
         for images, labels in self.feed.batches(count):
             with evaluating(self.network):  # else BatchNorm would tie the samples of a batch together, and move
                 losses = self.losses(self.pixels(images), labels)[0]

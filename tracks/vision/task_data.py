@@ -31,39 +31,38 @@ class ImageTask(Task):
 class Images:
     """Labelled images of every member: rows of `pixels` (n, …) uint8, with their labels in this task.
 
-    rows, labels: (members, n). permutation: (members, pixels in an image), or None.
+    chosen: the rows and the labels, (2, members, n). permutation: (members, pixels in an image), or None.
     """
 
     pixels: Tensor
-    rows: Tensor
-    labels: Tensor
+    chosen: Tensor
     permutation: Tensor | None = None
 
     @property
     def size(self) -> int:
-        return self.rows.shape[1]
+        return self.chosen.shape[2]
 
     def between(self, start: int, stop: int) -> tuple[Tensor, Tensor]:
         """Return the images and labels at the positions start, start + 1, …, stop − 1, as many as there are."""
-        positions = torch.arange(start, min(stop, self.size), device=self.rows.device)
-        return self.batch(positions.expand(len(self.rows), -1))
+        return self.read(self.chosen[:, :, start:stop])
 
-    def batch(self, positions: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the images (members, k, …) uint8 and labels (members, k) at these positions (members, k)."""
-        return self.images(self.rows.gather(1, positions)), self.labels.gather(1, positions)
+    def choose(self, positions: Tensor) -> Tensor:
+        """Return the rows and the labels at these positions (members, k), (2, members, k)."""
+        return self.chosen.gather(2, positions.expand(2, *positions.shape))
 
-    def images(self, rows: Tensor) -> Tensor:
-        """Return the images (members, k, …) uint8 in these rows of `pixels`, (members, k)."""
+    def read(self, chosen: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the images (members, k, …) uint8 and labels (members, k) of these rows and labels (2, members, k)."""
+        rows, labels = chosen
         images = self.pixels.index_select(0, rows.flatten()).unflatten(0, rows.shape)
         if self.permutation is not None:
             flat = images.flatten(2)
             images = flat.gather(2, self.permutation[:, None].expand_as(flat)).view_as(images)
-        return images
+        return images, labels
 
     def to(self, device: str) -> "Images":
         """Return these images on a device."""
         moved = None if self.permutation is None else self.permutation.to(device)
-        return Images(self.pixels.to(device), self.rows.to(device), self.labels.to(device), moved)
+        return Images(self.pixels.to(device), self.chosen.to(device), moved)
 
 
 class Stream:
@@ -144,12 +143,11 @@ class Stream:
 
     def _open(self, pixels: Tensor, choose: Callable[[int, int], tuple[Tensor, Tensor]], index: int) -> Images:
         """Return the images that `choose(member, index)` names for each member by their rows and labels."""
-        chosen = [choose(member, index) for member in range(len(self.settings.members))]
-        rows, labels = map(torch.stack, zip(*chosen, strict=True))
+        chosen = [torch.stack(choose(member, index)) for member in range(len(self.settings.members))]
         permutation = None
         if self.settings.stream == "permuted":
             permutation = self.draw(partial(torch.randperm, pixels[0].numel()), "permutation", index)
-        return Images(pixels, rows, labels, permutation)
+        return Images(pixels, torch.stack(chosen, 1), permutation)
 
     def _train(self, member: int, index: int) -> tuple[Tensor, Tensor]:
         s, seed, labels = self.settings, self.settings.members[member], self.data.train_labels
@@ -159,7 +157,7 @@ class Stream:
             of_each = [self._by_class[c] for c in classes]  # of which as many of each class are taken
             parts = [r[torch.randperm(len(r), generator=g)[: self._each]] for r, g in zip(of_each, draws, strict=True)]
             rows = torch.cat(parts)[torch.randperm(sum(map(len, parts)), generator=draws[0])]
-            return rows, self._relabel(member, index, labels[rows])
+            return rows, self._relabel(classes, labels[rows])
         purpose = "chunks" if s.stream == "chunks" else "subset"
         rows = torch.randperm(len(labels), generator=generator(seed, purpose))[: self._size(index)]
         if s.stream == "random-labels":
@@ -170,8 +168,9 @@ class Stream:
         labels = self.data.test_labels
         if self.settings.stream in ("permuted", "chunks"):
             return torch.arange(len(labels)), labels
-        rows = torch.cat([self._test_by_class[c][: self._test_each] for c in self.classes_of(member, index)])
-        return rows, self._relabel(member, index, labels[rows])
+        classes = self.classes_of(member, index)
+        rows = torch.cat([self._test_by_class[c][: self._test_each] for c in classes])
+        return rows, self._relabel(classes, labels[rows])
 
     def classes_of(self, member: int, index: int) -> list[int]:
         """Return the classes of a task, in the order in which the member's seed deals them out."""
@@ -180,11 +179,9 @@ class Stream:
         first, last = s.classes_between(index)
         return dealt[first:last]
 
-    def _relabel(self, member: int, index: int, labels: Tensor) -> Tensor:
+    def _relabel(self, classes: list[int], labels: Tensor) -> Tensor:
         """Return labels as indices of outputs. With two outputs, the index is the class's position in the pair."""
-        if self.settings.stream != "pairs":
-            return labels
-        return (labels == self.classes_of(member, index)[1]).long()
+        return (labels == classes[1]).long() if self.settings.stream == "pairs" else labels
 
 
 def _rows_by_class(labels: Tensor, classes: int) -> Sequence[Tensor]:

@@ -44,12 +44,10 @@ class Update:
             clip_(self.parameters, limit, self.model.stacked)
         for group in optimizer.param_groups:
             group["lr"] = rate * group.setdefault("initial_lr", group["lr"])
-        if self.hooks.precedes_updates:
-            self.hooks.before_update(self.learner)
+        self.hooks.before_update(self.learner)
         step(optimizer)
         self.model.updates += 1
-        if self.hooks.follows_updates:
-            self.hooks.after_update(self.learner)
+        self.hooks.after_update(self.learner)
         return loss, hits
 
     def _differentiate(self, images: Tensor, labels: Tensor) -> tuple[Tensor, Tensor, list[Tensor]]:

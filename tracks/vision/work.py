@@ -49,6 +49,7 @@ class VisionWork(Work[ImageTask]):
         self.shock = Shock(model, s.shocks, s.shock_every) if s.shock_every else None
         self.sums = self._zeros()
         self.tested: dict[int, Images] = {}
+        self.look_at(self.tasks[0], 0)
 
     @property
     def learners(self) -> dict[str, Learner]:

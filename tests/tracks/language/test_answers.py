@@ -8,7 +8,6 @@ from supple.tracks.language.chat import encode, prompt_ids
 from supple.tracks.language.examples import Example, TaskData
 from supple.tracks.language.models import LanguageModel, load_model
 from supple.tracks.language.scores import longest_common_subsequence, sari, score
-from tests.tracks.logs import refusal
 
 pytestmark = pytest.mark.slow
 
@@ -132,10 +131,6 @@ def test_the_longest_common_subsequence_is_that_of_the_usual_table(first: str, s
         for j, b in enumerate(second):
             table[i + 1][j + 1] = table[i][j] + 1 if a == b else max(table[i][j + 1], table[i + 1][j])
     assert longest_common_subsequence(first, second) == table[-1][-1]
-
-
-def test_an_unknown_score_is_refused_by_name() -> None:
-    assert "unknown score 'bleu'" in refusal(score, "bleu", "a", "b")
 
 
 def test_a_choice_longer_than_what_may_be_seen_still_has_a_token_before_it(lm: LanguageModel) -> None:

@@ -97,9 +97,8 @@ def test_a_second_corpus_takes_the_tokenizer_of_the_first(tmp_path: Path):
 
     first, file = made("a", "bpe:290"), str(tmp_path / "a/tokenizer.json")
     assert len(make_mixture([first, made("b", file, LINES.upper())]).parts) == 2
-    wrong = refusal(make_mixture, [first, made("c", "bpe:290", LINES.upper())])
-    assert "made with another 'bpe:290'" in wrong
-    assert "made with 'bytes' and not 'bpe:290'" in refusal(make_mixture, [first, made("d", "bytes")])
+    for other in (made("c", "bpe:290", LINES.upper()), made("d", "bytes")):
+        assert "made with another tokenizer" in refusal(make_mixture, [first, other])
     made("a", "bytes")
     assert Corpus.open(tmp_path / "a").tokenizer.name == "bytes"
     assert not (tmp_path / "a/tokenizer.json").exists()  # of before

@@ -46,12 +46,11 @@ def train(learner: Learner, updates: int = 2) -> None:
         learner.optimizer.step()
 
 
-@pytest.mark.parametrize("bias", [True, False])
-def test_with_the_same_weights_it_is_the_gpt_2_of_transformers(bias: bool):
+def test_with_the_same_weights_it_is_the_gpt_2_of_transformers():
     from transformers import GPT2Config, GPT2LMHeadModel
 
-    ours = GPT(replace(TINY, bias=bias), draws())
-    for p in ours.parameters():  # no value by which a missing bias or gain would go unseen
+    ours = GPT(TINY, draws())
+    for p in ours.parameters():  # no value by which a missing gain would go unseen
         p.data.normal_(0.0, 0.3, generator=draws(p.numel()))
     settings = GPT2Config(
         vocab_size=23, n_positions=12, n_embd=16, n_layer=2, n_head=2, activation_function="gelu",
@@ -64,7 +63,7 @@ def test_with_the_same_weights_it_is_the_gpt_2_of_transformers(bias: bool):
         if name != "lm_head.weight"
     }
     missing = theirs.load_state_dict({**state, "lm_head.weight": ours.lm_head.weight}, strict=False).missing_keys
-    assert all(name.endswith("bias") and not bias for name in missing)  # those are 0
+    assert all(name.endswith("bias") for name in missing)  # those are 0
     x = tokens(length=12)
     y = x.clone()
     y[0, :4] = -100
@@ -102,11 +101,11 @@ def test_the_default_is_the_124m_configuration():
 
 
 def test_only_matrices_and_embeddings_decay():
-    model = GPT(replace(TINY, bias=True), draws())
+    model = GPT(TINY, draws())
     decaying, others = make_adamw(model, 3e-4, 0.1).param_groups
     names = {p: name for name, p in model.named_parameters()}
     assert (decaying["weight_decay"], others["weight_decay"]) == (0.1, 0.0)
-    assert {names[p] for p in others["params"]} == {n for n in names.values() if "ln_" in n or n.endswith("bias")}
+    assert {names[p] for p in others["params"]} == {n for n in names.values() if "ln_" in n}
     assert len(decaying["params"]) + len(others["params"]) == len(names)
 
 
@@ -134,7 +133,7 @@ def test_a_fresh_draw_is_a_new_network_from_the_learners_generator():
 
 
 def test_balancing_values_and_output_projections_changes_no_logit():
-    learner = a_learner(replace(TINY, bias=True))
+    learner = a_learner()
     train(learner)
     logits, before = learner.module(tokens()).detach(), copy.deepcopy(learner.module.h)
     sib_(learner.module, learner.loss)
@@ -144,9 +143,8 @@ def test_balancing_values_and_output_projections_changes_no_logit():
     for block, old in zip(learner.module.h, before, strict=True):
         qkv, out = block.attn.c_attn, block.attn.c_proj
         assert torch.equal(qkv.weight[:32], old.attn.c_attn.weight[:32])  # queries and keys
-        assert torch.equal(qkv.bias[:32], old.attn.c_attn.bias[:32])
         assert not torch.equal(qkv.weight[32:], old.attn.c_attn.weight[32:])
-        rows = torch.cat([qkv.weight.grad, qkv.bias.grad[:, None]], 1)[32:].norm(dim=1)
+        rows = qkv.weight.grad[32:].norm(dim=1)
         torch.testing.assert_close(rows, out.weight.grad.norm(dim=0), rtol=1e-3, atol=1e-7)
 
 

@@ -161,6 +161,6 @@ def test_weights_in_single_precision_are_balanced_enough() -> None:
 
 def test_a_network_of_zeros_stays_zero() -> None:
     zeros, task = (np.zeros((2, 3)), np.zeros((3, 2))), random_regression(3, 3, 5, rng=0)
-    assert not follow(*zeros, [task, task], [0.0, 1e3]).function.any()
+    assert not follow(*zeros, [task, task], [0.0, 1e3]).any()
     assert not Exact(*zeros, task.sigma_yx).limit().any()
     assert not gradient_flow(*zeros, task.sigma_yx, [1.0])[1].any()

@@ -5,13 +5,11 @@ import math
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from scipy.optimize import minimize_scalar
 
 from supple.tracks.linear import (
     Exact,
     add_feature,
     aligned_init,
-    balance_residual,
     balanced_init,
     converged_norms,
     converged_parameter_noise_loss,
@@ -21,7 +19,6 @@ from supple.tracks.linear import (
     generalisation_loss,
     gradient_flow,
     hierarchy_feature,
-    most_robust_lambda,
     new_feature,
     parameter_noise_loss,
     random_regression,
@@ -62,8 +59,8 @@ def test_the_hierarchy_has_the_singular_values_of_its_tree_and_targets_encode_th
 def test_changed_tasks_differ_in_what_was_asked_for_alone() -> None:
     task = random_regression(4, 3, 9, rng=2)
     left, values, right = np.linalg.svd(task.sigma_yx, full_matrices=False)
-    turned = reversal(task, (0, 2))
-    assert_allclose(turned.sigma_yx, (left * values * [-1, 1, -1]) @ right, atol=1e-13)
+    turned = reversal(task)
+    assert_allclose(turned.sigma_yx, (left * values * [-1, 1, 1]) @ right, atol=1e-13)
     assert turned.least_loss == pytest.approx(task.least_loss)
     assert_allclose(scale_targets(task, 3.0).sigma_yx, 3 * task.sigma_yx)
     np.testing.assert_array_equal(add_feature(task, 2, 5).y - task.y, (1 - task.y) * (task.y == task.y[2, 5]))
@@ -90,22 +87,6 @@ def test_converged_networks_have_these_norms(lam: float, n_in: int, n_out: int) 
     assert_allclose(converged_parameter_noise_loss(sigma, lam, 0.3), parameter_noise_loss(W1, W2, 0.3))
 
 
-@pytest.mark.parametrize("shape", [(3, 5), (5, 3), (4, 4), (6, 1), (1, 6)])
-def test_most_robust_lambda_is_the_minimum_of_the_loss(shape: tuple[int, int]) -> None:
-    sigma = np.random.default_rng(3).normal(size=shape)
-    minimum = minimize_scalar(lambda lam: converged_parameter_noise_loss(sigma, lam, 1.0), bracket=(-1, 1), tol=1e-10)
-    lam = most_robust_lambda(sigma)
-    assert lam == pytest.approx(minimum.x, abs=1e-6)
-    assert np.sign(lam) == np.sign(shape[0] - shape[1])
-
-
-def test_most_robust_lambda_of_equal_singular_values_has_a_closed_form_and_of_low_rank_is_at_the_kink() -> None:
-    for unit in (1e-12, 1.0, 1e12):
-        assert most_robust_lambda(2.0 * unit * np.eye(2, 8)) == pytest.approx(2 * unit * (2 - 8) / np.sqrt(16))
-    for value in (0, 1):
-        assert most_robust_lambda(np.eye(4, 3) * [value, 0, 0]) == pytest.approx(0, abs=1e-9)
-
-
 TASK = semantic_hierarchy()
 TARGET = np.linalg.svd(TASK.sigma_yx, compute_uv=False)
 
@@ -116,9 +97,9 @@ def test_training_the_row_from_zero_gives_the_closed_form(lam: float) -> None:
     hidden, row = W1 @ TASK.x, np.zeros(8)
     trained = hidden[:, 1]
     for _ in range(100):
-        row += 0.5 / np.square(trained).sum() * (1.5 - row @ trained) * trained
+        row += 0.5 / np.square(trained).sum() * (1 - row @ trained) * trained
     for w1tw1 in (W1.T @ W1, converged_quadrants(TASK.sigma_yx, lam).w1tw1):
-        assert_allclose(new_feature(w1tw1, TASK.x, 1, 1.5), row @ hidden, atol=1e-10)
+        assert_allclose(new_feature(w1tw1, TASK.x, 1), row @ hidden, atol=1e-10)
 
 
 def test_generalisation_improves_with_lambda_from_nothing_to_the_hierarchy() -> None:
@@ -134,33 +115,30 @@ def test_generalisation_improves_with_lambda_from_nothing_to_the_hierarchy() -> 
 
 
 def test_the_hierarchy_gives_the_feature_to_relatives_by_degree_and_the_trained_item_does_not_count() -> None:
-    feature = hierarchy_feature(TASK, 0, value=2.0)
-    assert feature[0] == pytest.approx(2.0)
-    assert feature[0] > feature[1] > feature[2] > feature[4] + 0.1  # salmon, canary, kelp
+    feature = hierarchy_feature(TASK, 0)
+    assert feature[0] == pytest.approx(1.0)
+    assert feature[0] > feature[1] > feature[2] > feature[4] + 0.05  # salmon, canary, kelp
     assert_allclose(feature[4:], 0, atol=1e-12)
     assert generalisation_loss(np.array([9.0, 0.5, 2.0]), np.array([1.0, 0.5, 0.0]), item=0) == pytest.approx(1.0)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("lam", "sizes"), [(0.0, (3, 5, 4)), (1.0, (4, 3, 3)), (-2.0, (3, 2, 4))])
-def test_losses_over_a_sequence_of_tasks_match_the_integrated_flow(lam: float, sizes: tuple[int, int, int]) -> None:
+def test_functions_over_a_sequence_of_tasks_match_the_integrated_flow(lam: float, sizes: tuple[int, int, int]) -> None:
     n_in, n_hidden, n_out = sizes
     tasks = [random_regression(n_in, n_out, 8, scale=1.0, rng=seed) for seed in range(3)]
     start, times = balanced_init(lam, n_in, n_hidden, n_out, scale=0.3, rng=0), np.linspace(0, 4, 5)
-    course = follow(*start, tasks, times, tau=2.0)
-    for task, function, losses in zip(tasks, course.function, course.losses, strict=True):
+    for task, function in zip(tasks, follow(*start, tasks, times, tau=2.0), strict=True):
         first, second = gradient_flow(*start, task.sigma_yx, times, tau=2.0)
         assert_allclose(function, second @ first, atol=1e-7)
-        assert_allclose(losses.T, [tested.loss(second @ first) for tested in tasks], atol=1e-7)
         start = first[-1], second[-1]
-    assert_allclose(course.W2 @ course.W1, start[1] @ start[0], atol=1e-7)
-    assert balance_residual(course.W1, course.W2, lam) < 1e-9
 
 
 def test_forgetting_after_convergence_is_the_closed_form_whatever_lambda_is() -> None:
     tasks = [random_regression(4, 3, 8, scale=1.5, rng=seed) for seed in range(3)]
     for lam in (0.0, 3.0):
-        losses = follow(*balanced_init(lam, 4, 3, 3, rng=1), tasks, [0.0, 1e5]).losses[:, -1]
+        learned = follow(*balanced_init(lam, 4, 3, 3, rng=1), tasks, [0.0, 1e5])[:, -1]
+        losses = np.stack([task.loss(learned) for task in tasks], axis=-1)
         for i, j, k in [(0, 0, 1), (0, 1, 2), (1, 0, 2), (2, 0, 1)]:
             assert losses[k, i] - losses[j, i] == pytest.approx(forgetting(tasks, i, j, k), abs=1e-9)
     distance = np.square(tasks[0].sigma_yx - tasks[1].sigma_yx).sum() / 2

@@ -10,7 +10,6 @@ from supple.tracks.linear import (
     balanced_init,
     converged_quadrants,
     exact_qq,
-    lazy_limit,
     new_feature,
     random_regression,
 )
@@ -28,7 +27,6 @@ CALLS: list[tuple[Callable[[], object], str]] = [
     (lambda: LinearTask(I3, I3), "not whitened"),
     (lambda: random_regression(4, 2, 3), "3 inputs of 4 dimensions cannot be whitened"),
     (lambda: converged_quadrants(np.eye(4, 2) * [1, 0], 1.0), "rank 1 < 2"),
-    (lambda: lazy_limit(I2, 0.0), "no lazy limit"),
     (lambda: balanced_factors(I3, 2, 0.0, I2), "rank above 2 does not pass through 2 hidden units"),
     (lambda: new_feature(np.diag([1.0, 1.0, 0.0]), I3, 2), "item 2"),
 ]

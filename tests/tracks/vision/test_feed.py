@@ -23,7 +23,7 @@ def rows_of(data: DataSet, images: Tensor) -> list[list[int]]:
 def test_batches_cross_the_ends_of_epochs_and_every_image_comes_as_often(data: DataSet, lab: Any, images: int) -> None:
     opened = feed(data, lab, stream="random-labels", images=images, batch_size=20)
     seen = rows_of(data, torch.cat([opened.batch()[0] for _ in range(15)], 1))
-    for own, rows in zip(seen, opened.images.rows.tolist(), strict=True):
+    for own, rows in zip(seen, opened.images.chosen[0].tolist(), strict=True):
         passes = [own[start : start + images] for start in range(0, 300, images)]
         assert all(sorted(each) == sorted(rows) for each in passes)
         assert len(set(map(tuple, passes))) == len(passes)
@@ -46,7 +46,7 @@ def test_metrics_look_at_the_first_images_all_along_and_without_a_number_batches
     opened = feed(data, lab, stream="random-labels", images=50, batch_size=20)
     before, passed = opened.probe(), list(opened.batches(None))
     assert [labels.shape[1] for _, labels in passed] == [20, 20, 10]
-    assert rows_of(data, torch.cat([images for images, _ in passed], 1)) == opened.images.rows.tolist()
+    assert rows_of(data, torch.cat([images for images, _ in passed], 1)) == opened.images.chosen[0].tolist()
     assert before[1].shape == (2, 50)
     opened.batch()
     assert all(map(torch.equal, before, opened.probe()))
@@ -64,7 +64,7 @@ def test_the_memory_holds_as_much_of_each_earlier_task_and_no_more_than_its_size
     opened = feed(data, lab, task=3, replay=replay, replay_per_task=most, **SPLIT)
     assert opened._memory.size == 3 * kept <= replay
     for task in opened.stream.tasks[:3]:
-        for own, rows in zip(opened.stream.train(task).rows, opened._memory.rows, strict=True):
+        for own, rows in zip(opened.stream.train(task).chosen[0], opened._memory.chosen[0], strict=True):
             assert len({*own.tolist()} & {*rows.tolist()}) == kept
 
 
@@ -75,8 +75,8 @@ def test_half_of_each_batch_is_replayed_with_the_labels_of_its_task(data: DataSe
         images, labels = opened.batch()
         assert labels.shape == (2, 12)
         for member, rows in enumerate(rows_of(data, images)):
-            assert set(rows[:6]) <= set(opened.images.rows[member].tolist())
-            assert set(rows[6:]) <= set(opened._memory.rows[member].tolist())
+            assert set(rows[:6]) <= set(opened.images.chosen[0][member].tolist())
+            assert set(rows[6:]) <= set(opened._memory.chosen[0][member].tolist())
             assert data.train_labels[rows].tolist() == labels[member].tolist()
             drawn[member] |= set(rows[6:])
     assert all(len(own) > 10 for own in drawn)  # drawn anew each time

@@ -70,15 +70,6 @@ def test_batches_are_losses_of_single_images_of_the_next_updates(
     assert all(p.grad is not None for p in model.network.parameters())
 
 
-def test_before_the_first_task_there_is_nothing_to_look_at(lab: Any, data: DataSet) -> None:
-    model = lab.model(data)
-    model.feed = None
-    assert model.learner.probe() is None
-    assert set(measure(model.learner)) >= {"dfi", "weight_norm"}
-    with pytest.raises(ValueError, match="no task has begun yet"):
-        next(model.learner.batches(1))
-
-
 @pytest.mark.parametrize("init_lambda", [None, 1.0])
 def test_a_member_of_a_stack_is_initialised_and_redrawn_as_a_single_network(
     lab: Any, data: DataSet, init_lambda: float | None

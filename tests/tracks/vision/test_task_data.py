@@ -32,8 +32,7 @@ def stream(data: DataSet, kind: str, **changes: Any) -> Stream:
 
 
 def everything(images: Images) -> tuple[Tensor, Tensor]:
-    members = len(images.rows)
-    return images.batch(torch.arange(images.size).expand(members, -1))
+    return images.read(images.chosen)
 
 
 def unbalanced_data(data: DataSet) -> DataSet:
@@ -90,10 +89,10 @@ def test_a_member_of_a_stack_sees_the_same_data_as_a_single_run(data: DataSet, k
 def test_permuted_pixels_are_those_of_a_fixed_subset_in_one_order_for_each_task(data: DataSet) -> None:
     opened = stream(data, "permuted")
     first, second = (opened.train(task) for task in opened.tasks[:2])
-    assert torch.equal(first.rows, second.rows)
-    assert torch.equal(first.labels, data.train_labels[first.rows])
+    assert torch.equal(first.chosen[0], second.chosen[0])
+    assert torch.equal(first.chosen[1], data.train_labels[first.chosen[0]])
     assert not torch.equal(first.permutation, second.permutation)
-    for images, rows, order in zip(everything(first)[0], first.rows, first.permutation, strict=True):
+    for images, rows, order in zip(everything(first)[0], first.chosen[0], first.permutation, strict=True):
         assert torch.equal(images.flatten(1), data.train_images[rows].flatten(1)[:, order])
         assert (rows.unique().numel(), order.unique().numel()) == (48, 256)
     test = opened.test(opened.tasks[0])
@@ -105,10 +104,10 @@ def test_random_labels_are_new_with_each_task_and_the_images_are_not(data: DataS
     opened = stream(data, "random-labels", images=120)
     first, second = (opened.train(task) for task in opened.tasks[:2])
     assert torch.equal(everything(first)[0], everything(second)[0])
-    assert not torch.equal(first.labels, second.labels)
-    assert set(first.labels.flatten().tolist()) == set(range(10))
-    assert (first.labels == data.train_labels[first.rows]).float().mean() < 0.3
-    assert torch.equal(opened.test(opened.tasks[0]).labels, first.labels)  # nothing else has these labels
+    assert not torch.equal(first.chosen[1], second.chosen[1])
+    assert set(first.chosen[1].flatten().tolist()) == set(range(10))
+    assert (first.chosen[1] == data.train_labels[first.chosen[0]]).float().mean() < 0.3
+    assert torch.equal(opened.test(opened.tasks[0]).chosen[1], first.chosen[1])  # nothing else has these labels
 
 
 @pytest.mark.parametrize(
@@ -120,9 +119,9 @@ def test_classes_do_not_repeat(data: DataSet, kind: str, counts: list[int]) -> N
         seen: list[int] = []
         for task, count in zip(opened.tasks, counts, strict=True):
             train, test = opened.train(task), opened.test(task)
-            own = set(data.train_labels[train.rows[member]].tolist())
+            own = set(data.train_labels[train.chosen[0][member]].tolist())
             assert len(own) == count
-            assert own == set(data.test_labels[test.rows[member]].tolist())
+            assert own == set(data.test_labels[test.chosen[0][member]].tolist())
             seen += own
         assert len(set(seen)) == len(seen)
 
@@ -132,7 +131,7 @@ def test_the_two_classes_of_a_pair_are_called_0_and_1(data: DataSet) -> None:
     assert opened.classes == 2
     task = opened.tasks[1]
     for images, labels in ((opened.train(task), data.train_labels), (opened.test(task), data.test_labels)):
-        for rows, own in zip(images.rows, images.labels, strict=True):
+        for rows, own in zip(*images.chosen, strict=True):
             assert sorted(label for _, label in set(zip(labels[rows].tolist(), own.tolist(), strict=True))) == [0, 1]
 
 
@@ -140,15 +139,15 @@ def test_each_class_gives_the_same_number_of_images_always_the_same_ones(data: D
     opened = stream(data, "classes")
     tasks = [opened.train(task) for task in opened.tasks]
     for number, images in enumerate(tasks, 1):
-        assert sorted(images.labels[0].bincount(minlength=10).tolist()) == [0] * (10 - 3 * number) + [7] * 3 * number
-        assert (images.labels[0].diff() != 0).sum() > 4, "classes are shuffled among each other"
-    first, second, third = (set(images.rows[0].tolist()) for images in tasks)
+        assert sorted(images.chosen[1][0].bincount(minlength=10).tolist()) == [0] * (10 - 3 * number) + [7] * 3 * number
+        assert (images.chosen[1][0].diff() != 0).sum() > 4, "classes are shuffled among each other"
+    first, second, third = (set(images.chosen[0][0].tolist()) for images in tasks)
     assert first < second < third
 
 
 def test_growing_chunks_contain_the_earlier_ones_and_are_tested_on_all_test_images(data: DataSet) -> None:
     opened = stream(data, "chunks", batch_size=4)
-    rows = [set(opened.train(task).rows[1].tolist()) for task in opened.tasks]
+    rows = [set(opened.train(task).chosen[0][1].tolist()) for task in opened.tasks]
     assert [len(own) for own in rows] == [12, 60, 120]
     assert rows[0] < rows[1] < rows[2]
     assert all(opened.test(task).size == len(data.test_labels) for task in opened.tasks)

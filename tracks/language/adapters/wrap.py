@@ -8,7 +8,6 @@ import torch
 from torch import Tensor, nn
 
 from supple.networks import chain
-from supple.networks.modules import STACKED
 from supple.registry import bind, did_you_mean
 
 from .base import Adapter, adapters_by_kind
@@ -47,7 +46,7 @@ def wrap(model: nn.Module, targets: Targets, make: Callable[[nn.Linear], Adapter
     `transformers` model, otherwise the last Linear that is defined). This is PEFT's rule, except that each name of a
     list has to match a layer.
 
-    Raises ValueError for a target without a Linear, for tied weights, for stacked layers, for layers whose adapter
+    Raises ValueError for a target without a Linear, for tied weights, for layers whose adapter
     would never be called, and for a model that has adapters. The model is then unchanged.
     """
     if adapters(model):
@@ -78,14 +77,14 @@ def insert_adapters(model: nn.Module, names: Iterable[str], make: Callable[[str]
 
 def _find_linears(model: nn.Module, targets: Targets) -> dict[str, nn.Linear]:
     """Return the Linear layers that `targets` names, by their names in the order of definition (see `wrap`)."""
-    linears = {name: module for name, module in model.named_modules() if isinstance(module, nn.Linear) and name}
+    head = _head(model) if targets == ALL else None
+    inside = {name: module for name, module in model.named_modules() if name and module is not head}
+    linears = {name: module for name, module in inside.items() if isinstance(module, nn.Linear)}
     if not linears:
-        raise ValueError(f"{type(model).__name__} has no nn.Linear inside it to adapt")
+        besides = "" if head is None else " besides its head"
+        raise ValueError(f"{type(model).__name__} has no nn.Linear inside it to adapt{besides}")
     if targets == ALL:
-        head = _head(model)
-        if without_head := {name: linear for name, linear in linears.items() if linear is not head}:
-            return without_head
-        raise ValueError(f"{type(model).__name__} has no nn.Linear but its head: name it, if it is what you mean")
+        return linears
     patterns = {targets: targets} if isinstance(targets, str) else {t: rf"(.*\.)?{re.escape(t)}" for t in targets}
     chosen = {name for target, pattern in patterns.items() for name in _match(model, target, pattern, linears)}
     return {name: linear for name, linear in linears.items() if name in chosen}
@@ -141,8 +140,6 @@ def _match(model: nn.Module, target: str, pattern: str, linears: Iterable[str]) 
     except re.error as error:
         raise ValueError(f"target {target!r} is no regular expression: {error}") from error
     others = {name: module for name, module in model.named_modules() if name and fits(name)}
-    if stacked := [name for name, module in others.items() if isinstance(module, STACKED)]:
-        raise ValueError(f"'{stacked[0]}' is stacked, several networks in one: adapters go around a plain nn.Linear")
     if matches := {name for name in linears if fits(name)}:
         return matches
     if others:
@@ -166,11 +163,9 @@ def _head(model: nn.Module) -> nn.Module | None:
 
 def _check(model: nn.Module, linears: Mapping[str, nn.Linear]) -> None:
     """Raise ValueError for a layer around which an adapter would not work as promised."""
-    places: dict[int, list[str]] = {}
-    for place, parameter in model.named_parameters(remove_duplicate=False):
-        places.setdefault(id(parameter), []).append(place)
+    weights = list(model.named_parameters(remove_duplicate=False))
     for name, linear in linears.items():
-        if others := [place for place in places.get(id(linear.weight), ()) if place != f"{name}.weight"]:
+        if others := [place for place, p in weights if p is linear.weight and place != f"{name}.weight"]:
             raise ValueError(
                 f"'{name}' shares its weight with {others[0]}: an adapter would change one of its two uses alone"
             )

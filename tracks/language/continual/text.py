@@ -50,7 +50,6 @@ class TextStream:
     tasks. scores: the name of each task's score ("accuracy", "rouge_l", …). layers: the plain model's layers in forward
     order, as for `Learner`. units: names of the modules whose outputs are hidden units, in forward order. features:
     name of the module whose outputs the heads read. sources: descriptions of the model and of the data, by name.
-    unwired: as in `Learner`; if empty, it is found by tracing the model.
     """
 
     def __init__(self, language_model: LanguageModel, tasks: Sequence[TaskData], settings: ContinualSettings) -> None:
@@ -58,7 +57,6 @@ class TextStream:
         self.model = model = language_model.model
         self.names, self.scores = tuple(task.name for task in tasks), tuple(task.score for task in tasks)
         self.layers, self.units, self.features = causal_layers(model), causal_units(model), causal_features(model)
-        self.unwired = dict.fromkeys(self.units, "lies in a gated MLP, where the outputs of another layer multiply it")
         self.sources = {
             "model": language_model.source,
             **{f"task {i}": task.description for i, task in enumerate(tasks)},

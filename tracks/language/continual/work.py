@@ -80,7 +80,6 @@ class ContinualWork(SupervisedWork):
             layers = tuple(replace(layer, module=self.model.get_submodule(layer.name)) for layer in layers)
         self.unwritten = frozen  # names in the model's state of what is never written
         self.penalized = any(type(a).penalty is not Adapter.penalty for a in adapters(self.model).values())
-        why = "lies between layers with adapters" if self.has_adapters else ""
         self.learner = Learner(
             "model",
             self.model,
@@ -94,7 +93,7 @@ class ContinualWork(SupervisedWork):
             batches=self._batches,
             initial=self._initial_values({}),
             features=stream.features,
-            unwired=dict.fromkeys(stream.units, why) if self.has_adapters else stream.unwired,
+            unwired=dict.fromkeys(stream.units if self.has_adapters else (), "lies between layers with adapters"),
         )
 
     # -- training -----------------------------------------------------------------------------------------------

@@ -14,7 +14,6 @@ from supple.registry.errors import UsageError
 from .published import PUBLISHED
 from .tokenizers import FILE, Bytes, Tokenizer, read_tokenizer, train_bpe
 from .tokens import TokenFile, write_tokens
-from .windows import check_same_tokenizer
 
 VALIDATION = 0.1  # of the bytes of each text
 PIECE = 2**18  # bytes of text that are encoded at once
@@ -36,7 +35,6 @@ class Corpus:
         if not (folder / "train.bin").is_file():
             raise UsageError(f"{folder}: no corpus here: it needs train.bin, validation.bin and a JSON beside each")
         train, validation = (TokenFile.open(folder / f"{part}.bin") for part in ("train", "validation"))
-        check_same_tokenizer([train, validation])
         return cls(folder, train, validation)
 
     @property

@@ -1,10 +1,9 @@
 """A corpus as tokens: `name.bin`, uint16 little endian without a header, and `name.json`, which describes it."""
 
 import json
-import os
 from collections.abc import Iterable
 from dataclasses import dataclass
-from hashlib import sha256
+from hashlib import file_digest, sha256
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,6 @@ from supple.registry.errors import UsageError
 
 FORMAT = "supple tokens 1"
 TYPE = np.dtype("<u2")
-CHUNK = 2**23  # tokens that are checked at once
 
 
 @dataclass(frozen=True)
@@ -45,13 +43,11 @@ class TokenFile:
         size, expected = path.stat().st_size, about["tokens"] * TYPE.itemsize
         if size != expected or not size:
             raise UsageError(f"{path}: {size:,} bytes, expected {expected:,}: damaged")
-        tokens: NDArray[np.uint16] = np.memmap(path, TYPE, "r")
-        digest = sha256()
-        for start in range(0, len(tokens), CHUNK):
-            digest.update(tokens[start : start + CHUNK].data)
-        if digest.hexdigest() != about["sha256"]:
+        with path.open("rb") as file:
+            digest = file_digest(file, "sha256").hexdigest()
+        if digest != about["sha256"]:
             raise UsageError(f"{path}: damaged (its checksum does not match)")
-        return cls(path, about, tokens)
+        return cls(path, about, np.memmap(path, TYPE, "r"))
 
     def __len__(self) -> int:
         return len(self.tokens)
@@ -79,7 +75,7 @@ class TokenFile:
 def write_tokens(
     path: Path, pieces: Iterable[NDArray[np.uint16]], source: str, tokenizer: str, fingerprint: str, vocab_size: int
 ) -> TokenFile:
-    """Write tokens piece by piece, and their description. Each file gets its name when it is complete.
+    """Write tokens piece by piece, and then their description, without which they cannot be opened.
 
     Args:
         path: The file of the tokens (….bin). The description gets the same name with the ending .json.
@@ -90,23 +86,17 @@ def write_tokens(
         vocab_size: The number that all tokens are below, at most 65,536.
     """
     digest, count = sha256(), 0
-    partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
-    try:
-        with partial.open("wb") as file:
-            for piece in pieces:
-                content = piece.astype(TYPE).tobytes()
-                digest.update(content)
-                file.write(content)
-                count += len(piece)
-        about = {
-            "format": FORMAT, "source": source, "tokenizer": tokenizer, "fingerprint": fingerprint,
-            "vocab_size": vocab_size, "tokens": count, "sha256": digest.hexdigest(),
-        }  # fmt: skip
-        partial.replace(path)
-        partial.write_bytes(f"{json.dumps(about, indent=2)}\n".encode())
-        partial.replace(path.with_suffix(".json"))
-    finally:
-        partial.unlink(missing_ok=True)
+    with path.open("wb") as file:
+        for piece in pieces:
+            content = piece.astype(TYPE).tobytes()
+            digest.update(content)
+            file.write(content)
+            count += len(piece)
+    about = {
+        "format": FORMAT, "source": source, "tokenizer": tokenizer, "fingerprint": fingerprint,
+        "vocab_size": vocab_size, "tokens": count, "sha256": digest.hexdigest(),
+    }  # fmt: skip
+    path.with_suffix(".json").write_bytes(f"{json.dumps(about, indent=2)}\n".encode())
     return TokenFile.open(path)
 
 

@@ -38,11 +38,9 @@ def check_same_tokenizer(parts: Sequence[TokenFile]) -> None:
     first = parts[0]
     for part in parts[1:]:
         if part.about["fingerprint"] != first.about["fingerprint"]:
-            one, two = first.about["tokenizer"], part.about["tokenizer"]
-            other = f"'{two}' and not '{one}'" if one != two else f"another '{two}'"
             raise UsageError(
-                f"{part.path}: made with {other}, the tokenizer of {first.path}: prepare one of them with the other's "
-                f"tokenizer.json"
+                f"{part.path}: made with another tokenizer, '{part.about['tokenizer']}', than {first.path}, "
+                f"'{first.about['tokenizer']}': prepare one of them with the other's tokenizer.json"
             )
 
 

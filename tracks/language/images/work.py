@@ -2,9 +2,7 @@
 
 import math
 from collections.abc import Iterator
-from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -84,9 +82,6 @@ class ClipWork(SupervisedWork):
             hits = self.clip.nearest(images, features) == numbers_of[labels]
             numbers[f"accuracy/{domain.name}"] = float(hits.double().mean())
         return {"accuracy": sum(numbers.values()) / len(numbers), **numbers}
-
-    def accumulating(self, part: int) -> AbstractContextManager[Any]:
-        return self.settings.autocast()
 
     def export(self, folder: Path) -> None:
         """Write the model in transformers' layout (see `Clip.save`)."""

@@ -9,7 +9,7 @@ known yet, and earlier ones have no images any more. (The paper does not say. Th
 so.)
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import torch
@@ -50,8 +50,6 @@ class ImageStream:
 
     If two domains have a class of the same name, they share its prompt, and images of either are correct for it.
     """
-
-    unwired: Mapping[str, str] = {}
 
     def __init__(self, clip: Clip, domains: Sequence[Domain], settings: ContinualSettings) -> None:
         """Choose the training images of each domain.

@@ -1,1 +1,1 @@
-"""The figures of Dominé et al. (2025), one module each: `figN.numbers(seed)` for JSON, `figN.draw(numbers)`."""
+"""The figures of Dominé et al. (2025), one module each: `figN.numbers(seed)`, `figN.draw(runs.for_json(numbers))`."""

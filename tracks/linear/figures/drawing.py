@@ -64,10 +64,9 @@ def draw_learning(panels: Sequence[Axes], numbers: Mapping[str, Any], simulated:
 
     label: What they show."""
     for axes, lines, dots, lam in zip(panels, simulated, theory, numbers["lambdas"], strict=True):
-        tidy(axes)
         draw_curves(axes, numbers["times"], lines, dots, shades(lambda_colour(lam), np.shape(lines)[1]))
         axes.set_xlim(0, numbers["times"][-1])
-        label_axes(axes, TIME, label if axes is panels[0] else "")
+        style_axes(axes, TIME, label if axes is panels[0] else "")
 
 
 def title_lambdas(panels: Sequence[Axes], lambdas: Sequence[float]) -> None:
@@ -84,10 +83,10 @@ def draw_bar(figure: Figure | SubFigure, shown: ScalarMappable, panels: Any, lab
     bar.ax.tick_params(labelsize=8.5, colors="#555555", length=2)
 
 
-def legend_entries(colour: str = BASELINE, marker: bool = False) -> list[Line2D]:
+def legend_entries(marker: bool = False) -> list[Line2D]:
     """Return the legend entries for simulation and theory. marker: the simulation is drawn as dots."""
     how: dict[str, Any] = {"linestyle": "", "marker": "o", "markersize": 5} if marker else SIMULATION
-    return [Line2D([], [], color=colour, label="simulation", **how), Line2D([], [], label="theory", **THEORY)]
+    return [Line2D([], [], color=BASELINE, label="simulation", **how), Line2D([], [], label="theory", **THEORY)]
 
 
 def split_figure(figure: Figure | SubFigure, rows: int, columns: int, **ratios: Any) -> list[SubFigure]:
@@ -112,13 +111,14 @@ def draw_legend(figure: Figure | SubFigure, handles: Sequence[Line2D]) -> None:
     )  # fmt: skip
 
 
-def write_letter(figure: Figure | SubFigure, name: str, title: str = "") -> None:
+def write_letter(figure: Figure | SubFigure, name: str, title: str) -> None:
     """Write the panel's letter and title at the upper left of its part of the figure."""
-    heading = rf"$\bf{{{name}}}$" + (f"   {title}" if title else "")
-    figure.suptitle(heading, x=0.01, ha="left", fontsize=11, color=INK)
+    figure.suptitle(rf"$\bf{{{name}}}$   {title}", x=0.01, ha="left", fontsize=11, color=INK)
 
 
-def label_axes(axes: Axes, x: str = "", y: str = "") -> None:
+def style_axes(axes: Axes, x: str = "", y: str = "", title: str = "") -> None:
+    """Apply the common style to a panel, with labels of its axes."""
+    tidy(axes, title)
     axes.set_xlabel(x, fontsize=9.5, color=INK)
     axes.set_ylabel(y, fontsize=9.5, color=INK)
 

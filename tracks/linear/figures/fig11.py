@@ -20,8 +20,8 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from supple.reports.figures.style import PALETTE, SHADE, new_figure, tidy
-from supple.tracks.linear import balanced_init, follow, forgetting, gradient_flow, random_regression
+from supple.reports.figures.style import PALETTE, SHADE, new_figure
+from supple.tracks.linear import balanced_init, follow, forgetting, random_regression
 
 from .drawing import (
     SIMULATION,
@@ -29,12 +29,12 @@ from .drawing import (
     TIME,
     draw_curves,
     draw_legend,
-    label_axes,
     legend_entries,
     shades,
+    style_axes,
     write_letter,
 )
-from .runs import descend, difference, for_json
+from .runs import descend, difference
 
 TASKS = 4
 N_IN, N_HIDDEN, N_OUT = 5, 10, 6
@@ -42,48 +42,36 @@ ENTRIES = "#5f4b8b"  # of the network function: none of the tasks' colours
 THIN = {**SIMULATION, "linewidth": 2.0}
 
 
-def numbers(seed: int = 0, duration: float = 100.0, learning_rate: float = 0.005, points: int = 100) -> dict[str, Any]:
+def numbers(seed: int = 0, learning_rate: float = 0.005) -> dict[str, Any]:
     """Compute the numbers of the figure.
 
     `simulated_function` and `theory_function` are (tasks, T, N_o). `simulated_losses` and `theory_losses` are (task
     trained, T, task tested). `least_losses`, (tasks,), are those of the best linear map. `forgetting`, (tasks − 1,), is
     the increase of each earlier task's loss while the last task was trained, simulated and in closed form (D.1, after
-    convergence).
-
-    Args:
-        seed: Of all random numbers.
-        duration: The length of a task, in τ.
-        learning_rate: η.
-        points: The number of times per task at which curves are stored, besides its start.
+    convergence). learning_rate: η.
     """
     rng = np.random.default_rng(seed)
     tasks = [random_regression(N_IN, N_OUT, samples=25, rng=rng) for _ in range(TASKS)]
     start = balanced_init(0.0, N_IN, N_HIDDEN, N_OUT, scale=1e-4, rng=rng)
-    simulated, flow = [], []
-    descended = flowed = start
+    simulated, descended = [], start
     for task in tasks:
-        times, w1, w2 = descend(*descended, task.sigma_yx, duration, learning_rate, points)
+        times, w1, w2 = descend(*descended, task.sigma_yx, 100.0, learning_rate, 100)
         simulated.append(w2 @ w1)
         descended = w1[-1], w2[-1]
-        w1, w2 = gradient_flow(*flowed, task.sigma_yx, times)
-        flow.append(w2 @ w1)
-        flowed = w1[-1], w2[-1]
     theory, functions = follow(*start, tasks, times), np.stack(simulated)
-    losses = np.stack([task.loss(functions) for task in tasks], axis=-1)
-    found = {
+    losses, theory_losses = (np.stack([task.loss(each) for task in tasks], axis=-1) for each in (functions, theory))
+    return {
         "learning_rate": learning_rate,
         "times": times,
         "simulated_function": functions[..., 0],
-        "theory_function": theory.function[..., 0],
+        "theory_function": theory[..., 0],
         "simulated_losses": losses,
-        "theory_losses": theory.losses,
+        "theory_losses": theory_losses,
         "least_losses": np.array([task.least_loss for task in tasks]),
         "forgetting": losses[-1, -1, :-1] - losses[-2, -1, :-1],
         "forgetting_closed_form": np.array([forgetting(tasks, i, TASKS - 2, TASKS - 1) for i in range(TASKS - 1)]),
-        "difference": max(difference(functions, theory.function), difference(losses, theory.losses)),
-        "difference_flow": difference(np.stack(flow), theory.function),
+        "difference": max(difference(functions, theory), difference(losses, theory_losses)),
     }
-    return for_json(found)
 
 
 def draw(numbers: Mapping[str, Any]) -> Figure:
@@ -91,8 +79,6 @@ def draw(numbers: Mapping[str, Any]) -> Figure:
     figure = new_figure(5.6)
     write_letter(figure, "A", "four random regressions in turn, from small weights")
     function, losses = figure.subplots(2, 1, sharex=True, height_ratios=(1, 1.15))
-    tidy(function)
-    tidy(losses)
     times = np.asarray(numbers["times"])
     # above what the best linear map leaves: 0 is learned
     least = np.asarray(numbers["least_losses"])
@@ -114,8 +100,8 @@ def draw(numbers: Mapping[str, Any]) -> Figure:
         )  # fmt: skip
     function.set_xlim(0, count * times[-1])
     losses.set_ylim(0, None)
-    label_axes(function, "", "entries of $W_2W_1$")
-    label_axes(losses, TIME, "excess loss of every task\n(bold: the one it learns)")
+    style_axes(function, "", "entries of $W_2W_1$")
+    style_axes(losses, TIME, "excess loss of every task\n(bold: the one it learns)")
     names = [
         Line2D([], [], color=colour, label=f"task {i + 1}", **SIMULATION) for i, colour in enumerate(PALETTE[:count])
     ]

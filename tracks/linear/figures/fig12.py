@@ -27,7 +27,7 @@ from matplotlib.figure import Figure, SubFigure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import NullFormatter, ScalarFormatter
 
-from supple.reports.figures.style import FAINT, INK, PALETTE, new_figure, tidy
+from supple.reports.figures.style import FAINT, INK, PALETTE, new_figure
 from supple.tracks.linear import (
     Exact,
     balanced_factors,
@@ -40,8 +40,8 @@ from supple.tracks.linear import (
 )
 from supple.tracks.linear.weights import Array, random_rotation
 
-from .drawing import SIMULATION, THEORY, draw_curves, draw_legend, draw_panels, label_axes, lambda_colour, split_figure
-from .runs import Weights, for_json, stack
+from .drawing import SIMULATION, THEORY, draw_curves, draw_legend, draw_panels, lambda_colour, split_figure, style_axes
+from .runs import Weights, stack
 
 SIZE, SAMPLES, TARGETS = 4, 10, 1.5  # of layers; examples; standard deviation of the targets
 NEAR = (0.1, 0.25, 0.5, 0.75)
@@ -50,7 +50,7 @@ TINY = (*(10.0**-k for k in range(17)), 0.0)
 CURVES, CURVE_STEPS, CURVE_POINTS = (0.0, 1e-6, 0.01, 1.0, 10.0), 5000, 240
 CONVERGED = 0.01  # of ½‖Σyx‖²
 ROUNDING = 1e-14  # |λ| below which gradient descent in double precision no longer follows the theory
-CHUNK = 200  # steps after which networks that have converged are left out
+MOST_STEPS = 8000  # after which training stops, converged or not
 REVERSAL, RANDOM = PALETTE[3], PALETTE[2]  # neither of them a colour of λ
 DOT: dict[str, Any] = {"linestyle": "", "marker": "o", "markersize": 5}
 ABOVE: dict[str, Any] = {"textcoords": "offset points", "fontsize": 9}
@@ -58,7 +58,7 @@ FLOOR = 1e-17  # where λ = 0 is drawn on a logarithmic axis
 STEPS = "steps to convergence"
 
 
-def numbers(seed: int = 0, learning_rate: float = 0.005, most_steps: int = 8000, draws: int = 5) -> dict[str, Any]:
+def numbers(seed: int = 0, learning_rate: float = 0.005, draws: int = 5) -> dict[str, Any]:
     """Compute the numbers of the figure.
 
     `reversal` and `tiny` have steps over their `lambdas`, and `random` has (draws, `lambdas`). Each has `simulated` and
@@ -68,7 +68,6 @@ def numbers(seed: int = 0, learning_rate: float = 0.005, most_steps: int = 8000,
     Args:
         seed: Of all random numbers.
         learning_rate: η.
-        most_steps: The number of steps after which training stops. The result is then `None`.
         draws: The number of random tasks.
     """
     rng = np.random.default_rng(seed)
@@ -80,12 +79,12 @@ def numbers(seed: int = 0, learning_rate: float = 0.005, most_steps: int = 8000,
         return stack([balanced_factors(known.sigma_yx, SIZE, lam, rotation) for lam in lambdas])
 
     def of_reversal(lambdas: Sequence[float]) -> dict[str, Array]:
-        grid = np.arange(most_steps + 1)
+        grid = np.arange(MOST_STEPS + 1)
         gone = transition(learning_rate * grid[:, None], values[0], -values[0], np.asarray(lambdas))
         # the loss is ½(2s̃)²(1 − γ)², and only this mode has any
         enough = 1 - np.sqrt(CONVERGED) * np.linalg.norm(values) / (2 * values[0])
         return {
-            "simulated": descent_steps(*start(lambdas), turned.sigma_yx, learning_rate, most_steps),
+            "simulated": descent_steps(*start(lambdas), turned.sigma_yx, learning_rate),
             "theory": np.array([np.interp(enough, curve, grid, right=np.nan) for curve in gone.T]),
         }
 
@@ -96,7 +95,7 @@ def numbers(seed: int = 0, learning_rate: float = 0.005, most_steps: int = 8000,
         for w1, w2 in zip(*wide, strict=True)
     ]
     random = {
-        "simulated": np.stack([descent_steps(*wide, sigma, learning_rate, most_steps) for sigma in sigmas]),
+        "simulated": np.stack([descent_steps(*wide, sigma, learning_rate) for sigma in sigmas]),
         "theory": np.reshape(times, (draws, -1)) / learning_rate,
     }
     results = {"reversal": of_reversal(LAMBDAS), "random": random, "tiny": of_reversal(TINY)}
@@ -105,15 +104,15 @@ def numbers(seed: int = 0, learning_rate: float = 0.005, most_steps: int = 8000,
     steps = np.unique(np.geomspace(2, CURVE_STEPS, CURVE_POINTS).round().astype(int))
     simulated = np.einsum("o,tloi,i->lt", left[:, 0], w2[steps] @ w1[steps], right[0])
     theory = singular_values(learning_rate * steps, values[0], -values[0], np.array(CURVES)[:, None])
-    found = {
+    return {
         "learning_rate": learning_rate,
-        "most_steps": most_steps,
+        "most_steps": MOST_STEPS,
         "lambdas": list(map(float, LAMBDAS)),
-        "tiny_lambdas": list(TINY),
+        "tiny_lambdas": TINY,
         **results,
         "steps_a_decade": float(np.log(10) / (learning_rate * values[0])),
         "curves": {
-            "lambdas": list(CURVES),
+            "lambdas": CURVES,
             "steps": steps.tolist(),
             "target": float(values[0]),
             "simulated": simulated,
@@ -121,10 +120,9 @@ def numbers(seed: int = 0, learning_rate: float = 0.005, most_steps: int = 8000,
         },
         "difference": max(_relative_error(**results[name], lambdas=at) for name, at in over.items()),
     }
-    return for_json(found)
 
 
-def descent_steps(first: Array, second: Array, sigma_yx: Array, learning_rate: float, most_steps: int) -> Array:
+def descent_steps(first: Array, second: Array, sigma_yx: Array, learning_rate: float) -> Array:
     """Return the steps until each network has converged, or NaN if it has not.
 
     Args:
@@ -132,19 +130,10 @@ def descent_steps(first: Array, second: Array, sigma_yx: Array, learning_rate: f
         second: W₂, (networks, N_o, N_h).
         sigma_yx: (N_o, N_i).
         learning_rate: η.
-        most_steps: The number of steps after which training stops.
     """
-    threshold = CONVERGED * np.square(sigma_yx).sum()
-    needed, open_ = np.full(len(first), np.nan), np.arange(len(first))
-    for done in range(0, most_steps, CHUNK):
-        w1, w2 = gradient_descent(first, second, sigma_yx, min(CHUNK, most_steps - done), learning_rate)
-        below = np.square(w2 @ w1 - sigma_yx).sum((-2, -1)) <= threshold  # (steps, networks)
-        converged = below.any(0)
-        needed[open_[converged]] = done + below.argmax(0)[converged]
-        open_, first, second = open_[~converged], w1[-1, ~converged], w2[-1, ~converged]
-        if not len(open_):
-            break
-    return needed
+    w1, w2 = gradient_descent(first, second, sigma_yx, MOST_STEPS, learning_rate)
+    below = np.square(w2 @ w1 - sigma_yx).sum((-2, -1)) <= CONVERGED * np.square(sigma_yx).sum()  # (steps, networks)
+    return np.where(below.any(0), below.argmax(0), np.nan)
 
 
 def _relative_error(simulated: Array, theory: Array, lambdas: Sequence[float]) -> float:
@@ -174,7 +163,7 @@ def draw(numbers: Mapping[str, Any]) -> Figure:
 
 
 def _draw_over_lambda(figure: SubFigure, numbers: Mapping[str, Any]) -> None:
-    tidy(axes := figure.subplots())
+    axes = figure.subplots()
     lambdas = np.asarray(numbers["lambdas"])
     # what never converges (None) becomes NaN
     draws, expected = (np.array(numbers["random"][name], float) for name in ("simulated", "theory"))
@@ -186,17 +175,16 @@ def _draw_over_lambda(figure: SubFigure, numbers: Mapping[str, Any]) -> None:
     near = (tiny > 0) & (tiny < lambdas[lambdas > 0].min())
     places = np.concatenate([lambdas, tiny[near], -tiny[near]])
     steps = np.concatenate([np.array(numbers["reversal"]["theory"], float), spike[near], spike[near]])
-    for side in (places > 0, places < 0):
-        order = np.argsort(places[side])
-        axes.plot(places[side][order], steps[side][order], zorder=3, **THEORY)
+    order = np.argsort(places)
+    axes.plot(places[order], steps[order], zorder=3, **THEORY)  # at λ = 0 it has a gap
     axes.set_yscale("log")
     axes.yaxis.set_major_formatter(ScalarFormatter())
     axes.yaxis.set_minor_formatter(NullFormatter())
-    label_axes(axes, "λ", STEPS)
+    style_axes(axes, "λ", STEPS)
 
 
 def _draw_towards_zero(figure: SubFigure, numbers: Mapping[str, Any]) -> None:
-    tidy(axes := figure.subplots())
+    axes = figure.subplots()
     lambdas = np.asarray(numbers["tiny_lambdas"])
     places = np.where(lambdas > 0, lambdas, FLOOR)
     steps = np.array(numbers["tiny"]["simulated"], float)
@@ -216,11 +204,11 @@ def _draw_towards_zero(figure: SubFigure, numbers: Mapping[str, Any]) -> None:
             textcoords="axes fraction", ha="right", fontsize=9, color=INK,
             arrowprops={"arrowstyle": "-", "color": FAINT, "shrinkB": 6, "relpos": (0.93, 1)},
         )  # fmt: skip
-    label_axes(axes, "λ", STEPS)
+    style_axes(axes, "λ", STEPS)
 
 
 def _draw_singular_value(figure: SubFigure, numbers: Mapping[str, Any]) -> None:
-    tidy(axes := figure.subplots())
+    axes = figure.subplots()
     curves = numbers["curves"]
     steps, simulated = np.asarray(curves["steps"]), np.asarray(curves["simulated"])
     colours = [lambda_colour(0.5 * i) for i in range(len(simulated))]
@@ -235,4 +223,4 @@ def _draw_singular_value(figure: SubFigure, numbers: Mapping[str, Any]) -> None:
     axes.annotate("λ =", (steps[0], curves["target"]), (0, 6), color=INK, **ABOVE)
     axes.margins(x=0.03)
     axes.set_ylim(None, 1.3 * curves["target"])
-    label_axes(axes, "steps", "singular value")
+    style_axes(axes, "steps", "singular value")

@@ -23,7 +23,7 @@ import numpy as np
 from matplotlib.figure import Figure, SubFigure
 from matplotlib.lines import Line2D
 
-from supple.reports.figures.style import BASELINE, FAINT, INK, PALETTE, new_figure, tidy
+from supple.reports.figures.style import BASELINE, FAINT, INK, PALETTE, new_figure
 from supple.tracks.linear import (
     balanced_init,
     converged_quadrants,
@@ -39,13 +39,13 @@ from .drawing import (
     draw_curves,
     draw_legend,
     draw_panels,
-    label_axes,
     lambda_title,
     legend_entries,
     split_figure,
+    style_axes,
     wide_lambda_colour,
 )
-from .runs import Weights, descend, difference, for_json, make_learnable, stack
+from .runs import Weights, descend, difference, make_learnable, stack
 
 TRAINED = ITEMS.index("goldfish")
 LAMBDAS = tuple(range(-10, 11))
@@ -55,9 +55,7 @@ DOT: dict[str, Any] = {"linestyle": "", "marker": "o", "markersize": 6}
 EXPECTED: dict[str, Any] = {"linestyle": "", "marker": "_", "markersize": 18, "markeredgewidth": 2, "color": INK}
 
 
-def numbers(
-    seed: int = 0, learning_rate: float = 0.01, pretraining: float = 20.0, training: float = 30.0
-) -> dict[str, Any]:
+def numbers(seed: int = 0, learning_rate: float = 0.01) -> dict[str, Any]:
     """Compute the numbers of the figure.
 
     `simulated_loss` and `theory_loss` are (`lambdas`,). `simulated` and `theory` are the feature of each item,
@@ -67,34 +65,31 @@ def numbers(
     Args:
         seed: Of all random numbers.
         learning_rate: η of both trainings.
-        pretraining: The length of the first training, in τ.
-        training: The length of the second training, in τ.
     """
     rng = np.random.default_rng(seed)
     task = semantic_hierarchy()
     starts = learnable_starts(task.sigma_yx, LAMBDAS, rng)
-    _, learned, _ = descend(*starts, task.sigma_yx, pretraining, learning_rate)
+    _, learned, _ = descend(*starts, task.sigma_yx, 20.0, learning_rate)
     hidden = learned[-1] @ task.x  # (λ, N_h, items)
     trained, row = hidden[..., TRAINED], rng.normal(0.0, 1e-4, (len(LAMBDAS), len(ITEMS)))  # the new row of W₂
-    for _ in range(round(training / learning_rate)):  # gradient descent on ½(w·h − 1)² for the trained item
+    for _ in range(round(30.0 / learning_rate)):  # gradient descent on ½(w·h − 1)² for the trained item
         row = row + learning_rate * (1 - (row * trained).sum(-1, keepdims=True)) * trained
     simulated = np.einsum("lh,lhp->lp", row, hidden)
     theory = np.stack([new_feature(converged_quadrants(task.sigma_yx, lam).w1tw1, task.x, TRAINED) for lam in LAMBDAS])
     expected = hierarchy_feature(task, TRAINED)
     shown = [LAMBDAS.index(lam) for lam in SHOWN]
-    found = {
-        "items": list(ITEMS),
+    return {
+        "items": ITEMS,
         "trained": TRAINED,
-        "lambdas": list(LAMBDAS),
+        "lambdas": LAMBDAS,
         "simulated_loss": generalisation_loss(simulated, expected, TRAINED),
         "theory_loss": generalisation_loss(theory, expected, TRAINED),
-        "shown": list(SHOWN),
+        "shown": SHOWN,
         "simulated": simulated[shown],
         "theory": theory[shown],
         "expected": expected,
         "difference": difference(simulated, theory),
     }
-    return for_json(found)
 
 
 def learnable_starts(sigma_yx: Array, lambdas: Sequence[float], rng: np.random.Generator) -> Weights:
@@ -141,17 +136,17 @@ def _draw_hierarchy(figure: SubFigure, numbers: Mapping[str, Any]) -> None:
 
 
 def _draw_loss(figure: SubFigure, numbers: Mapping[str, Any]) -> None:
-    tidy(axes := figure.subplots())
+    axes = figure.subplots()
     lambdas, loss = numbers["lambdas"], numbers["simulated_loss"]
     draw_curves(axes, lambdas, loss, numbers["theory_loss"], [FAINT])
     for lam in numbers["shown"]:
         axes.plot(lam, loss[lambdas.index(lam)], color=wide_lambda_colour(lam), zorder=4, clip_on=False, **DOT)
     axes.set_ylim(0, None)
-    label_axes(axes, "λ", "generalisation loss")
+    style_axes(axes, "λ", "generalisation loss")
 
 
 def _draw_feature(figure: SubFigure, numbers: Mapping[str, Any]) -> None:
-    tidy(axes := figure.subplots())
+    axes = figure.subplots()
     places = np.arange(len(numbers["items"]))
     colours = [wide_lambda_colour(lam) for lam in numbers["shown"]]
     axes.plot(places, numbers["expected"], zorder=4, **EXPECTED)
@@ -161,4 +156,4 @@ def _draw_feature(figure: SubFigure, numbers: Mapping[str, Any]) -> None:
     axes.legend(names[::-1], titles[::-1], frameon=False, fontsize=9.5, loc="upper right", handlelength=1.4)
     axes.set_xticks(places, numbers["items"], rotation=45, ha="right", rotation_mode="anchor")
     axes.margins(x=0.07)
-    label_axes(axes, "", "new feature $\\hat{y}_f$")
+    style_axes(axes, "", "new feature $\\hat{y}_f$")

@@ -30,7 +30,7 @@ from matplotlib.lines import Line2D
 from numpy.typing import ArrayLike
 
 from supple.interventions import rebalance_
-from supple.reports.figures.style import FAINT, INK, new_figure, tidy
+from supple.reports.figures.style import FAINT, INK, new_figure
 from supple.tracks.linear import (
     Exact,
     LinearTask,
@@ -49,13 +49,13 @@ from .drawing import (
     draw_legend,
     draw_matrix,
     draw_panels,
-    label_axes,
     legend_entries,
     split_figure,
+    style_axes,
     wide_lambda_colour,
 )
 from .fig13 import learnable_starts
-from .runs import descend, for_json
+from .runs import descend
 
 PRETRAINED = (-10, -5, 0, 5, 10)  # λ_PT; each is one of λ_FT too
 FINETUNED = tuple(range(-10, 11))  # λ_FT
@@ -63,14 +63,13 @@ SHOWN = (-10, -2, 0, 2, 10)  # λ_FT of panel C
 FROM = PRETRAINED.index(5)  # λ_PT of panel C
 SIZE = len(ITEMS)
 POINTS = 80  # times of a curve, besides 0
+BUDGET = 0.5  # the length of fine-tuning in panel B, in τ; panel C goes to 4 τ
 LEAST = 1e-4  # part of the first loss, below which curves leave panel C
 RING: dict[str, Any] = {"linestyle": "", "marker": "o", "markersize": 8, "markeredgewidth": 2.2}
 LEFT = "part of the first loss"
 
 
-def numbers(
-    seed: int = 0, learning_rate: float = 0.005, pretraining: float = 20.0, budget: float = 0.5, end: float = 4.0
-) -> dict[str, Any]:
+def numbers(seed: int = 0, learning_rate: float = 0.005) -> dict[str, Any]:
     """Compute the numbers of the figure.
 
     All losses are shares of the loss at the start of their phase. `pretraining` and each of `tasks` have `sigma_yx`,
@@ -82,16 +81,12 @@ def numbers(
     Args:
         seed: Of all random numbers.
         learning_rate: η.
-        pretraining: The length of pre-training, in τ.
-        budget: The length of fine-tuning in panel B, in τ.
-        end: The length of the curves in panel C, in τ.
     """
     rng = np.random.default_rng(seed)
     old = semantic_hierarchy()
-    w1, w2 = learnable_starts(old.sigma_yx, PRETRAINED, rng)
-    times, firsts, seconds = descend(w1, w2, old.sigma_yx, pretraining, learning_rate, POINTS)
-    exact = np.stack([Exact(*start, old.sigma_yx).function(times) for start in zip(w1, w2, strict=True)])
-    curves, theory_curves = remaining_loss((seconds @ firsts).swapaxes(0, 1), old), remaining_loss(exact, old)
+    starts = learnable_starts(old.sigma_yx, PRETRAINED, rng)
+    times, firsts, seconds = descend(*starts, old.sigma_yx, 20.0, learning_rate, POINTS)
+    exact = np.stack([Exact(*start, old.sigma_yx).function(times) for start in zip(*starts, strict=True)], axis=1)
     # each network re-balanced to each λ_FT, and last unchanged: (λ_PT, λ_FT + 1, …)
     first, second = (np.stack([layer[-1]] * (len(FINETUNED) + 1), axis=1) for layer in (firsts, seconds))
     for i, lam in enumerate(FINETUNED):
@@ -103,73 +98,57 @@ def numbers(
         "reversal": reversal(old),
         "scaled by 2": scale_targets(old),
     }
-    tasks = {}
-    errors = [np.abs(curves - theory_curves).max()]
-    for name, task in new.items():
-        tasks[name], error = _finetune(first, second, exact[:, -1], task, budget, end, learning_rate)
-        errors.append(error)
-    found = {
+    before = _phase(old, times, seconds @ firsts, exact)
+    tasks = {name: _finetune(first, second, exact[-1], task, learning_rate) for name, task in new.items()}
+    pairs = [(phase["curves"], phase["theory_curves"]) for phase in (before, *tasks.values())]
+    pairs += [(task["left"], task["theory"]) for task in tasks.values()]
+    return {
         "learning_rate": learning_rate,
-        "budget": budget,
-        "pretrained": list(PRETRAINED),
-        "finetuned": list(FINETUNED),
-        "shown": list(SHOWN),
+        "budget": BUDGET,
+        "pretrained": PRETRAINED,
+        "finetuned": FINETUNED,
+        "shown": SHOWN,
         "from": PRETRAINED[FROM],
-        "items": list(ITEMS),
-        "features": list(FEATURES),
-        "pretraining": {
-            "sigma_yx": old.sigma_yx,
-            "times": times,
-            "curves": curves,
-            "theory_curves": theory_curves,
-        },
+        "pretraining": before,
         "tasks": tasks,
         "moved": float(np.abs(second @ first - (second @ first)[:, -1:]).max()),
-        "difference": float(max(errors)),
+        "difference": max(float(np.abs(simulated - theory).max()) for simulated, theory in pairs),
     }
-    return for_json(found)
 
 
 def remaining_loss(function: Array, task: LinearTask) -> Array:
-    """Return the loss over time, (networks, T), of functions (networks, T, N_o, N_i), as shares of the first one."""
+    """Return the loss over time, (T, …), of functions (T, …, N_o, N_i), as shares of the first one."""
     losses = task.excess_loss(function)
-    return losses / losses[:, :1]
+    return losses / losses[0]
 
 
-def _finetune(
-    first: Array, second: Array, learned: Array, task: LinearTask, budget: float, end: float, learning_rate: float
-) -> tuple[dict[str, Any], float]:
-    """Return the entries of `numbers` for a task, and the largest difference between theory and gradient descent.
+def _phase(task: LinearTask, times: Array, function: Array, exact: Array) -> dict[str, Array]:
+    """Return the entries that pre-training and fine-tuning share, from W₂W₁ of networks, (T, networks, N_o, N_i)."""
+    curves, theory_curves = (remaining_loss(each, task).T for each in (function, exact))
+    return {"sigma_yx": task.sigma_yx, "times": times, "curves": curves, "theory_curves": theory_curves}
+
+
+def _finetune(first: Array, second: Array, learned: Array, task: LinearTask, learning_rate: float) -> dict[str, Array]:
+    """Return the entries of `numbers` for a task.
 
     first, second: (`pretrained`, `finetuned` + 1, SIZE, SIZE). learned: W₂W₁ after pre-training, in theory.
     """
-    soon, w1, w2 = descend(first, second, task.sigma_yx, budget, learning_rate)
-    simulated = remaining_loss((w2 @ w1).reshape(2, -1, SIZE, SIZE).swapaxes(0, 1), task)[:, 1].reshape(first.shape[:2])
+    soon, w1, w2 = descend(first, second, task.sigma_yx, BUDGET, learning_rate)
+    simulated = remaining_loss(w2 @ w1, task)[1]
     exact = [_exact_functions(function, FINETUNED, task, soon) for function in learned]
-    theory = np.stack([remaining_loss(functions, task)[:, 1] for functions in exact])
-    kept, alike = simulated[:, -1], theory[range(len(theory)), [FINETUNED.index(lam) for lam in PRETRAINED]]
-
     shown = [FINETUNED.index(lam) for lam in SHOWN]
-    times, w1, w2 = descend(first[FROM, shown], second[FROM, shown], task.sigma_yx, end, learning_rate, POINTS)
-    curves = remaining_loss((w2 @ w1).swapaxes(0, 1), task)
-    theory_curves = remaining_loss(_exact_functions(learned[FROM], SHOWN, task, times), task)
-    pairs = ((simulated[:, :-1], theory), (kept, alike), (curves, theory_curves))
-    entries = {
-        "sigma_yx": task.sigma_yx,
+    times, w1, w2 = descend(first[FROM, shown], second[FROM, shown], task.sigma_yx, 4.0, learning_rate, POINTS)
+    return _phase(task, times, w2 @ w1, _exact_functions(learned[FROM], SHOWN, task, times)) | {
         "left": simulated[:, :-1],
-        "theory": theory,
-        "kept": kept,
-        "times": times,
-        "curves": curves,
-        "theory_curves": theory_curves,
+        "theory": np.stack([remaining_loss(functions, task)[1] for functions in exact]),
+        "kept": simulated[:, -1],
     }
-    return entries, max(float(np.abs(a - b).max()) for a, b in pairs)
 
 
 def _exact_functions(function: Array, lambdas: Sequence[float], task: LinearTask, times: Array) -> Array:
-    """Return W₂W₁ of networks that start from this function and each λ, (λ, T, N_o, N_i)."""
+    """Return W₂W₁ of networks that start from this function and each λ, (T, λ, N_o, N_i)."""
     starts = [balanced_factors(function, SIZE, lam, np.eye(SIZE)) for lam in lambdas]
-    return np.stack([Exact(*start, task.sigma_yx).function(times) for start in starts])
+    return np.stack([Exact(*start, task.sigma_yx).function(times) for start in starts], axis=1)
 
 
 def draw(numbers: Mapping[str, Any]) -> Figure:
@@ -208,7 +187,7 @@ def _draw_remaining(figure: SubFigure, numbers: Mapping[str, Any]) -> None:
         for lam, kept in zip(lambdas, task["kept"], strict=True):
             axes.plot(lam, kept, zorder=4, markerfacecolor="white", markeredgecolor=wide_lambda_colour(lam), **RING)
         axes.sharey(panels[0])
-        label_axes(axes, "$λ_{FT}$", LEFT if axes is panels[0] else "")
+        style_axes(axes, "$λ_{FT}$", LEFT if axes is panels[0] else "")
     beside.set_axis_off()
     ring = Line2D([], [], label=r"not re-balanced (∅), at $λ_{PT}$", markerfacecolor="white", color=FAINT, **RING)
     beside.legend(handles=[*_lambda_entries(lambdas, "PT"), ring], frameon=False, fontsize=9.5, loc="center left")
@@ -225,13 +204,12 @@ def _draw_loss_curves(figure: SubFigure, numbers: Mapping[str, Any]) -> None:
             place = "upper right" if i else (0.2, 0.03)  # free of curves
             axes.legend(handles=_lambda_entries(lambdas, what), frameon=False, fontsize=9, loc=place, handlelength=1.6)
         axes.set_xlim(0, 1.05 * times[(curves >= LEAST).any(1)].max())
-        label_axes(axes, TIME, "" if i else LEFT)
+        style_axes(axes, TIME, "" if i else LEFT)
     panels[0].set_ylim(LEAST, 1.6)
 
 
 def _draw_nested(axes: Axes, x: ArrayLike, simulated: Any, theory: Any, lambdas: Sequence[float]) -> None:
     """Draw curves, (x, λ), that may coincide, on a logarithmic axis. Each is thinner than those below it."""
-    tidy(axes)
     for curve, lam, width in zip(simulated.T, lambdas, _widths(lambdas), strict=True):
         axes.plot(x, curve, color=wide_lambda_colour(lam), linewidth=width, solid_capstyle="round", zorder=2)
     axes.plot(x, theory, zorder=3, **THEORY)

@@ -11,7 +11,6 @@ caption calls the weights of λ = 0 large, but E.4 gives σ = 1e-5, which is use
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
@@ -20,7 +19,7 @@ from supple.tracks.linear import LinearTask, ntk, quadrants
 from supple.tracks.linear.weights import Array
 
 from .drawing import draw_learning, draw_legend, legend_entries, title_lambdas
-from .runs import difference, for_json, train_on_regression, upper_entries
+from .runs import difference, train_on_regression, upper_entries
 
 EXAMPLES = 2
 ROWS = {
@@ -32,21 +31,16 @@ ROWS = {
 }
 
 
-def numbers(seed: int = 0, learning_rate: float = 2e-4, end: float = 20.0) -> dict[str, Any]:
-    """Compute the numbers of the figure.
-
-    learning_rate: η. end: The length of training, in units of τ = 1/η steps.
+def numbers(seed: int = 0, learning_rate: float = 2e-4) -> dict[str, Any]:
+    """Compute the numbers of the figure. learning_rate: η.
 
     `simulated` and `theory` map each row to (λ, T, curves). `difference` is the largest difference between theory and
-    gradient descent in any row, relative to its largest value. `difference_flow` is that between QQᵀ of theory and
-    gradient flow.
+    gradient descent in any row, relative to its largest value.
     """
-    rng = np.random.default_rng(seed)
-    task, descended, solved, shared = train_on_regression(rng, end, learning_rate)
+    _, task, descended, solved, shared = train_on_regression(seed, learning_rate)
     simulated, theory = rows(descended, task), rows(solved, task)
     most = max(difference(simulated[name], theory[name]) for name in ROWS)
-    found = {"least_loss": task.least_loss, "simulated": simulated, "theory": theory, "difference": most}
-    return for_json(shared | found)
+    return shared | {"least_loss": task.least_loss, "simulated": simulated, "theory": theory, "difference": most}
 
 
 def rows(qq: Array, task: LinearTask) -> dict[str, Array]:

@@ -19,36 +19,32 @@ from supple.reports.figures.style import FAINT, new_figure
 from supple.tracks.linear import aligned_init, random_regression, singular_values
 
 from .drawing import draw_learning, draw_legend, legend_entries, title_lambdas
-from .runs import LAMBDAS, difference, for_json, train
+from .runs import LAMBDAS, difference, train
 
 SIZE = 3
 WEIGHT = 0.0009
 
 
-def numbers(seed: int = 0, learning_rate: float = 2e-4, end: float = 12.0) -> dict[str, Any]:
-    """Compute the numbers of the figure.
-
-    learning_rate: η. end: The length of training, in units of τ = 1/η steps.
+def numbers(seed: int = 0, learning_rate: float = 2e-4) -> dict[str, Any]:
+    """Compute the numbers of the figure. learning_rate: η.
 
     `simulated` and `theory` are (λ, T, N_h), by SVD of the trained network and by Theorem 5.1. `targets` is s̃, (N_h,).
-    `difference` is the largest difference of the two, relative to the largest singular value, and `difference_flow`
-    that of QQᵀ between exact solution and gradient flow.
+    `difference` is the largest difference of the two, relative to the largest singular value.
     """
     rng = np.random.default_rng(seed)
     task = random_regression(SIZE, SIZE, samples=5, scale=12**0.5, rng=rng)
     starts = [aligned_init(task.sigma_yx, WEIGHT**2, lam, rng) for lam in LAMBDAS]
-    descended, _, shared = train(task.sigma_yx, starts, end, learning_rate)
+    descended, _, shared = train(task.sigma_yx, starts, 12.0, learning_rate)
     targets = np.linalg.svd(task.sigma_yx, compute_uv=False)
     simulated = np.asarray(np.linalg.svd(descended[..., SIZE:, :SIZE], compute_uv=False), float)
     theory = np.stack([singular_values(shared["times"][:, None], targets, WEIGHT**2, lam) for lam in LAMBDAS])
-    found = {
+    return shared | {
         "start": WEIGHT**2,
         "targets": targets,
         "simulated": simulated,
         "theory": theory,
         "difference": difference(simulated, theory),
     }
-    return for_json(shared | found)
 
 
 def draw(numbers: Mapping[str, Any]) -> Figure:

@@ -23,7 +23,7 @@ import numpy as np
 from matplotlib.figure import Figure, SubFigure
 from matplotlib.lines import Line2D
 
-from supple.reports.figures.style import FAINT, INK, new_figure, tidy
+from supple.reports.figures.style import FAINT, INK, new_figure
 from supple.tracks.linear import (
     LinearTask,
     Quadrants,
@@ -44,15 +44,15 @@ from .drawing import (
     THEORY,
     draw_legend,
     draw_matrix,
-    label_axes,
     lambda_colour,
     lambda_title,
     legend_entries,
     shades,
     split_figure,
+    style_axes,
     write_letter,
 )
-from .runs import LAMBDAS, Weights, descend, difference, for_json, regression_starts, stack
+from .runs import LAMBDAS, Weights, descend, difference, regression_starts, stack
 
 NOISY_LAMBDAS = tuple(float(lam) for lam in range(-5, 6))
 STDS = (0.0, 0.5, 1.0)
@@ -62,7 +62,7 @@ DRAWN = {
 }
 
 
-def numbers(seed: int = 0, learning_rate: float = 5e-3, end: float = 150.0, draws: int = 4000) -> dict[str, Any]:
+def numbers(seed: int = 0, learning_rate: float = 5e-3, draws: int = 4000) -> dict[str, Any]:
     """Compute the numbers of the figure.
 
     `simulated` and `theory` map each row to (λ, 8, 8), and `large` maps it to (8, 8). `noise` has, for inputs and
@@ -73,41 +73,39 @@ def numbers(seed: int = 0, learning_rate: float = 5e-3, end: float = 150.0, draw
     Args:
         seed: Of all random numbers.
         learning_rate: η.
-        end: The length of every training, in units of τ = 1/η steps.
         draws: The number of noise samples.
     """
     rng = np.random.default_rng(seed)
     task = semantic_hierarchy()
     left, values, right = _signed_svd(task.sigma_yx)
-    starts = regression_starts(task, len(ITEMS), LAMBDAS, 1.0, 1e-5, rng)
-    simulated = _similarities(gram(*_train(task.sigma_yx, starts, learning_rate, end)), task)
+    starts = regression_starts(task, len(ITEMS), LAMBDAS, 1e-5, rng)
+    simulated = _similarities(gram(*_train(task.sigma_yx, starts, learning_rate)), task)
     ends = [_similarities(converged_quadrants(task.sigma_yx, lam), task) for lam in LAMBDAS]
     theory = {name: np.stack([end[name] for end in ends]) for name in simulated}
     large = (rng.normal(size=(len(ITEMS),) * 2), rng.normal(size=(len(ITEMS),) * 2))
-    unbalanced = _similarities(gram(*_train(task.sigma_yx, [large], learning_rate, end)), task)
-    found = {
-        "items": list(ITEMS),
-        "features": list(FEATURES),
+    unbalanced = _similarities(gram(*_train(task.sigma_yx, [large], learning_rate)), task)
+    return {
+        "items": ITEMS,
+        "features": FEATURES,
         "sigma_yx": task.sigma_yx,
         "u": left,
         "s": values,
         "v": right.T,
         "task_items": (right.T * values) @ right,
         "task_features": (left * values) @ left.T,
-        "lambdas": list(LAMBDAS),
+        "lambdas": LAMBDAS,
         "learning_rate": learning_rate,
         "simulated": simulated,
         "theory": theory,
         "large": {name: maps[0] for name, maps in unbalanced.items()},
         "difference": max(difference(simulated[name], theory[name]) for name in theory),
-    }
-    return for_json(found | _noise_numbers(learning_rate, end, draws, rng))
+    } | _noise_numbers(learning_rate, draws, rng)
 
 
-def _noise_numbers(learning_rate: float, end: float, draws: int, rng: np.random.Generator) -> dict[str, Any]:
+def _noise_numbers(learning_rate: float, draws: int, rng: np.random.Generator) -> dict[str, Any]:
     """Compute the numbers of panel E. The noise is the same for every λ."""
     task = random_regression(4, 4, samples=10, scale=10**0.5, rng=rng)
-    w1, w2 = _train(task.sigma_yx, regression_starts(task, 4, NOISY_LAMBDAS, 1.0, None, rng), learning_rate, end)
+    w1, w2 = _train(task.sigma_yx, regression_starts(task, 4, NOISY_LAMBDAS, None, rng), learning_rate)
     of_inputs, of_first, of_second = (
         rng.normal(size=(draws, 1, *shape)) for shape in (task.x.shape, w1.shape[-2:], w2.shape[-2:])
     )
@@ -123,17 +121,17 @@ def _noise_numbers(learning_rate: float, end: float, draws: int, rng: np.random.
     of_weights = converged_parameter_noise_loss(task.sigma_yx, np.array(NOISY_LAMBDAS), stds)
     theory = np.stack([np.broadcast_to(input_noise_loss(task.sigma_yx, stds), of_weights.shape), of_weights])
     return {
-        "noise_lambdas": list(NOISY_LAMBDAS),
-        "noise_stds": list(STDS),
+        "noise_lambdas": NOISY_LAMBDAS,
+        "noise_stds": STDS,
         "noise": {name: {"simulated": sampled[i], "theory": theory[i]} for i, name in enumerate(("inputs", "weights"))},
         "difference_noise_exact": difference(exact, theory),
         "difference_noise": difference(sampled, theory),
     }
 
 
-def _train(sigma_yx: Array, starts: list[Weights], learning_rate: float, end: float) -> Weights:
-    """Return the weights after gradient descent until time `end`, (starts, N_h, N_i) and (starts, N_o, N_h)."""
-    _, w1, w2 = descend(*stack(starts), sigma_yx, end, learning_rate)
+def _train(sigma_yx: Array, starts: list[Weights], learning_rate: float) -> Weights:
+    """Return the weights after gradient descent until t = 150 τ, (starts, N_h, N_i) and (starts, N_o, N_h)."""
+    _, w1, w2 = descend(*stack(starts), sigma_yx, 150.0, learning_rate)
     return w1[-1], w2[-1]
 
 
@@ -207,11 +205,10 @@ def _draw_added_loss(figure: SubFigure, numbers: Mapping[str, Any]) -> None:
     # one colour for each strength of noise: from faint to ink
     colours = [FAINT, *reversed(shades("#5b3a8e", len(stds) - 1))]
     for axes, (name, losses) in zip(figure.subplots(1, 2), numbers["noise"].items(), strict=True):
-        tidy(axes, f"noise in {name}")
         for colour, simulated, theory in zip(colours, losses["simulated"], losses["theory"], strict=True):
             axes.plot(numbers["noise_lambdas"], simulated, "o", color=colour, markersize=5)
             axes.plot(numbers["noise_lambdas"], theory, **THEORY)
-        label_axes(axes, "λ", "added loss")
+        style_axes(axes, "λ", "added loss", f"noise in {name}")
     handles = [
         Line2D([], [], linestyle="", marker="o", color=colour, label=f"σ = {std:g}")
         for colour, std in zip(colours, stds, strict=True)

@@ -19,7 +19,7 @@ from matplotlib.cm import ScalarMappable
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure, SubFigure
 
-from supple.reports.figures.style import PALETTE, new_figure, tidy
+from supple.reports.figures.style import PALETTE, new_figure
 from supple.tracks.linear import Exact, Quadrants, gradient_descent, gram, ntk_distance, quadrants, random_regression
 
 from .drawing import (
@@ -31,12 +31,12 @@ from .drawing import (
     draw_legend,
     draw_network,
     draw_panels,
-    label_axes,
     lambda_colour,
     legend_entries,
     split_figure,
+    style_axes,
 )
-from .runs import for_json, regression_starts, stack
+from .runs import regression_starts, stack
 
 ARCHITECTURES = {"funnel": (4, 2, 2), "square": (4, 4, 4), "inverted funnel": (2, 2, 4)}
 SIMULATED = tuple(float(lam) for lam in np.linspace(-9, 9, 11))
@@ -64,10 +64,10 @@ def numbers(seed: int = 0, learning_rate: float = 0.02, end: float = 1000.0, poi
     kept = np.unique(np.geomspace(1, steps // EVERY, points).astype(int))
     times = EVERY * learning_rate * kept
     dense = np.linspace(-9, 9, MORE * (len(SIMULATED) - 1) + 1)
-    final, course, differences = {}, {}, []
+    final, course = {}, {}
     for name, (n_in, n_hidden, n_out) in ARCHITECTURES.items():
         task = random_regression(n_in, n_out, samples=10, scale=3**0.5, rng=rng)
-        starts = regression_starts(task, n_hidden, tuple(dense), 1.0, None, rng)
+        starts = regression_starts(task, n_hidden, tuple(dense), None, rng)
         exact = [(Exact(*start, task.sigma_yx), gram(*start)) for start in starts]
         limits = np.array([ntk_distance(quadrants(solution.limit(), n_in), start) for solution, start in exact])
         theory = np.stack(
@@ -76,20 +76,18 @@ def numbers(seed: int = 0, learning_rate: float = 0.02, end: float = 1000.0, poi
         trained = gram(*gradient_descent(*stack(starts[::MORE]), task.sigma_yx, steps, learning_rate, EVERY))
         start, later = (Quadrants(*(part[at] for part in trained)) for at in (0, kept))
         simulated = ntk_distance(later, start).T
-        differences.append(np.abs(simulated - theory).max())
         final[name] = {"simulated": simulated[:, -1], "theory": limits}
         course[name] = {"simulated": simulated, "theory": theory}
-    found = {
-        "architectures": {name: list(sizes) for name, sizes in ARCHITECTURES.items()},
-        "lambdas": list(SIMULATED),
+    return {
+        "architectures": ARCHITECTURES,
+        "lambdas": SIMULATED,
         "theory_lambdas": dense,
         "learning_rate": learning_rate,
         "times": times,
         "final": final,
         "course": course,
-        "difference": float(max(differences)),
+        "difference": max(float(np.abs(each["simulated"] - each["theory"]).max()) for each in course.values()),
     }
-    return for_json(found)
 
 
 def draw(numbers: Mapping[str, Any]) -> Figure:
@@ -115,12 +113,11 @@ def _draw_schematics(figure: SubFigure, numbers: Mapping[str, Any]) -> None:
 
 def _draw_final(figure: SubFigure, numbers: Mapping[str, Any]) -> None:
     axes = figure.subplots()
-    tidy(axes)
     for name, values in numbers["final"].items():
         axes.plot(numbers["lambdas"], values["simulated"], "o", color=COLOURS[name], markersize=5.5, zorder=2)
         axes.plot(numbers["theory_lambdas"], values["theory"], zorder=3, **THEORY)
     axes.set_xticks([-9, -6, -3, 0, 3, 6, 9])
-    label_axes(axes, "λ", DISTANCE)
+    style_axes(axes, "λ", DISTANCE)
     draw_legend(figure, legend_entries(marker=True))
 
 
@@ -129,12 +126,10 @@ def _draw_course(figure: SubFigure, numbers: Mapping[str, Any]) -> None:
     colours = [lambda_colour(lam, most) for lam in numbers["lambdas"]]
     panels = figure.subplots(1, 3, sharex=True, sharey=True)
     for axes, (name, values) in zip(panels, numbers["course"].items(), strict=True):
-        tidy(axes)
         axes.set_title(name, fontsize=10, color=COLOURS[name], fontweight="bold")
         draw_curves(axes, numbers["times"], np.transpose(values["simulated"]), np.transpose(values["theory"]), colours)
         axes.set_xscale("log")
         axes.set_xlim(numbers["times"][0], numbers["times"][-1])
-        label_axes(axes, TIME)
-    label_axes(panels[0], TIME, DISTANCE)
+        style_axes(axes, TIME, DISTANCE if axes is panels[0] else "")
     draw_bar(figure, ScalarMappable(Normalize(-most, most), DIVERGING), panels, "λ", pad=0.015, aspect=22)
     draw_legend(figure, legend_entries())

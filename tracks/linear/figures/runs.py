@@ -11,7 +11,6 @@ from supple.tracks.linear import (
     balanced_factors,
     balanced_init,
     gradient_descent,
-    gradient_flow,
     random_regression,
 )
 from supple.tracks.linear.weights import Array, random_rotation
@@ -28,20 +27,17 @@ def regression_starts(
     task: LinearTask,
     n_hidden: int,
     lambdas: Sequence[float],
-    scale: float,
     zero: float | None,
     rng: np.random.Generator,
 ) -> list[Weights]:
     """Return the starts of the paper (E.3–E.7): the Σyx of another random regression, factored into λ-balanced layers.
 
-    Args:
-        scale: The standard deviation of the targets of that regression.
-        zero: The standard deviation of the weights for λ = 0, which start small. None: they start as the others.
+    Its targets have standard deviation 1. All starts can learn the task (see `make_learnable`).
 
-    All starts can learn the task (see `make_learnable`).
+    zero: The standard deviation of the weights for λ = 0, which start small. None: they start as the others.
     """
     n_out, n_in = task.sigma_yx.shape
-    function = random_regression(n_in, n_out, task.samples, scale, rng).sigma_yx
+    function = random_regression(n_in, n_out, task.samples, 1.0, rng).sigma_yx
     rotation = random_rotation(n_hidden, rng)
     starts = [
         balanced_init(0.0, n_in, n_hidden, n_out, zero, rng)
@@ -98,28 +94,25 @@ def descend(
 
 
 def train(sigma_yx: Array, starts: Sequence[Weights], end: float, learning_rate: float) -> Runs:
-    """Train the network of each of LAMBDAS until time `end`, by gradient descent, in theory, and by integration.
-
-    `difference_flow` is the largest relative difference between the theory and the integrated gradient flow."""
+    """Train the network of each of LAMBDAS until time `end`, by gradient descent and in theory."""
     times, w1, w2 = descend(*stack(starts), sigma_yx, end, learning_rate, 125)
     theory = np.stack([Exact(*start, sigma_yx).qq(times) for start in starts])
-    flow = np.stack([qq(*gradient_flow(*start, sigma_yx, times)) for start in starts])
     numbers = {
         "sizes": [w1.shape[-1], *w2.shape[:-3:-1]],
-        "lambdas": list(LAMBDAS),
+        "lambdas": LAMBDAS,
         "learning_rate": learning_rate,
         "times": times,
-        "difference_flow": difference(flow, theory),
     }
     return qq(w1, w2).swapaxes(0, 1), theory, numbers
 
 
-def train_on_regression(rng: np.random.Generator, end: float, learning_rate: float) -> tuple[LinearTask, *Runs]:
-    """Return the random regression of Figures 1 and 2 (E.3), and `train` on it."""
+def train_on_regression(seed: int, learning_rate: float) -> tuple[np.random.Generator, LinearTask, *Runs]:
+    """Return the generator and the random regression of Figures 1 and 2 (E.3), and `train` on it until t = 20 τ."""
+    rng = np.random.default_rng(seed)
     n_in, n_hidden, n_out = SIZES
     task = random_regression(n_in, n_out, samples=10, scale=10**0.5, rng=rng)
-    starts = regression_starts(task, n_hidden, LAMBDAS, 1.0, 1e-5, rng)
-    return task, *train(task.sigma_yx, starts, end, learning_rate)
+    starts = regression_starts(task, n_hidden, LAMBDAS, 1e-5, rng)
+    return rng, task, *train(task.sigma_yx, starts, 20.0, learning_rate)
 
 
 def difference(simulated: Array, theory: Array) -> float:
@@ -137,7 +130,9 @@ def upper_entries(matrix: Array) -> Array:
 
 
 def for_json(values: Any) -> Any:
-    """Return a figure's numbers for JSON: arrays as nested lists of 6 significant digits, with None for NaN and ±∞."""
+    """Return the numbers of a figure for JSON, in which every array is a nested list of 6 significant digits.
+
+    None stands for NaN and ±∞."""
     if isinstance(values, dict):
         return {name: for_json(value) for name, value in values.items()}
     if not isinstance(values, np.ndarray):

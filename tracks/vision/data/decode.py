@@ -1,8 +1,6 @@
 """Image files, decoded once into one tensor, which is kept in the cache folder as long as the files do not change."""
 
 import hashlib
-import os
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -11,20 +9,15 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
+from supple.engine.storage import files
 from supple.registry import one_line
 from supple.registry.cache import cache_folder
 from supple.registry.errors import UsageError
 
 FORMATS = ("JPEG", "PNG", "BMP", "PPM")
+IMAGES = "images.safetensors"
 SUFFIXES = (".jpeg", ".jpg", ".png", ".bmp", ".ppm")
-
-
-@dataclass(frozen=True)
-class Split:
-    """Image files, and the class of each file as a number."""
-
-    files: list[Path]
-    labels: list[int]
+Split = list[tuple[Path, int]]  # image files, each with its class as a number
 
 
 def decode_splits(folder: Path, train: Split, test: Split) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
@@ -33,54 +26,44 @@ def decode_splits(folder: Path, train: Split, test: Split) -> tuple[tuple[Tensor
     Images are (N, 3, height, width) uint8 and labels (N,) int64. Raises UsageError if an image cannot be read or has
     another size than the first one. The message names the image.
     """
-    kept = cache_folder() / "decoded" / f"{_list_fingerprint(folder, train, test)}.safetensors"
+    kept = cache_folder() / "decoded" / _list_fingerprint(folder, train, test)
     try:
-        images = load_file(kept)
+        images = load_file(kept / IMAGES)
     except (OSError, SafetensorError):  # there is none, or it is damaged
-        pixels = _read_pixels([*train.files, *test.files])
-        images = {"train": pixels[: len(train.files)], "test": pixels[len(train.files) :]}
-        _write_kept(kept, images)
-    return (images["train"], torch.tensor(train.labels)), (images["test"], torch.tensor(test.labels))
+        pixels = _read_pixels([file for file, _ in (*train, *test)])
+        images = {"train": pixels[: len(train)], "test": pixels[len(train) :]}
+        with files.atomic_folder(kept) as temporary:
+            save_file(images, temporary / IMAGES)
+    learned, tested = (torch.tensor([label for _, label in split]) for split in (train, test))
+    return (images["train"], learned), (images["test"], tested)
 
 
 def _list_fingerprint(folder: Path, *splits: Split) -> str:
     """Return a name for the files' order, sizes and modification times. It is independent of the classes."""
     digest = hashlib.sha256(str(folder.resolve()).encode(errors="surrogateescape"))
     for split in splits:
-        digest.update(f"{len(split.files)}\n".encode())
-        for file in split.files:
+        digest.update(f"{len(split)}\n".encode())
+        for file, _ in split:
             state = file.stat()
             line = f"{file.relative_to(folder)} {state.st_size} {state.st_mtime_ns}\n"
             digest.update(line.encode(errors="surrogateescape"))  # names of files need not be UTF-8
     return digest.hexdigest()[:32]
 
 
-def _write_kept(kept: Path, images: dict[str, Tensor]) -> None:
-    kept.parent.mkdir(parents=True, exist_ok=True)
-    partial = kept.with_name(f"{kept.name}.{os.getpid()}.partial")
-    try:
-        save_file(images, partial)
-        partial.replace(kept)
-    finally:
-        partial.unlink(missing_ok=True)
-
-
-def _read_pixels(files: list[Path]) -> Tensor:
+def _read_pixels(pictures: list[Path]) -> Tensor:
     from PIL import Image  # here, because it is slow to import
 
     pixels = np.empty(0, np.uint8)
-    for row, file in enumerate(files):
+    for row, file in enumerate(pictures):
         try:
             with Image.open(file, formats=FORMATS) as image:
-                size = (image.height, image.width)
-                if row == 0:
-                    pixels = np.empty((len(files), 3, *size), np.uint8)
-                same = size == pixels.shape[2:]
-                if same:
-                    pixels[row] = np.asarray(image.convert("RGB")).transpose(2, 0, 1)
+                picture = np.asarray(image.convert("RGB")).transpose(2, 0, 1)
         except Exception as error:  # of PIL, for a file that is damaged, such as SyntaxError or struct.error
             raise UsageError(f"{file}: no image that can be read ({one_line(error)})") from error
-        if not same:
-            expected = "×".join(map(str, pixels.shape[2:]))
-            raise UsageError(f"{file}: {size[0]}×{size[1]} pixels, expected {expected}, the size of {files[0].name}")
+        if row == 0:
+            pixels = np.empty((len(pictures), *picture.shape), np.uint8)
+        found, expected = ("×".join(map(str, array.shape[-2:])) for array in (picture, pixels))
+        if found != expected:
+            raise UsageError(f"{file}: {found} pixels, expected {expected}, the size of {pictures[0].name}")
+        pixels[row] = picture
     return torch.from_numpy(pixels)

@@ -47,8 +47,7 @@ def _find_classes(folder: Path) -> dict[str, list[Path]]:
 
 
 def _make_split(by_class: dict[str, list[Path]]) -> Split:
-    files = [file for own in by_class.values() for file in own]
-    return Split(files, [label for label, own in enumerate(by_class.values()) for _ in own])
+    return [(file, label) for label, own in enumerate(by_class.values()) for file in own]
 
 
 def _read_test_folders(folder: Path, classes: list[str]) -> Split:
@@ -66,14 +65,14 @@ def _read_test_folders(folder: Path, classes: list[str]) -> Split:
 def _read_annotations(annotations: Path, classes: list[str]) -> Split:
     """Return Tiny-ImageNet's validation images, which are its test set. A line names an image, its class and a box."""
     numbers = {name: label for label, name in enumerate(classes)}
-    split = Split([], [])
+    split: Split = []
     for number, line in enumerate(annotations.read_bytes().decode(errors="replace").splitlines(), start=1):
         fields = line.split("\t")
         if len(fields) < 2 or fields[1] not in numbers:
             raise UsageError(f"{annotations}, line {number}: expected an image and one of train/'s classes, "
                              f"found {line[:60]!r}")  # fmt: skip
-        split.files.append(require_file(annotations.parent / "images" / fields[0], f"{annotations.name} names it"))
-        split.labels.append(numbers[fields[1]])
-    if not split.files:
+        file = require_file(annotations.parent / "images" / fields[0], f"{annotations.name} names it")
+        split.append((file, numbers[fields[1]]))
+    if not split:
         raise UsageError(f"{annotations}: empty, expected a line for each image")
     return split

@@ -8,13 +8,15 @@ while He et al. use 7×7 with both for ImageNet. Shortcuts are identities, or a 
 shapes differ (their option B).
 """
 
+from dataclasses import replace
+
 import torch
 from torch import Tensor, nn
 
-from supple.interventions import Layer
+from supple.interventions import Layer, chain
 from supple.networks.activations import Units
 
-from .structure import CHANNELS, Network, Shape, channels_last_, layers_by_depth
+from .structure import CHANNELS, Network, Shape
 
 BLOCKS = 2  # in each of the four stages of ResNet-18
 
@@ -93,7 +95,7 @@ class ResNet18(Network):
         self.blocks = nn.Sequential(*blocks)
         self.pool = nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten())
         self.head = nn.Linear(d_in, classes)
-        channels_last_(self)
+        self.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # not in PyTorch's stubs
 
     def forward(self, images: Tensor) -> Tensor:
         x = self.activation(self.stem(images.contiguous(memory_format=torch.channels_last)))
@@ -105,9 +107,6 @@ class ResNet18(Network):
         for name, block in self.blocks.named_children():
             shortcut = [] if isinstance(block.shortcut, nn.Identity) else [f"blocks.{name}.shortcut.0"]
             groups += [[f"blocks.{name}.first.0", *shortcut], [f"blocks.{name}.second.0"]]
-        return layers_by_depth(self, [*groups, ["head"]])
-
-    def units(self) -> tuple[str, ...]:
-        """Return the names of the activation modules, in forward order."""
-        inner = (f"blocks.{name}.activation{i}" for name, _ in self.blocks.named_children() for i in (1, 2))
-        return ("activation", *inner)
+        layers = {layer.name: layer for layer in chain(self)}
+        depths = enumerate([*groups, ["head"]])
+        return tuple(replace(layers[name], depth=depth) for depth, group in depths for name in group)

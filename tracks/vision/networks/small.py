@@ -43,9 +43,7 @@ class MLP(Network):
         init_lambda: float | None = None,
     ) -> None:
         super().__init__()
-        self.mlp = _make_mlp(
-            members, shape[0] * shape[1] * shape[2], (width, width), classes, Units(activation, members)
-        )
+        self.mlp = _make_mlp(members, math.prod(shape), (width, width), classes, Units(activation, members))
         if init_lambda is not None:
             balance_layers_([[layer.module] for layer in self.layers()], init_lambda)
 

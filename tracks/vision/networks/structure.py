@@ -1,12 +1,9 @@
-"""The parts that networks for images share: lists of their layers, and checks of image sizes."""
+"""The parts that networks for images share: what a `Learner` needs of them, and checks of image sizes."""
 
-from collections.abc import Sequence
-
-import torch
 from torch import nn
 
-from supple.interventions import Layer, chain, unit_names
-from supple.networks import Role, Scope
+from supple.interventions import Layer, chain
+from supple.networks import Scope
 
 Shape = tuple[int, int, int]  # channels, height, width
 CHANNELS = -3  # the axis of the units of images
@@ -27,28 +24,6 @@ class Network(nn.Module):
         """Return the network's layers with their roles, in forward order."""
         return chain(self)
 
-    def units(self) -> tuple[str, ...]:
-        """Return the names of the activation modules, in forward order."""
-        return unit_names(self)
-
-
-def layers_by_depth(module: nn.Module, names: Sequence[Sequence[str]]) -> tuple[Layer, ...]:
-    """Return the layers with these names in forward order. Layers in one group have the same depth.
-
-    Roles are those of `chain`: the layer that reads the images is the encoder, the last is the head, all others are
-    hidden.
-    """
-    last = len(names) - 1
-
-    def role(depth: int) -> Role:
-        return "head" if depth == last else "hidden" if depth else "encoder"
-
-    return tuple(
-        Layer(name, module.get_submodule(name), role(depth), depth)
-        for depth, group in enumerate(names)
-        for name in group
-    )
-
 
 def check_sides(network: str, shape: Shape, least: int, multiple: bool = False) -> None:
     """Raise ValueError if a side of the images is smaller than `least` or, with `multiple`, no multiple of it."""
@@ -56,10 +31,3 @@ def check_sides(network: str, shape: Shape, least: int, multiple: bool = False) 
     if min(height, width) < least or (multiple and (height % least or width % least)):
         rule = f"multiples of {least}" if multiple else f"{least} pixels or more"
         raise ValueError(f"{network}: images of {height} × {width} do not fit, their sides must be {rule}")
-
-
-def channels_last_(module: nn.Module) -> None:
-    """Change the memory format of the kernels to channels_last. Activations follow if the images have it."""
-    for part in module.modules():
-        if isinstance(part, nn.Conv2d):
-            part.weight.data = part.weight.data.contiguous(memory_format=torch.channels_last)

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from supple.networks.activations import Units
 
-from .structure import CHANNELS, Network, Shape, channels_last_, check_sides
+from .structure import CHANNELS, Network, Shape, check_sides
 
 STAGES = ((1, 2), (2, 2), (4, 3), (8, 3), (8, 3))  # (channels in units of `width`, convolutions) before each pooling
 
@@ -58,7 +58,7 @@ class VGG16(Network):
             nn.Linear(d_in * positions, wide), units(hidden), nn.Linear(read, wide), units(hidden),
             nn.Linear(read, classes),
         )  # fmt: skip
-        channels_last_(self)
+        self.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # not in PyTorch's stubs
 
     def forward(self, images: Tensor) -> Tensor:
         return self.classifier(self.encoder(images.contiguous(memory_format=torch.channels_last)))

@@ -17,11 +17,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from supple.interventions import Layer
+from supple.interventions import Layer, chain
 from supple.networks import Scope
 from supple.networks.activations import Units
 
-from .structure import Network, Shape, check_sides, layers_by_depth
+from .structure import Network, Shape, check_sides
 
 STD = 0.02  # of the learned positions at the start (ViT's released code)
 PARTS = {"to_q": "query", "to_k": "key", "to_v": "value", "to_out": "out", "wide": "mlp", "narrow": "mlp"}
@@ -137,14 +137,10 @@ class ViT(Network):
         """Return the patches' convolution, six layers of each block, and the head.
 
         A scope can name the layers of a block: query, key, value, out, mlp."""
-        groups = [["embedding.patches"]]
-        for i in range(len(self.blocks)):
-            inner = f"blocks.{i}.attention"
-            groups += [[f"{inner}.to_q", f"{inner}.to_k", f"{inner}.to_v"], [f"{inner}.to_out"]]
-            groups += [[f"blocks.{i}.wide"], [f"blocks.{i}.narrow"]]
-        layers = layers_by_depth(self, [*groups, ["head"]])
-        return tuple(replace(layer, part=PARTS.get(layer.name.rsplit(".")[-1], "")) for layer in layers)
-
-    def units(self) -> tuple[str, ...]:
-        """Return the names of the activation modules in the blocks' MLPs, in forward order."""
-        return tuple(f"blocks.{i}.activation" for i in range(len(self.blocks)))
+        layers: list[Layer] = []
+        depth = -1
+        for layer in chain(self):
+            part = PARTS.get(layer.name.rsplit(".")[-1], "")
+            depth += part not in ("key", "value")  # which lie beside the query
+            layers.append(replace(layer, depth=depth, part=part))
+        return tuple(layers)

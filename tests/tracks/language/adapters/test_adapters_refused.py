@@ -30,7 +30,7 @@ def gpt2() -> GPT2LMHeadModel:
         (llama, "q_proj", "regular expression for the whole name, the list ['q_proj'] means its ending"),
         (llama, ["q_proj", "self_attn"], "'model.layers.0.self_attn' is LlamaAttention"),
         (partial(llama, tied=True), ["lm_head"], "'lm_head' shares its weight with model.embed_tokens.weight"),
-        (lambda: nn.Sequential(StackedLinear(2, 4, 4), nn.Linear(4, 4)), ["0"], "'0' is stacked"),
+        (lambda: nn.Sequential(StackedLinear(2, 4, 4), nn.Linear(4, 4)), ["0"], "'0' is StackedLinear"),
         (gpt2, ["c_attn"], "matches no nn.Linear: 'transformer.h.0.attn.c_attn' is Conv1D"),
         (partial(nn.Linear, 3, 3), ["weight"], "Linear has no nn.Linear inside it"),
         (

@@ -5,7 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from supple.tracks.language.images import Clip, load_clip
+from supple.tracks.language.images.clip import Clip
+from supple.tracks.language.images.loading import load_clip
 from tests.tracks.logs import write_idx
 
 SIDE, TRAIN, TEST = 28, 200, 60  # 20 and 6 images of each of 10 classes

@@ -8,7 +8,7 @@ from torch import Tensor, fx, nn
 from torch.nn import functional as F
 from torch.testing import assert_close
 
-from supple.interventions import FireScope, Learner, activation, learner_for, make, redraw
+from supple.interventions import FireScope, Learner, activation, learner_for, make, redraw, unit_names
 from supple.metrics import dfi_unscaled, measure
 from supple.networks.activations import Units, initial_gain
 from supple.tracks.vision.networks import VGG16, ConvNet, ResNet18, ViT
@@ -49,7 +49,7 @@ def train_few_steps(build: Build) -> Learner:
     x, y = images(8), torch.arange(8) % 5
     learner = learner_for(
         module, optimizer, probe=lambda: (x,), loss=lambda: F.cross_entropy(module(x), y),
-        layers=module.layers(), units=module.units(),
+        layers=module.layers(), units=unit_names(module),
     )  # fmt: skip
     learner.features = module.features
     learner.offer(FireScope(module.fire_scope))
@@ -115,10 +115,10 @@ def test_a_network_names_its_layers_units_and_features_in_the_order_of_use(build
     assert [layer.depth for layer in layers] == sorted(layer.depth for layer in layers)
     assert [layer.role for layer in layers] == ["encoder", *["hidden"] * (len(names) - 2), "head"]
     assert (layers[0].weight.shape[1], layers[-1].weight.shape[0]) == (3, 5)
-    assert set(module.units()) == {name for name, part in module.named_modules() if isinstance(part, elu)}
-    assert order_of_use(module, module.units()) == list(module.units())
+    assert set(unit_names(module)) == {name for name, part in module.named_modules() if isinstance(part, elu)}
+    assert order_of_use(module, unit_names(module)) == list(unit_names(module))
     seen: list[Tensor] = []
-    module.get_submodule(module.features or module.units()[-1]).register_forward_hook(lambda *a: seen.append(a[2]))
+    module.get_submodule(module.features or unit_names(module)[-1]).register_forward_hook(lambda *a: seen.append(a[2]))
     layers[-1].module.register_forward_hook(lambda *a: seen.append(a[1][0]))
     module(images())
     assert torch.equal(*seen), "features are the inputs of the head"

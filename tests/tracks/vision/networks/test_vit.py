@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.testing import assert_close
 
-from supple.interventions import FireScope, Learner, learner_for, make, parse_hook
+from supple.interventions import FireScope, Learner, learner_for, make, parse_hook, unit_names
 from supple.tracks.vision.networks.vit import SelfAttention, ViT
 
 
@@ -18,7 +18,7 @@ def tiny() -> ViT:
 
 def learner() -> Learner:
     module = tiny()
-    made = learner_for(module, layers=module.layers(), units=module.units())
+    made = learner_for(module, layers=module.layers(), units=unit_names(module))
     made.offer(FireScope(module.fire_scope))
     return made
 
