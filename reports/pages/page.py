@@ -44,12 +44,11 @@ def render(content: Content, plots: "Sequence[Plot]", place: Path) -> str:
     resolved, events = runs[0].spec.resolved, event_rows(datas)
     what = f"{content.report.title or runs[0].spec.kind.upper()} on {join_words([part.what for part in parts])}"
     title = title_of(arms, what)
-    old_tasks = list(chain.from_iterable(part.old_tasks for part in parts))
     return template("report.html").render(
         what="report",
         title=title[0].upper() + title[1:],
         limits=limits_text(datas, arms),
-        opening=make_opening(datas, what, content.measures, old_tasks),
+        opening=make_opening(datas, what, content.measures, content.of_old_tasks),
         notes=content.notes,
         tables=[replace(first, words=" ".join(filter(None, lines))), *others],
         plots=plots,

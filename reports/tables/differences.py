@@ -318,7 +318,7 @@ def differences_json(compared: Sequence[Difference]) -> dict[str, Any]:
     Keys: `differences`, a list with `measure`, `variant` (as text; "" if nothing varies), `arm`, `baseline`, `seeds`,
     `per_seed` (arm − baseline; shares are not in %), `mean`, `interval` (Student's, 95 %), `p_t`, `p_holm`,
     `p_sign_flip` (null below six seeds) and `seeds_needed` (null above 10,000). With one seed, all numbers after `mean`
-    are null, and so are all but `p_sign_flip` if the difference is the same in every seed. `verdict`: sentences.
+    are null, and so are all but `p_sign_flip` if the difference is the same in every seed.
     """
     rows = [
         {
@@ -337,7 +337,7 @@ def differences_json(compared: Sequence[Difference]) -> dict[str, Any]:
         }
         for difference in compared
     ]
-    return {"differences": rows, "verdict": verdict(compared)}
+    return {"differences": rows}
 
 
 def _p_text(p: float | None) -> str:

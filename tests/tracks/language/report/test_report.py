@@ -366,6 +366,3 @@ def test_old_tasks_of_every_order_are_in_one_table(tmp_path):
     ]  # fmt: skip
     fire = content.scores["variants"][1]["arms"]["fire"]["old_tasks"]
     assert (fire["forgetting"]["mean"], fire["new_tasks"]["mean"]) == pytest.approx((0.7, 0.9))
-    learns = "fire learns new tasks better than none (+20.0 percentage points), forgets more (+30.0 percentage points)"
-    said = f"{learns} and keeps less of old tasks (−30.0 percentage points)"
-    assert content.scores["verdict"][-1] == f"order 1,0: {said}; with 1 seed, this may be due to chance."
