@@ -144,14 +144,12 @@ def share_table(share_of_arm: Mapping[str, ArmShares]) -> Table:
     rows: list[list[Value]] = [["in all", *(share.in_all for share in shares)]]
     for i, task in enumerate(tasks):
         rows.append([f"{task.index + 1}: {task.name or task.env}", *(share.by_task[i] for share in shares)])
-    several = len({task.env for task in tasks}) > 1
-    interval = "95 % interval, Fieller’s" + (", in all by the delta method" if several else "")
-    whole = "the mean over environments of their " if several else ""
     note = (
         "(A − A_random) / (A_fresh − A_random), each a mean over seeds. A is the area under the arm’s learning curve "
         "of a task, A_fresh that of an agent that begins with the task, A_random the mean return of the untrained "
         "policy. 1: learns as well as a fresh agent; 0: learns nothing. Only tasks from the first task switch on "
-        f"count. In all: {whole}share of sums over tasks. [ ]: {interval}; not bounded if A_fresh is not clearly above "
+        "count. In all: share of sums over tasks, mean over environments. [ ]: 95 % interval, Fieller’s, of several "
+        f"environments by the delta method; not bounded if A_fresh is not clearly above "
         f"A_random. {MISSING}: unfinished, or A_fresh is below A_random. Under the pointer: the share of each seed "
         "alone, whose mean is another number."
     )

@@ -95,7 +95,7 @@ def _draw_stream(data: ComparisonData, scores: AgentScores, curve: CurveInTask, 
                     textcoords="offset points", ha="right", fontsize=8.5, color=FAINT,
                 )  # fmt: skip
     grid[rows // 2 if rows > 1 else 0].set_ylabel("episode return", fontsize=9.5, color=INK)
-    legend(figure, list(data.arms), fork=bool(data.fork_step))
+    legend(figure, list(data.arms), bool(data.fork_step), data.labels)
     return figure
 
 
@@ -123,7 +123,7 @@ def _training_curve(run: RunData, task: Segment, start: float, end: float) -> tu
 def _mark_events(axes: Axes, data: ComparisonData) -> None:
     """Mark interventions and explosions of physics at the bottom of a panel, with one row per arm."""
     divisor, _, _ = step_unit(data.total_steps)
-    styles = arm_styles(list(data.arms))
+    styles = arm_styles(data.labels)
     for row, (label, runs) in enumerate(data.arms.items()):
         for kind, marker in MARKS.items():
             steps = {event["step"] / divisor for run in runs for event in run.of_kind(kind)}

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from supple.agents.dqn.settings import MUCH
 from supple.agents.presets import FINAL, LATER, MEAN, MEASURES
-from supple.experiments.history.collect import how_it_ended
+from supple.experiments.history.collect import notes_of_unfinished
 from supple.experiments.history.data import ComparisonData, RunData, Segment
 from supple.metrics import (
     Score,
@@ -152,7 +152,8 @@ def score(data: ComparisonData) -> AgentScores:
     share_of_arm, notes = shares(data, len(labels))
     for label, share in share_of_arm.items():
         arms[label].shares = share
-    all_notes = [*data.notes, *_note_unfinished(data), *_note_exploring(data), *notes]
+    unfinished = notes_of_unfinished(data, "final scores leave it out", lambda run: window(run.tasks[-1]))
+    all_notes = [*data.notes, *unfinished, *_note_exploring(data), *notes]
     scores = AgentScores(labels, tuple(sorted(places)), cycles, arms, all_notes)
     scores.measures = _measures(data, scores)
     finished = {label: _mask_finished(runs) for label, runs in data.arms.items()}
@@ -242,17 +243,6 @@ def _last_evaluation(run: RunData, name: str, task: Segment) -> float:
     steps, values = run.series(name, task.index)
     late = values[steps > window(task)]
     return float(late[-1]) if late.size else float("nan")
-
-
-def _note_unfinished(data: ComparisonData) -> list[str]:
-    """Return a note for each run that did not reach the final window of its last task."""
-    return [
-        f"{label}, seed {run.seed}: {how_it_ended(run)}its logs end at step {run.last_step:,} of {run.total_steps:,}; "
-        f"final scores, which begin at step {window(run.tasks[-1]):,.0f}, leave it out"
-        for label, runs in data.arms.items()
-        for run in runs
-        if run.last_step < window(run.tasks[-1])
-    ]
 
 
 def _note_exploring(data: ComparisonData) -> list[str]:

@@ -264,5 +264,5 @@ def seeds_phrase(seeds: int, arms: int = 1) -> str:
     if arms > MOST_BANDS:
         return f"Means over {seeds} seeds."
     if seeds <= FEW_SEEDS:
-        return f"Thin lines and small dots: the {seeds} seeds; thick lines: their means."
+        return f"Thin lines and small dots: the {seeds} seeds; thick lines and large dots: their means."
     return f"Bands and bars: 95 % Student-t interval over {seeds} seeds, cut at the panel’s edge."

@@ -11,7 +11,6 @@ from urllib.parse import quote
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 
-from supple.engine.forks import FRESH
 from supple.experiments.history.data import ComparisonData, RunData
 from supple.reports.studies.content import Content
 from supple.reports.studies.side_by_side import differing_settings
@@ -87,21 +86,11 @@ def template(name: str) -> Template:
 
 def limits_text(datas: Sequence[ComparisonData], arms: Arms) -> str:
     """Return one or two sentences about the limits of these runs."""
-    seeds = min(data.seeds for data in datas)
-    if sum(len(data.arms) for data in datas) == seeds == 1:
-        text = "One run: it shows what happened once, not what usually happens, and is not compared with anything."
-    elif seeds == 1:
-        text = "One seed per arm: there is no interval, and a difference between arms may be due to chance."
-    elif seeds < 5:
-        text = f"{seeds} seeds per arm: intervals are wide, and only large differences are significant."
-    else:
-        text = "Intervals are over seeds, for this stream and these settings. They say nothing about others."
-    informed = [arm for arm in arms if "@task" in arm]
-    others = [arm for arm in arms if arm not in (*informed, FRESH)]
-    if not informed or not others:
-        return text
-    verb = "is" if len(others) == 1 else "are"
-    return f"{text} Arms with @task are told when the task changes; {', '.join(others)} {verb} not."
+    text = "Intervals are over seeds, for this stream and these settings. They say nothing about others."
+    if min(data.seeds for data in datas) == 1:
+        text = "One seed per arm: there is no interval, and a difference may be due to chance."
+    informed = any("@task" in arm for arm in arms)
+    return f"{text} Arms with @task are told when the task changes; others are not." if informed else text
 
 
 def setting_texts(values: Any) -> list[tuple[str, str]]:

@@ -153,12 +153,6 @@ class Difference:
         """The number of seeds needed for a significant difference, shown up to 100; None if unknown."""
         return None if self.paired.p_t is None else Number(known(self.paired.seeds_needed), form=ENOUGH)
 
-    @property
-    def about_seeds_needed(self) -> str:
-        """The number of seeds needed in sentences."""
-        text = str(self.seeds_needed)
-        return text if text.startswith(">") else f"about {text}"
-
 
 def lead(measures: Iterable[Measure], name: str) -> list[Measure]:
     """Return the measures with those of one family first: the one that was declared to lead the report."""
@@ -262,7 +256,10 @@ def _table(baseline: str, compared: Sequence[Difference]) -> Table:
         "p (Holm)": [Number(known(difference.p_holm), form=P_VALUE) for difference in compared],
         "p (signs)": [Number(known(difference.paired.p_sign_flip), form=P_VALUE) for difference in compared],
         "seeds needed": [difference.seeds_needed for difference in compared],
-        Label("difference", "by seed"): [_by_seed(difference) for difference in compared],
+        Label("difference", "by seed"): [
+            BySeed(difference.by_seed, difference.measure.form) if difference.paired.n > 1 else None
+            for difference in compared
+        ],
     }
     table = Table.from_columns(f"Difference to {baseline_name(baseline)}", columns)
     words = (ABOUT if "p (Holm)" in table.header else SINGLE).format(
@@ -296,12 +293,12 @@ def sentence_of(group: Sequence[Difference]) -> str:
         return f"{who}any difference may be due to chance."
     significant = [
         f"{difference.measure.name} is {'higher' if difference.paired.mean > 0 else 'lower'}: {difference.interval}"
-        f"{difference.measure.unit} (p {_p_text(difference.p_holm)} after Holm)"
+        f"{difference.measure.unit} (p after Holm: {P_VALUE.text(difference.p_holm)})"
         for difference in group
         if difference.significant
     ]
     names = [
-        f"{difference.measure.name} ({difference.about_seeds_needed} seeds needed)"
+        f"{difference.measure.name} (seeds needed: {difference.seeds_needed})"
         for difference in group
         if not difference.significant and difference.p_holm is not None
     ]
@@ -338,18 +335,6 @@ def differences_json(compared: Sequence[Difference]) -> dict[str, Any]:
         for difference in compared
     ]
     return {"differences": rows}
-
-
-def _p_text(p: float | None) -> str:
-    """Return a p-value for a sentence, such as `= .034` or `< .001`."""
-    text = P_VALUE.text(p)
-    return text if text.startswith("<") else f"= {text}"
-
-
-def _by_seed(difference: Difference) -> BySeed | None:
-    if difference.paired.n == 1:
-        return None  # it would repeat the difference
-    return BySeed(difference.by_seed, difference.measure.form)
 
 
 def baseline_name(baseline: str) -> str:

@@ -148,7 +148,7 @@ def test_unfinished_runs_and_missing_seeds_are_named_and_enter_no_final_number(t
     body = body_of(path)
     assert "start best, reset: no run yet for seed 1" in body["notes"]
     (unfinished,) = (note for note in body["notes"] if "unfinished" in note)
-    assert unfinished.startswith("start 100, fire, seed 0: unfinished, its logs end at update 10 of 20")
+    assert unfinished.startswith("start 100, fire, seed 0: unfinished, its logs end at step 10 of 20")
     fire = body["variants"][1]["arms"]["fire"]
     assert fire["finished"] == [False, True]
     assert fire["val_loss"]["final"]["per_seed"] == [None, 3.1]

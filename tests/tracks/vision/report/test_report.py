@@ -226,7 +226,7 @@ def test_unfinished_runs_and_runs_of_other_lengths_are_reported_with_a_note(tmp_
     arms = arms_of(done, going)
     assert (arms["relu"]["tasks"], arms["tanh"]["tasks"], arms["tanh"]["online"]["mean"]) == (2, 1, 0.9)
     page = paths.html.read_text()
-    assert "tanh: unfinished, with 1 of 3 tasks done" in page
+    assert "tanh, seed 0: unfinished, its logs end at step" in page
     assert "finished different numbers of tasks" in page
 
 
