@@ -20,7 +20,7 @@ from .sweeps.tuning import TUNING
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-MOST_NAMES, MOST_STUDIES, MOST_ROWS = 4, 6, 40  # in a list of arms, in `repr`, in the table of a notebook
+MOST_NAMES, MOST_STUDIES = 4, 6  # in a list of arms, in `repr`
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Results:
 
     Every frame has the columns `arm` and `seed`, and for a sweep `study` before them. The rows of an arm begin with
     those of the trunk from which it was forked. A run that is not part of a comparison is one arm, named by its hooks.
-    pandas is imported when a frame is first used. A notebook shows a table of the arms, their seeds and steps.
+    pandas is imported when a frame is first used.
 
     Attributes:
         path: The folder.
@@ -53,18 +53,6 @@ class Results:
         if len(self.studies) > MOST_STUDIES:
             lines.append(f"and {len(self.studies) - MOST_STUDIES:,} more studies")
         return "\n".join(lines)
-
-    def _repr_html_(self) -> str:
-        """Return a table with one row per arm, for notebooks."""
-        from pandas import DataFrame
-
-        rows = []
-        for study, data in self.studies.items():
-            for arm, runs in data.arms.items():
-                row = {"kind": data.first.spec.kind, "arm": arm, "seeds": ", ".join(str(run.seed) for run in runs)}
-                rows.append({**({"study": study} if study else {}), **row, data.unit: _steps_text(runs)})
-        html: str = DataFrame(rows).fillna("").to_html(index=False, max_rows=MOST_ROWS)
-        return html
 
     @cached_property
     def metrics(self) -> "DataFrame":

@@ -29,10 +29,6 @@ from .style import (
 )
 
 STOOD_FOR = ("dfi_per_dim", "dfi")  # by dfi_unscaled, which tables have
-INJECTED = (
-    "After plasticity injection, layers and units are measured in the new head, but the weight norm includes the "
-    "frozen heads, so values before and after cannot be compared. "
-)
 MOST_ROWS = 24  # of the before/after figure; with more, they are averaged per arm
 
 
@@ -68,8 +64,7 @@ def _plot_metrics(
     switches = "; thin vertical lines are task switches, where the data change too" if hairlines else ""
     caption = (
         f"Metrics measured on recent data during training{switches}. They describe the network, not its performance: "
-        f"none of them alone proves a loss of plasticity. {_injection_sentence(data)}"
-        f"{seeds_phrase(data.seeds, len(data.arms))}"
+        f"none of them alone proves a loss of plasticity. {seeds_phrase(data.seeds, len(data.arms))}"
     )
     return Plot(name, title, caption, figure, folded)
 
@@ -138,15 +133,9 @@ def before_and_after(data: ComparisonData) -> Plot | None:
     several = "mean over seeds" if data.seeds > 1 else "1 seed"
     caption = (
         f"Metrics of the same probe batch right before and right after each intervention ({several}). They show the "
-        "immediate effect on the network, not whether it then learned better. " + _injection_sentence(data)
-    ).strip()
+        "immediate effect on the network, not whether it then learned better."
+    )
     return Plot("before_and_after", "Before and after each intervention", caption, figure)
-
-
-def _injection_sentence(data: ComparisonData) -> str:
-    """Return a sentence for captions if the architecture of a run changed, or ""."""
-    events = (event for run in data.runs for event in run.of_kind("intervention"))
-    return INJECTED if any(str(event.get("intervention")).startswith("injection") for event in events) else ""
 
 
 def _event_rows(data: ComparisonData) -> list[tuple[str, str, dict[str, float]]]:

@@ -281,7 +281,7 @@ def test_returns_that_count_as_failures_are_noted(tmp_path):
     records.write_logs(file.parent, **{file.stem: rows})
     scores = score(load(folder))
     assert np.all(scores.arms["fire@task"].plasticity.normalized[1] == 0)
-    assert any(note.startswith("4 of ") and "below -500" in note for note in scores.notes)
+    assert any(note.startswith("4 final returns") and "below -500" in note for note in scores.notes)
 
 
 def test_second_report_replaces_the_first_and_leaves_nothing_beside_it(tmp_path):
