@@ -12,7 +12,6 @@ from supple.experiments.history.data import ComparisonData, RunData, Segment
 from supple.reports.figures.style import (
     FAINT,
     INK,
-    MOST_SWITCHES,
     SHADE,
     Pieces,
     Plot,
@@ -41,17 +40,14 @@ def plot_learning_curves(data: ComparisonData, scores: AgentScores) -> Plot | No
     if not any(run.episodes.steps.size for run in data.runs):
         return None
     figure = _draw_stream(data, scores, _training_curve)
-    happened = {name for run in data.runs for name in MARKS if run.of_kind(name)}
     for axes in figure.axes:
         _mark_events(axes, data)
-    words = ["Vertical lines: task switches. " * (1 < len(data.first.tasks) <= MOST_SWITCHES)]
-    words.append("Marks at the bottom: interventions (|) and explosions of physics (×). " * bool(happened))
-    burst = ", and leave out episodes that ended in an explosion" * ("explosion" in happened)
-    rows = "; each row has its own scale" * (len(scores.environments) > 1)
+    exploded = any(run.of_kind("explosion") for run in data.runs)
+    burst = ", without episodes that ended in an explosion of physics (×)" * exploded
     caption = (
-        f"Mean training return of the episodes that ended in the preceding {100 * WINDOW:.0f} % of a task{rows}. "
-        f"These are returns of the exploring policy, not of an evaluation{burst}. {''.join(words)}"
-        f"{seeds_phrase(data.seeds, len(data.arms))}"
+        f"Mean training return of the episodes that ended in the preceding {100 * WINDOW:.0f} % of a task: returns of "
+        f"the exploring policy, not of an evaluation{burst}. Vertical lines: task switches. Marks at the bottom: "
+        f"interventions. {seeds_phrase(data.seeds, len(data.arms))}"
     )
     return Plot("learning_curves", "Learning curves", caption, figure)
 

@@ -7,7 +7,6 @@ from itertools import chain
 import numpy as np
 from numpy.typing import NDArray
 
-from supple.agents.dqn.settings import MUCH
 from supple.agents.presets import FINAL, LATER, MEAN, MEASURES
 from supple.experiments.history.collect import notes_of_unfinished
 from supple.experiments.history.data import ComparisonData, RunData, Segment
@@ -158,7 +157,7 @@ def score(data: ComparisonData) -> AgentScores:
     for label, share in share_of_arm.items():
         arms[label].shares = share
     unfinished = notes_of_unfinished(data, "final scores leave it out", lambda run: window(run.tasks[-1]))
-    all_notes = [*data.notes, *unfinished, *_note_exploring(data), *notes]
+    all_notes = [*data.notes, *unfinished, *notes]
     scores = AgentScores(labels, tuple(sorted(places)), cycles, arms, all_notes)
     scores.measures = _measures(data, scores)
     scores.notes += [
@@ -253,17 +252,6 @@ def _last_evaluation(run: RunData, name: str, task: Segment) -> float:
     steps, values = run.series(name, task.index)
     late = values[steps > window(task)]
     return float(late[-1]) if late.size else float("nan")
-
-
-def _note_exploring(data: ComparisonData) -> list[str]:
-    """Return a note for each arm that took most actions at random to its end."""
-    finished = {label: run for label, (run, *_) in data.arms.items() if run.last_step >= window(run.tasks[-1])}
-    ends = {label: run.series("exploration/epsilon")[1][-1:] for label, run in finished.items()}
-    return [
-        f"{label}: ε was still {end[0]:.2f} at the end, so that most actions were random: see --exploration-steps"
-        for label, end in ends.items()
-        if (end > MUCH).any()
-    ]
 
 
 def _add_plasticity(scores: AgentScores, data: ComparisonData) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 
 from supple.engine.forks import NONE
 from supple.engine.kinds import Kind
-from supple.engine.spec import FILE, RunSpec, read_spec
+from supple.engine.spec import FILE, read_spec
 from supple.engine.storage import checkpoint
 from supple.engine.storage.names import TRUNK
 from supple.engine.storage.run_directory import CHECKPOINTS, require_ended
@@ -89,7 +89,8 @@ def _load_comparison(path: Path, since_fork: bool) -> ComparisonData:
     for label, runs in arms.items():
         if missing := sorted(set(plan.seeds) - {run.seed for run in runs}):
             notes.append(f"{label}: no run yet for seed {', '.join(map(str, missing))}")
-    notes += [*notes_of_seeds(arms), *notes_of_runs(path, specs)]
+    known = {str(folder.relative_to(path)): spec.resolved.versions for folder, spec in specs.items()}
+    notes += [*notes_of_seeds(arms), *failures(path), *describe_mixed(known)]
     started = {label: runs for label, runs in arms.items() if runs}
     begun = by_seed(run for folder in trunks.values() for run in load_runs(folder)) if since_fork or not started else []
     if not started:  # the trunks count as arms
@@ -158,12 +159,6 @@ def notes_of_unfinished(
         for run in runs
         if run.last_step < needed(run)
     ]
-
-
-def notes_of_runs(path: Path, specs: Mapping[Path, RunSpec]) -> list[str]:
-    """Return sentences about failed runs, and about runs under different versions."""
-    known = {str(folder.relative_to(path)): spec.resolved.versions for folder, spec in specs.items()}
-    return failures(path) + describe_mixed(known)
 
 
 def failures(path: Path) -> list[str]:

@@ -13,7 +13,6 @@ from supple.reports.tables.metrics import IN_FIGURE, TITLES, means_at_events
 
 from .style import (
     INK,
-    MOST_SWITCHES,
     Pieces,
     Plot,
     arm_styles,
@@ -60,10 +59,9 @@ def _plot_metrics(
         if 0 < low < high / 200 < np.inf:
             axes.set_yscale("log")
     legend(figure, list(data.arms), bool(data.fork_step), data.labels)
-    hairlines = 1 < len(data.first.tasks) <= MOST_SWITCHES
-    switches = "; thin vertical lines are task switches, where the data change too" if hairlines else ""
     caption = (
-        f"Metrics measured on recent data during training{switches}. They describe the network, not its performance: "
+        "Metrics measured on recent data during training; thin vertical lines are task switches, where the data change "
+        "too. They describe the network, not its performance: "
         f"none of them alone proves a loss of plasticity. {seeds_phrase(data.seeds, len(data.arms))}"
     )
     return Plot(name, title, caption, figure, folded)
@@ -130,10 +128,9 @@ def before_and_after(data: ComparisonData) -> Plot | None:
         for side, face in (("before", "white"), ("after", INK))
     ]
     figure.legend(handles=handles, loc="outside upper left", ncols=2, frameon=False, fontsize=10)
-    several = "mean over seeds" if data.seeds > 1 else "1 seed"
     caption = (
-        f"Metrics of the same probe batch right before and right after each intervention ({several}). They show the "
-        "immediate effect on the network, not whether it then learned better."
+        "Metrics of the same probe batch right before and right after each intervention, mean over seeds. They show "
+        "the immediate effect on the network, not whether it then learned better."
     )
     return Plot("before_and_after", "Before and after each intervention", caption, figure)
 

@@ -56,12 +56,10 @@ def profiles(measures: Sequence[Measure]) -> Plot | None:
     axes.set_ylim(-0.02, 1.02)
     axes.set_xlim(thresholds[0], thresholds[-1])
     legend(figure, list(known))
-    over = " and ".join(
-        filter(None, ["seeds", "variants" if len({m.variant for m in measures}) > 1 else "", "environments" * scaled])
-    )
+    fewest = min(int(np.isfinite(matrix).sum()) for matrix in known.values())
     caption = (
-        f"Over {over}, with at least {min(int(np.isfinite(m).sum()) for m in known.values())} scores per arm. Bands: "
-        "pointwise 95 % stratified bootstrap intervals. An arm whose curve is higher everywhere is better by any score."
+        f"Over seeds, variants and environments, with at least {fewest} scores per arm. Bands: pointwise 95 % "
+        "stratified bootstrap intervals. An arm whose curve is higher everywhere is better by any score."
     )
     return Plot("performance_profiles", "Performance profiles", caption, figure)
 

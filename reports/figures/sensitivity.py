@@ -111,15 +111,11 @@ def _plot_panels(name: str, panels: Sequence[Panel], measure: Measure) -> Plot:
     family = measure.axis
     grid[0].set_ylabel(family, fontsize=9.5, color=INK)
     legend(figure, labels)
-    joined = " (other settings vary too, so points are not joined)" if panels[0].cloud else ""
-    hidden = len(panels) - len(shown)
-    more = f" {hidden} more combinations of settings are not shown." if hidden else ""
-    level = " Horizontal lines: arms without this number." if any(panel.level for panel in shown) else ""
     words = name.replace("_", " ")
     caption = (
-        f"Means of {family} over seeds, against {words}{joined}. Small dots: seeds; bars, of more "
-        f"than {FEW_SEEDS} seeds: 95 % Student-t interval.{level}{more} "
-        "If you choose the best value from this figure, report its result on other seeds."
+        f"Means of {family} over seeds, against {words}; points are not joined if other settings vary too. Small dots: "
+        f"seeds; bars, of more than {FEW_SEEDS} seeds: 95 % Student-t interval. Horizontal lines: arms without this "
+        "number. If you choose the best value from this figure, report its result on other seeds."
     )
     return Plot(f"sensitivity_{slug(name)}", f"Sensitivity to {words}", caption, figure)
 

@@ -13,7 +13,6 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 
 from supple.experiments.history.data import ComparisonData, RunData
 from supple.reports.studies.content import Content
-from supple.reports.studies.side_by_side import differing_settings
 from supple.reports.tables.cells import first_number, hover, show
 from supple.reports.tables.table import contracts, event_rows, join_words
 
@@ -102,9 +101,5 @@ def setting_texts(values: Any) -> list[tuple[str, str]]:
 
 def settings_of(runs: Sequence[RunData]) -> list[tuple[str, str]]:
     """Return the settings of these runs as pairs of texts. If runs differ in a setting, all its values are listed."""
-    different, texts = differing_settings(runs), [dict(setting_texts(run.values)) for run in runs]
-    pairs = []
-    for name, text in texts[0].items():
-        values = dict.fromkeys(of_run.get(name, "") for of_run in texts)
-        pairs.append((name, "; ".join(values) if name in different else text))
-    return pairs
+    texts = [dict(setting_texts(run.values)) for run in runs]
+    return [(name, "; ".join(dict.fromkeys(of_run.get(name, "") for of_run in texts))) for name in texts[0]]

@@ -1,7 +1,5 @@
 """The lines that a command prints before training, its plan, and after it, the results and the next command."""
 
-import shlex
-from argparse import ArgumentParser
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -61,33 +59,16 @@ def plan_of_queue(path: Path, queue: "Queue", processes: int) -> Iterator[str]:
     yield f"results: {path}"
 
 
-def next_of_run(path: Path, spec: "RunSpec") -> Iterator[str]:
+def next_of_run(path: Path) -> Iterator[str]:
     """Yield the commands that follow a finished run."""
-    options = plugins.options()
-    yield f"next: supple report {quoted(path)}{options}  (tables and figures)"
-    yield f"      supple doctor {quoted(path)}{options}  (how much plasticity was lost)"
-    if command := comparison_command(path, spec):
-        yield f"      {command}  (with and without the hooks)"
+    yield f"next: supple report {quoted(path)}{plugins.options()}  (tables and figures)"
+    yield f"      supple doctor {quoted(path)}{plugins.options()}  (how much plasticity was lost)"
 
 
 def next_of_queue(queue: "Queue") -> str:
     """Return the command that follows a report on several runs."""
     first = next(run for run in queue if run.spec.labels.arm is not None)  # of the first arm, which is often `none`
     return f"next: supple doctor {quoted(first.folder)}{plugins.options()}  (how much plasticity a run has lost)"
-
-
-def comparison_command(path: Path, spec: "RunSpec") -> str:
-    """Return the command that compares a run's hooks with none, or "" if it has no hooks of its own."""
-    hooks, words = spec.settings.hook, shlex.split(spec.command)
-    if not hooks or words[:2] != ["supple", "train"]:
-        return ""
-    parser = ArgumentParser(add_help=False, allow_abbrev=False)
-    for option in ("--hook", "--out", "--seed"):  # which a comparison replaces by options of its own
-        parser.add_argument(option, nargs="?")
-    shared = parser.parse_known_args(words[2:])[1]
-    seeds = [] if "--seeds" in shared else ["--seeds", "0-4"]
-    arms = ["--arm", "none", "--arm", " + ".join(hooks), "--fork-at", "0"]
-    return " ".join(map(quoted, ["supple", "compare", *shared, *seeds, *arms, "--out", f"{path}-arms"]))
 
 
 def _list(names: Sequence[object]) -> str:

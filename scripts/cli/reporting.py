@@ -32,15 +32,15 @@ def show_report(*directories: Path, out: Path | None = None, video: bool = False
 def show_sweep_report(path: Path) -> None:
     """Build the reports of the studies of a sweep that have started, and the page over all of them."""
     from supple import reports
-    from supple.experiments.sweeps.sweep import open_sweep
+    from supple.experiments.sweeps.sweep import open_sweep, read_record
     from supple.experiments.sweeps.tuning import TUNING
     from supple.reports.sweep_report import count_runs, write_study_report, write_sweep
-    from supple.reports.tables.published import read_published, read_title
 
     jobs = Counter(job.path for job in open_sweep(path, warn=warn))
     # tuning runs are no results: a table of their study lists them
     studies = {str(folder.relative_to(path)): folder for folder in jobs if folder.name != TUNING}
-    published, sections = read_published(path), []
+    sweep, sections = read_record(path), []
+    published = {study.name: study.published for study in sweep.studies}
     for folder in (path, *studies.values()):
         reports.place_of([folder], None)
     for name, folder in studies.items():
@@ -55,4 +55,4 @@ def show_sweep_report(path: Path) -> None:
     planned = {str(folder.relative_to(path)): count for folder, count in jobs.items()}
     counts = count_runs(path, planned)
     screen.print(reports.summary([counts], [], str(path)))
-    say(*write_sweep(path, counts, sections, read_title(path)).lines)
+    say(*write_sweep(path, counts, sections, sweep.about.get("title", "")).lines)

@@ -122,12 +122,10 @@ def draw_fronts(trade_off: TradeOff) -> Plot:
     axes.set_xlabel(str(trade_off.learned), fontsize=9.5, color=INK)
     axes.set_ylabel(str(trade_off.retained), fontsize=9.5, color=INK)
     figure.legend(handles=handles, loc="outside upper left", ncols=len(handles), frameon=False, fontsize=10)
-    seeds = trade_off.seeds
-    bars = ", bars their 95 % Student-t intervals" if seeds > 2 else ""
-    over = f"Means over {seeds} seeds{bars}" if seeds > 1 else "1 seed: no spread is known"
     caption = (
         "One point a variant of the settings, at the end of training; filled and joined: no other variant of the arm "
-        f"is better in one and as good in the other. {over}. "
+        f"is better in one and as good in the other. Means over {trade_off.seeds} seeds, bars of more than two: 95 % "
+        "Student-t intervals. "
         "More variants make a front look better by chance alone."
     )
     return Plot("fronts", "Learning and retention", caption, figure)

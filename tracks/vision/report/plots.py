@@ -43,8 +43,8 @@ def accuracy_by_task(data: ComparisonData) -> Plot | None:
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     legend(figure, list(data.arms), bool(data.fork_step), data.labels)
     caption = (
-        "Online: mean over a task's batches, each before its update. Test: after the task's last update"
-        f"{_tested_on(data)}. Every arm sees the same tasks with the same seed. "
+        "Online: mean over a task's batches, each before its update. Test: after the task's last update, on the task's "
+        "own images if labels are random. Every arm sees the same tasks with the same seed. "
         + seeds_phrase(data.seeds, len(data.arms))
     )
     return Plot("accuracy_by_task", "Accuracy by task", caption, figure)
@@ -77,7 +77,7 @@ def accuracy_within_tasks(data: ComparisonData) -> Plot | None:
     grid[0].set_ylabel("test accuracy (%)", fontsize=9.5)
     legend(figure, list(data.arms), bool(data.fork_step), data.labels)
     caption = (
-        f"Accuracy on the task's test images{_tested_on(data)} as it is learned; a value at the very start of a task "
+        "Accuracy on the task's test images as it is learned; a value at the very start of a task "
         "is that of the network before its first update there, after whatever intervened. "
         + seeds_phrase(data.seeds, len(data.arms))
     )
@@ -142,8 +142,3 @@ def _tests(
             pairs.append((step + 0.5 * (len(tasks) > 1 and step == task.start), accuracy))
     steps, values = np.array(sorted(pairs), dtype=np.float64).reshape(-1, 2).T
     return (steps - origin) / divisor, 100 * values
-
-
-def _tested_on(data: ComparisonData) -> str:
-    labels = data.first.settings.stream == "random-labels"
-    return ", on the task’s own images, for random labels have no others" if labels else ""

@@ -54,8 +54,6 @@ def score_arms(data: ComparisonData) -> dict[str, ClassifierArm]:
 def notes_of(data: ComparisonData, arms: Mapping[str, ClassifierArm]) -> list[str]:
     """Return sentences on what is missing."""
     notes = [*data.notes, *notes_of_unfinished(data, "its numbers are of the tasks that it has finished")]
-    if len({len(run.tasks) for run in data.runs}) > 1:
-        notes.append("the runs were planned with different numbers of tasks")
     if len({arm.tasks for arm in arms.values()}) > 1:
         notes.append(
             "the arms finished different numbers of tasks, so their rows are means over different tasks; differences "
