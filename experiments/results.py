@@ -20,8 +20,6 @@ from .sweeps.tuning import TUNING
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-MOST_NAMES, MOST_STUDIES = 4, 6  # in a list of arms, in `repr`
-
 
 @dataclass(frozen=True)
 class Results:
@@ -44,14 +42,12 @@ class Results:
 
     def __repr__(self) -> str:
         lines = [f"Results of {self.path!s}"]
-        for name, data in list(self.studies.items())[:MOST_STUDIES]:
-            seeds = sorted({run.seed for run in data.runs})
+        for name, data in self.studies.items():
+            reached = max(run.last_step for run in data.runs)
             lines.append(
-                f"{f'{name}: ' if name else ''}{data.first.spec.kind}, {_list_some('arm', list(data.arms))}, "
-                f"{_list_some('seed', seeds)}, {_steps_text(data.runs)} {data.unit}"
+                f"{name or data.first.spec.kind}: {len(data.arms)} arms, {data.seeds} seeds, {reached:,} of "
+                f"{data.total_steps:,} {data.unit}"
             )
-        if len(self.studies) > MOST_STUDIES:
-            lines.append(f"and {len(self.studies) - MOST_STUDIES:,} more studies")
         return "\n".join(lines)
 
     @cached_property
@@ -124,19 +120,6 @@ class Results:
                     labels = {**({"study": study} if study else {}), "arm": arm, "seed": run.seed}
                     lines += [labels | row for row in rows(run)]
         return DataFrame(lines, columns=None if lines else ["study", "arm", "seed"]["" in self.studies :])
-
-
-def _list_some(noun: str, names: Sequence[object]) -> str:
-    """Return a count with the first names: `2 arms (none, fire)`."""
-    some = [str(name) for name in names[:MOST_NAMES]]
-    some = [name if len(name) <= 40 else f"{name[:39]}…" for name in some]
-    return f"{len(names)} {noun}{'' if len(names) == 1 else 's'} ({', '.join(some)}{', …' * (len(names) > MOST_NAMES)})"
-
-
-def _steps_text(runs: Sequence[RunData]) -> str:
-    """Return the steps reached and planned as text: `512 to 1,024 of 1,024`."""
-    steps = [sorted({run.last_step for run in runs}), sorted({run.total_steps for run in runs})]
-    return " of ".join(f"{some[0]:,}" + (f" to {some[-1]:,}" if len(some) > 1 else "") for some in steps)
 
 
 def load(path: str | Path) -> Results:

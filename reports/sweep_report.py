@@ -1,9 +1,9 @@
 """The report of a sweep: the outcomes of its runs, and the arms, figures and runs of every study, on one page."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import starmap
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -64,24 +64,23 @@ def write_study_report(name: str, folder: Path, published: Published | None) -> 
     """
     content = compose(folder)
     paths = write(content, folder)
-    by_name, by_family = group_by_name(content.measures), group_by_family(content.measures)
-    together = overall_table(*next(iter(by_family.items())), published) if by_family else None
-    beside = None if together else published  # of several environments, there is one number for all of them
-    tables = [arms_table(of_name, beside if not i else None) for i, of_name in enumerate(by_name.values())]
-    overall = list(filter(None, [together, *starmap(overall_table, list(by_family.items())[1:])]))
-    pairs = list(filter(None, starmap(pairs_table, by_family.items())))
-    first, others = [*overall[:1], *tables[:1], *pairs[:1]], [*overall[1:], *tables[1:], *pairs[1:]]
-    if not by_name:
-        first = content.tables[:1]
+    families: list[list[Table]] = []
+    for family, measures in group_by_family(content.measures).items():
+        known = None if families else published  # numbers of the measure that leads
+        together = overall_table(family, measures, known)  # of several environments, there is one number for all
+        by_name = enumerate(group_by_name(measures).values())
+        own = [arms_table(of_name, None if together or i else known) for i, of_name in by_name]
+        families.append(list(filter(None, [together, *own, pairs_table(family, measures)])))
+    first, *others = families or [content.tables[:1]]
     main = paths.plots[0].title.split(":")[0] if paths.plots else ""
     figures = [plot for plot in paths.plots if plot.title.split(":")[0] == main or plot.name.startswith(OF_OVERVIEW)]
 
-    def with_name(tables: Sequence[Table]) -> list[Table]:
+    def with_name(tables: Iterable[Table]) -> list[Table]:
         return [replace(table, title=f"{name}: {table.title}") for table in tables]
 
     return Section(
         name, summary(content.tables, content.lines, str(folder)), paths.lines, content.lines, failures(folder),
-        with_name(first), with_name(others), with_name(tuning_tables(folder)), figures,
+        with_name(first), with_name(chain.from_iterable(others)), with_name(tuning_tables(folder)), figures,
         run_lines(folder, content.runs), content.scores,
     )  # fmt: skip
 

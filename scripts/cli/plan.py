@@ -38,18 +38,17 @@ def plan_of_queue(path: Path, queue: "Queue", processes: int) -> Iterator[str]:
     comparisons: dict[Path, list[RunSpec]] = {}
     for run in queue:
         comparisons.setdefault(run.path, []).append(run.spec)
-    for specs in list(comparisons.values())[:MOST_NAMES]:
-        arms = dict.fromkeys(spec.labels.arm for spec in specs if spec.labels.arm is not None)
-        count = len({str(spec.labels.variant) for spec in specs if spec.labels.arm is not None})
-        seeds = dict.fromkeys(seed for spec in specs for seed in spec.seeds)
-        variants = f", {count} variants" if count > 1 else ""
-        step = max(spec.start.step for spec in specs)
-        fork = f", fork at step {step:,}" if step else ""
-        study = f"{specs[0].labels.study}: " if specs[0].labels.study else ""
-        of_arms = f"arms {_list(list(arms))}{variants}"
-        yield f"plan: {study}{specs[0].kind}, {of_arms}, seeds {_list(list(seeds))}{fork}"
-    if len(comparisons) > MOST_NAMES:
-        yield f"and {len(comparisons) - MOST_NAMES} more studies"
+    for specs in comparisons.values():
+        arms = [spec for spec in specs if spec.labels.arm is not None]
+        variants, step = len({str(spec.labels.variant) for spec in arms}), max(spec.start.step for spec in specs)
+        words = [
+            f"{specs[0].labels.study}: {specs[0].kind}" if specs[0].labels.study else specs[0].kind,
+            f"arms {_list(list(dict.fromkeys(spec.labels.arm for spec in arms)))}",
+            f"{variants} variants" if variants > 1 else "",
+            f"seeds {_list(list(dict.fromkeys(seed for spec in specs for seed in spec.seeds)))}",
+            f"fork at step {step:,}" if step else "",
+        ]
+        yield f"plan: {', '.join(filter(None, words))}"
     failed, remaining = len(queue.failed), len(queue.left)
     finished = len(queue) - failed - remaining
     yield (
