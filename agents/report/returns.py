@@ -72,7 +72,7 @@ def plot_evaluation_curves(data: ComparisonData, scores: AgentScores) -> Plot | 
 def _draw_stream(data: ComparisonData, scores: AgentScores, curve: CurveInTask, dots: bool = False) -> Figure:
     """Return a figure with one row per environment, in which the curves of its tasks are not joined."""
     run, rows = data.first, len(scores.environments)
-    divisor, steps_label, _ = step_unit(run.total_steps)
+    divisor, steps_label = step_unit(run.total_steps)
     panels: dict[str, Pieces] = {name: [] for name in scores.environments}
     for task in run.tasks:
         panels[scores.environments[task.index % rows]] += curves_by_style(data, partial(_within_task, curve, task))
@@ -118,7 +118,7 @@ def _training_curve(run: RunData, task: Segment, start: float, end: float) -> tu
 
 def _mark_events(axes: Axes, data: ComparisonData) -> None:
     """Mark interventions and explosions of physics at the bottom of a panel, with one row per arm."""
-    divisor, _, _ = step_unit(data.total_steps)
+    divisor, _ = step_unit(data.total_steps)
     styles = arm_styles(data.labels)
     for row, (label, runs) in enumerate(data.arms.items()):
         for kind, marker in MARKS.items():

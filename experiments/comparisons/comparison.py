@@ -174,8 +174,7 @@ class Comparison:
         note = f"{line} (--fork-at changes this)" if line else ""
         started = begun.fork_step or 0 if by_default and begun else None
         if started is not None:
-            otherwise = f"; otherwise {line}" if line else ""
-            stays = f"the fork stays at step {started:,}, with which the runs were started{otherwise}"
+            stays = f"the fork stays at step {started:,}, with which the runs were started"
             note = stays if line and fork < started else ""
         settings, variants, fork = forks.prepare(self.settings, self.variants, fork)
         points = tuple(Point(point.arm, variants[self.variants.index(point.variant)]) for point in self.points)

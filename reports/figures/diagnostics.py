@@ -47,7 +47,7 @@ def metrics_over_time(data: ComparisonData) -> list[Plot]:
 def _plot_metrics(
     data: ComparisonData, name: str, title: str, series: Mapping[str, Pieces], folded: bool = False
 ) -> Plot:
-    divisor, steps_label, _ = step_unit(data.total_steps, data.unit)
+    divisor, steps_label = step_unit(data.total_steps, data.unit)
     panels = {_panel_title(metric, series): pieces for metric, pieces in series.items()}
     columns = 2 if len(series) == 4 else 3
     figure, grid = draw_panels(panels, steps_label, 2.05, divisor, columns=columns, sharex=True)
@@ -137,7 +137,6 @@ def before_and_after(data: ComparisonData) -> Plot | None:
 
 def _event_rows(data: ComparisonData) -> list[tuple[str, str, dict[str, float]]]:
     """Return (arm, row label, `means_at_events`): one row per step, or one per arm if there are too many."""
-    divisor, _, suffix = step_unit(data.total_steps)
     events = [
         (label, event) for label, runs in data.arms.items() for run in runs for event in run.of_kind("intervention")
     ]
@@ -147,7 +146,7 @@ def _event_rows(data: ComparisonData) -> list[tuple[str, str, dict[str, float]]]
         def key(each: tuple[str, Row]) -> tuple[str, str]:
             label, event = each
             who = f"{label} {event.get('learner')}" if several else label
-            return label, f"{who}, {event['step'] / divisor:.4g}{suffix}" if by_step else f"{who} (mean)"
+            return label, f"{who}, {event['step']:,}" if by_step else f"{who} (mean)"
 
         return group_by(events, key)
 

@@ -67,7 +67,7 @@ def plot_first_phase(data: ComparisonData) -> Plot | None:
     if not names:
         return None
     end = max(trunk.spec.end for trunk in trunks)
-    divisor, label, _ = step_unit(end, "updates")
+    divisor, label = step_unit(end, "updates")
     pieces: Pieces = [
         ({"color": color, "label": name.replace("_", " ")}, list(map(methodcaller("series", name), trunks)))
         for name, color in zip(names, (BASELINE, PALETTE[0]), strict=False)
@@ -137,7 +137,7 @@ def arm_curves(data: ComparisonData, name: str) -> Pieces:
 
 def draw_evaluations(data: ComparisonData, panels: Mapping[str, Pieces], row: float, **layout: bool) -> Figure:
     """Return a figure with these panels over updates."""
-    divisor, label, _ = step_unit(data.total_steps, "updates")
+    divisor, label = step_unit(data.total_steps, "updates")
     figure, grid = draw_panels(panels, label, row, divisor, **layout)
     for axes, (title, pieces) in zip(grid, panels.items(), strict=True):
         mark_stream(axes, data.first, divisor, None)

@@ -54,7 +54,7 @@ def accuracy_within_tasks(data: ComparisonData) -> Plot | None:
     several = any(len(accuracies_between(run, t.start, t.end, t)) > 1 for run in data.runs for t in tasks)
     if len(tasks) > MOST_SWITCHES or not several:
         return None
-    divisor, label, _ = step_unit(data.total_steps, data.unit)
+    divisor, label = step_unit(data.total_steps, data.unit)
     figure, (axes,) = draw_panels({"": curves_by_style(data, partial(_tests, tasks))}, label, 3.2, divisor)
     mark_stream(axes, data.first, divisor, data.fork_step)
     axes.set_ylabel("test accuracy (%)", fontsize=9.5)
