@@ -14,25 +14,21 @@ from supple.metrics import PairedDifference, holm, paired_difference
 
 from .cells import P_VALUE, PLAIN, AtMost, BySeed, Form, Heading, Label, Number, Value, percent, some_of
 from .statistics import Spread, known
-from .table import Table
+from .table import Table, over_seeds
 
 Item = TypeVar("Item")
 Key = TypeVar("Key", bound=Hashable)
 LEVEL = 0.05
 ENOUGH = AtMost(most=100)  # seeds: no comparison has more, and from few seeds a larger number is not known better
 LOWER = ("loss", "forgetting", "bwt", "perplexity")  # parts of the names of numbers for which lower is better
-ABOUT = (
-    "Each arm minus {baseline}, paired by seed, which removes the variation that arms with the same seed share. [ ]: "
-    "95 % Student-t interval of the mean. p (Holm): paired t test, corrected over the arms of a measure. "
-    "{signs}Seeds needed: for such a p in 8 of 10 experiments, if the true difference and deviation are those seen "
-    "here. From few seeds, this is a rough number. A difference that is the same in every seed has no interval and no "
-    "t test."
-)
-SIGNS = "p (signs): exact sign-flip test, not corrected. "
-SINGLE = (
-    "Each arm minus {baseline}. 1 seed: no interval and no test, so a difference may be due to chance. The same holds "
-    "for a difference that is the same in every seed."
-)
+ABOUT = {
+    "arm": "Each arm minus the baseline, paired by seed, which removes the variation that arms of a seed share.",
+    "p (Holm)": "p (Holm): paired t test, corrected over the arms of a measure. A difference that is the same in every "
+    "seed has no interval and no t test.",
+    "p (signs)": "p (signs): exact sign-flip test, not corrected.",
+    "seeds needed": "Seeds needed: for such a p in 8 of 10 experiments, if the true difference and deviation are those "
+    "seen here. From few seeds, this is a rough number.",
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -261,12 +257,9 @@ def _table(baseline: str, compared: Sequence[Difference]) -> Table:
             for difference in compared
         ],
     }
-    table = Table.from_columns(f"Difference to {baseline_name(baseline)}", columns)
-    words = (ABOUT if "p (Holm)" in table.header else SINGLE).format(
-        baseline=baseline_name(baseline), signs=SIGNS if "p (signs)" in table.header else ""
-    )
-    about = dict.fromkeys(difference.measure.meaning for difference in compared)
-    return replace(table, words=" ".join(filter(None, [*about, words])))
+    meanings = dict.fromkeys(difference.measure.meaning for difference in compared)
+    words = " ".join([over_seeds(max(difference.paired.n for difference in compared)), *filter(None, meanings)])
+    return Table.from_columns(f"Difference to {baseline_name(baseline)}", columns, words, about=ABOUT)
 
 
 def verdict(compared: Sequence[Difference]) -> list[str]:

@@ -129,7 +129,9 @@ def _of_variant(data: ComparisonData, variant: str, labels: Mapping[str, str], a
     measured = {arm: _stack(_matrix, of_arm, len(tasks)) for arm, of_arm in runs.items()}
     if not any(np.isfinite(R[:, place[:, None] > place]).any() for R in measured.values()):
         return None
-    zeros = {run.seed: _random(run) for run in chain.from_iterable(runs.values()) if run.of_kind("random")}
+    zeros = {
+        run.seed: logged_returns(run, "random") for run in chain.from_iterable(runs.values()) if run.of_kind("random")
+    }
     random = {arm: _stack(lambda run: zeros.get(run.seed, ()), of_arm, len(tasks)) for arm, of_arm in runs.items()}
     scale = _scale(np.concatenate([*random.values()]), measured)
     R = {arm: scale.apply(values, random[arm][:, None]) for arm, values in measured.items()}
@@ -234,9 +236,9 @@ def _matrix(run: RunData) -> Array:
     return found
 
 
-def _random(run: RunData) -> Array:
-    """Return the mean returns of random actions that a run has logged, (tasks,)."""
-    logged = {row["task"]: row["return"] for row in run.of_kind("random")}
+def logged_returns(run: RunData, event: str) -> Array:
+    """Return the returns by task that events of a kind have logged, such as `random`: (tasks,), NaN for none."""
+    logged = {row["task"]: row["return"] for row in run.of_kind(event)}
     return np.array([logged.get(task.index) for task in run.tasks], dtype=np.float64)
 
 
