@@ -142,7 +142,7 @@ def notes_of_seeds(arms: Mapping[str, Sequence[RunData]]) -> list[str]:
     The float32 numbers of a seed in a stack and alone part by rounding, as those of two machines do.
     """
     runs = [(label, run) for label, of_arm in arms.items() for run in of_arm]
-    notes = [f"{label}, seed {run.seed}: {run.unfinished}" for label, run in runs if run.of_kind("diverged")]
+    notes = [f"{label}, seed {run.seed}: {run.diverged}" for label, run in runs if run.diverged]
     if len({bool(run.stack) for _, run in runs}) > 1:
         notes.append("some seeds were trained in a stack and others alone: their numbers part by rounding")
     return notes
@@ -153,7 +153,7 @@ def notes_of_unfinished(
 ) -> list[str]:
     """Return a line for each run whose logs end before the step that `needed` returns, and what leaves it out."""
     return [
-        f"{label}, seed {run.seed}: {'' if run.of_kind('diverged') else 'unfinished, '}its logs end at step "
+        f"{label}, seed {run.seed}: {'' if run.diverged else 'unfinished, '}its logs end at step "
         f"{run.last_step:,} of {run.total_steps:,}; {left_out}"
         for label, runs in data.arms.items()
         for run in runs

@@ -45,7 +45,8 @@ def make_opening(
     if all(len(measure.arms) < 2 for measure in measures):
         return Opening(compared)
     name = measures[0].group
-    others = dict.fromkeys(measure.group for measure in measures if measure.known and measure.group != name)
+    known = [measure for measure in measures if any(measure.spread(arm).known.size for arm in measure.arms)]
+    others = dict.fromkeys(measure.group for measure in known if measure.group != name)
     names = [f"{name}, as declared before the runs" if leads else name, *others]
     compared += [f"Arms are compared by {join_words(_cut(names))}.", measures[0].meaning]
     can, cannot = conclude(measures, of_old_tasks)
