@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
+from operator import attrgetter
 
 from supple.engine.forks import FRESH, NONE
 from supple.experiments.comparisons.grid import variant_text
@@ -45,8 +46,7 @@ def make_opening(
     if all(len(measure.arms) < 2 for measure in measures):
         return Opening(compared)
     name = measures[0].group
-    known = [measure for measure in measures if any(measure.spread(arm).known.size for arm in measure.arms)]
-    others = dict.fromkeys(measure.group for measure in known if measure.group != name)
+    others = dict.fromkeys(measure.group for measure in measures if measure.known and measure.group != name)
     names = [f"{name}, as declared before the runs" if leads else name, *others]
     compared += [f"Arms are compared by {join_words(_cut(names))}.", measures[0].meaning]
     can, cannot = conclude(measures, of_old_tasks)
@@ -100,13 +100,13 @@ def _runs_sentences(datas: Sequence[ComparisonData], arms: Arms) -> list[str]:
     points = [data.point(label) for data in datas for label in data.arms]
     variants = len({variant_text(point.variant) for point in points})
     varied = join_words(list(dict.fromkeys(name.replace("_", " ") for point in points for name in point.variant)))
-    seeds = [str(seed) for seed in sorted({run.seed for run in runs})]
-    each = range_text([len({run.seed for run in of_arm}) for of_arm in arms.values()])
+    seeds = list(map(str, sorted({run.seed for run in runs})))
+    each = range_text([len(set(map(attrgetter("seed"), of_arm))) for of_arm in arms.values()])
     steps, tasks = range_text([run.total_steps for run in runs]), range_text([len(run.tasks) for run in runs])
     fork = datas[0].fork_step
     return [
         f"Each run has {steps} {runs[0].spec.kind_row.unit}; tasks: {tasks}.",
-        f"Seeds: {join_words(_cut(seeds))}, {each} for each arm.",
+        f"Seeds: {join_words(_cut(seeds))} ({each} for each arm).",
         *([f"There are {variants} variants of {varied}."] if variants > 1 else []),
         *([f"The arms of a seed continue from one trunk of {fork:,} steps."] if fork and len(arms) > 1 else []),
     ]

@@ -102,4 +102,7 @@ def setting_texts(values: Any) -> list[tuple[str, str]]:
 def settings_of(runs: Sequence[RunData]) -> list[tuple[str, str]]:
     """Return the settings of these runs as pairs of texts. If runs differ in a setting, all its values are listed."""
     texts = [dict(setting_texts(run.values)) for run in runs]
-    return [(name, "; ".join(dict.fromkeys(of_run.get(name, "") for of_run in texts))) for name in texts[0]]
+    values: dict[str, dict[str, None]] = {}
+    for name, text in chain.from_iterable(of_run.items() for of_run in texts):
+        values.setdefault(name, {})[text] = None
+    return [(name, "; ".join(of_name)) for name, of_name in values.items()]

@@ -96,6 +96,11 @@ class Measure:
         return Spread(np.array(list(self.arms[arm].values()), dtype=np.float64), list(self.arms[arm]))
 
     @property
+    def known(self) -> bool:
+        """Whether any arm has a number."""
+        return any(self.spread(arm).known.size for arm in self.arms)
+
+    @property
     def baselines(self) -> list[str]:
         """The arms with which others are compared: `none` or the first arm, and the fresh agent."""
         methods = [arm for arm in self.arms if arm != FRESH]

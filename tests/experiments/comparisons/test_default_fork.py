@@ -132,9 +132,7 @@ def test_an_extended_study_keeps_its_fork(tmp_path: Path) -> None:
     found = open_comparison(tmp_path / "s")
     assert found.arms == ("none", "snp@task:2", "snp@0.9", "snp@task")
     assert found.fork_step == 40
-    assert [line.partition(";")[0] for line in lines[1:]] == [
-        "[s] the fork stays at step 40, with which the runs were started"
-    ]
+    assert len(lines) == 1
     with pytest.raises(UsageError, match=r"snp@0\.1 never fires: the run starts at step 40"):
         Sweep([study("none", "snp@0.1")]).begin(tmp_path, warn=lines.append)
     with pytest.raises(UsageError, match=r"fork_at is 0\.5, but the runs in .* were started with None"):

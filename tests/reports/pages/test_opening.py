@@ -72,7 +72,7 @@ def test_the_opening_says_what_was_compared(tmp_path) -> None:
     said = make_opening([data], "PPO on E-v0, twice", [replace(measure(**CLEAR), meaning="Return: that at the end.")])
     assert " ".join(said.compared) == (
         "2 arms of PPO on E-v0, twice: none (no intervention), tuned (fire@task) and fresh (a new agent for each task)."
-        " Each run has 1,000 environment steps; tasks: 2. Seeds: 0, 1 and 4, 3 for each arm. "
+        " Each run has 1,000 environment steps; tasks: 2. Seeds: 0, 1 and 4 (3 for each arm). "
         "The arms of a seed continue from one trunk of 500 steps. Arms are compared by return. Return: that at the end."
     )
 
@@ -88,6 +88,6 @@ def test_one_run_is_compared_with_nothing(tmp_path) -> None:
     said = make_opening([write_runs(tmp_path / "one", {"none": []}, (3,))], "PPO on E-v0", [measure(none=[1.0])])
     assert said.compared == [
         "PPO on E-v0: none (no intervention).", "Each run has 1,000 environment steps; tasks: 2.",
-        "Seeds: 3, 1 for each arm.",
+        "Seeds: 3 (1 for each arm).",
     ]  # fmt: skip
     assert (said.can, said.cannot) == ([], [])
