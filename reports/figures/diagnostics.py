@@ -142,16 +142,14 @@ def _event_rows(data: ComparisonData) -> list[tuple[str, str, dict[str, float]]]
     ]
     several = len({event.get("learner") for _, event in events}) > 1
 
-    def rows(by_step: bool) -> dict[tuple[str, str], list[tuple[str, Row]]]:
-        def key(each: tuple[str, Row]) -> tuple[str, str]:
-            label, event = each
-            who = f"{label} {event.get('learner')}" if several else label
-            return label, f"{who}, {event['step']:,}" if by_step else f"{who} (mean)"
+    def row_of(each: tuple[str, Row]) -> tuple[str, str]:
+        label, event = each
+        who = f"{label} {event.get('learner')}" if several else label
+        return label, f"{who}, {event['step']:,}"
 
-        return group_by(events, key)
-
-    groups = rows(True)
-    groups = groups if len(groups) <= MOST_ROWS else rows(False)
+    groups = group_by(events, row_of)
+    if len(groups) > MOST_ROWS:
+        groups = group_by(events, lambda each: (each[0], f"{row_of(each)[1].rpartition(', ')[0]} (mean)"))
     return [
         (label, text, means_at_events(list(map(itemgetter(1), of_row)), IN_FIGURE))
         for (label, text), of_row in groups.items()
