@@ -45,7 +45,7 @@ def _record_run(run: RunData, arm: str, note: Warn) -> list[Video]:
         for _, work in load_states(run.path, {step: folder}, note):
             assert isinstance(work, AgentWork)
             if run.of_kind("diverged"):
-                raise RunError(f"seed {run.seed} {run.unfinished}")
+                raise RunError(f"seed {run.seed} {run.diverged}")
             begun = [task for task in work.tasks if task.cycle == 0 and task.start < step]  # in the first cycle
             # a fresh agent has only learned the task of the checkpoint
             for task in [work.task] if work.settings.fresh else begun:

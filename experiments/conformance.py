@@ -106,6 +106,14 @@ def train(
             it.finish_task(learner)
 
 
+def start(call: str, new: Network, updates: int = 0) -> tuple[Learner, Intervention]:
+    """Return a network after some updates, and the intervention that is attached to it."""
+    learner = new()
+    it = attach(call, learner)
+    train(learner, it, 0, updates)
+    return learner, it
+
+
 def named_tensors(learner: Learner) -> Bits:
     """Return the tensors by name, not copied: parameters, those of followers, optimizer slots."""
     by_name: Bits = dict(learner.module.named_parameters())
@@ -159,9 +167,7 @@ def check_attach(call: str, new: Network) -> None:
 
 def check_tensors_stay(call: str, new: Network) -> None:
     """Require that parameters, followers and optimizer slots stay the same tensors."""
-    learner = new()
-    it = attach(call, learner)
-    train(learner, it, 0, APPLIED)
+    learner, it = start(call, new, APPLIED)
 
     def places() -> dict[str, tuple[int, int]]:
         return {name: (id(tensor), tensor.data_ptr()) for name, tensor in named_tensors(learner).items()}
@@ -179,20 +185,16 @@ def check_tensors_stay(call: str, new: Network) -> None:
 
 def check_numbers_finite(call: str, new: Network) -> None:
     """Require that numbers that are finite stay finite."""
-    learner = new()
-    it = attach(call, learner)
-    train(learner, it)
+    learner, _ = start(call, new, UPDATES)
     if bad := [name for name, tensor in named_tensors(learner).items() if not tensor.isfinite().all()]:
         raise Broken(f"{bad[0]} has NaN or infinite numbers after {UPDATES} updates")
 
 
 def check_written_names(call: str, new: Network) -> None:
     """Require that `apply` returns the names of the parameters that it wrote."""
-    learner = new()
-    it = attach(call, learner)
+    learner, it = start(call, new, APPLIED)
     if not it.has("apply"):
         return
-    train(learner, it, 0, APPLIED)
     before = copy_tensors(dict(learner.module.named_parameters()))
     written = it.apply(learner)
     after: Bits = dict(learner.module.named_parameters())
@@ -207,11 +209,9 @@ def check_written_names(call: str, new: Network) -> None:
 def check_refusal_writes_nothing(call: str, new: Network) -> None:
     """Require that `apply` raises ValueError before it writes anything if it cannot work."""
     for harm in (float("nan"), 0.0):
-        learner = new()
-        it = attach(call, learner)
+        learner, it = start(call, new, APPLIED)
         if not it.has("apply"):
             return
-        train(learner, it, 0, APPLIED)
         with torch.no_grad():
             learner.layers[-1].weight.fill_(harm)
         before = copy_tensors(named_tensors(learner))
@@ -242,10 +242,7 @@ def check_seed(call: str, new: Network) -> None:
 
 def check_checkpoint(call: str, new: Network) -> None:
     """Require that a run ends with the same bits if it is killed and resumed from a checkpoint."""
-    whole, before, after = new(), new(), new()
-    train(whole, attach(call, whole))
-    it, resumed = attach(call, before), attach(call, after)
-    train(before, it, 0, SAVED)
+    (whole, _), (before, it), (after, resumed) = (start(call, new, updates) for updates in (UPDATES, SAVED, 0))
     with tempfile.TemporaryDirectory() as folder:
         draws = [source.get_state() for source in before.redraw_draws]  # which the run saves
         tree: dict[str, Any] = {"learner": learner_state(before), "intervention": it.state_dict(), "draws": draws}
@@ -313,11 +310,9 @@ def check_penalty_compiles(call: str, new: Network) -> None:
     """Require that torch.compile can trace the penalty, or that the class says that it cannot."""
     from torch._dynamo.exc import Unsupported  # takes a second to import
 
-    learner = new()
-    it = attach(call, learner)
+    learner, it = start(call, new, TASK)
     if not it.has("penalty") or not it.traceable:
         return
-    train(learner, it, 0, TASK)
     try:
         torch.compile(it.penalty, backend="eager", fullgraph=True)(learner)
     except Unsupported as error:

@@ -20,8 +20,6 @@ from .sweeps.tuning import TUNING
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-MOST_NAMES, MOST_STUDIES, MOST_ROWS = 4, 6, 40  # in a list of arms, in `repr`, in the table of a notebook
-
 
 @dataclass(frozen=True)
 class Results:
@@ -32,7 +30,7 @@ class Results:
 
     Every frame has the columns `arm` and `seed`, and for a sweep `study` before them. The rows of an arm begin with
     those of the trunk from which it was forked. A run that is not part of a comparison is one arm, named by its hooks.
-    pandas is imported when a frame is first used. A notebook shows a table of the arms, their seeds and steps.
+    pandas is imported when a frame is first used.
 
     Attributes:
         path: The folder.
@@ -44,27 +42,13 @@ class Results:
 
     def __repr__(self) -> str:
         lines = [f"Results of {self.path!s}"]
-        for name, data in list(self.studies.items())[:MOST_STUDIES]:
-            seeds = sorted({run.seed for run in data.runs})
+        for name, data in self.studies.items():
+            reached = max(run.last_step for run in data.runs)
             lines.append(
-                f"{f'{name}: ' if name else ''}{data.first.spec.kind}, {_list_some('arm', list(data.arms))}, "
-                f"{_list_some('seed', seeds)}, {_steps_text(data.runs)} {data.unit}"
+                f"{name or data.first.spec.kind}: {len(data.arms)} arms, {data.seeds} seeds, {reached:,} of "
+                f"{data.total_steps:,} {data.unit}"
             )
-        if len(self.studies) > MOST_STUDIES:
-            lines.append(f"and {len(self.studies) - MOST_STUDIES:,} more studies")
         return "\n".join(lines)
-
-    def _repr_html_(self) -> str:
-        """Return a table with one row per arm, for notebooks."""
-        from pandas import DataFrame
-
-        rows = []
-        for study, data in self.studies.items():
-            for arm, runs in data.arms.items():
-                row = {"kind": data.first.spec.kind, "arm": arm, "seeds": ", ".join(str(run.seed) for run in runs)}
-                rows.append({**({"study": study} if study else {}), **row, data.unit: _steps_text(runs)})
-        html: str = DataFrame(rows).fillna("").to_html(index=False, max_rows=MOST_ROWS)
-        return html
 
     @cached_property
     def metrics(self) -> "DataFrame":
@@ -136,19 +120,6 @@ class Results:
                     labels = {**({"study": study} if study else {}), "arm": arm, "seed": run.seed}
                     lines += [labels | row for row in rows(run)]
         return DataFrame(lines, columns=None if lines else ["study", "arm", "seed"]["" in self.studies :])
-
-
-def _list_some(noun: str, names: Sequence[object]) -> str:
-    """Return a count with the first names: `2 arms (none, fire)`."""
-    some = [str(name) for name in names[:MOST_NAMES]]
-    some = [name if len(name) <= 40 else f"{name[:39]}…" for name in some]
-    return f"{len(names)} {noun}{'' if len(names) == 1 else 's'} ({', '.join(some)}{', …' * (len(names) > MOST_NAMES)})"
-
-
-def _steps_text(runs: Sequence[RunData]) -> str:
-    """Return the steps reached and planned as text: `512 to 1,024 of 1,024`."""
-    steps = [sorted({run.last_step for run in runs}), sorted({run.total_steps for run in runs})]
-    return " of ".join(f"{some[0]:,}" + (f" to {some[-1]:,}" if len(some) > 1 else "") for some in steps)
 
 
 def load(path: str | Path) -> Results:

@@ -12,7 +12,8 @@ Source: Nikishin et al. 2023, "Deep Reinforcement Learning with Plasticity Injec
 Resets: only what its contract states. No parameter is lost.
 
 Cost: two more copies of the head, in memory and in every pass. The architecture changes: recorded graphs must be
-captured again (compare `len(learner.changes)`), and a checkpoint is loaded after `restructure`.
+captured again (compare `len(learner.changes)`), and a checkpoint is loaded after `restructure`. Layers and units are
+then measured in the new head, but the weight norm includes the frozen heads: before and after cannot be compared.
 """
 
 import copy

@@ -1,9 +1,8 @@
 """Reports: pages, figures, tables and scores of run directories or of a comparison of arms."""
 
-import gc
 import shutil
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,9 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ComparisonData", "ReportPaths", "RunData", "build_report", "load", "read_jsonl", "summary_table"]
 
-# of a report, of one that is being written, and of one that is being replaced
-FOLDER, TEMPORARY, OLD = "report", "report.tmp", "report.old"
-SCORES = "scores.json"  # written first, and what tells a report from other folders with these names
+FOLDER, SCORES = "report", "scores.json"
 
 
 @dataclass(frozen=True)
@@ -93,20 +90,14 @@ def place_of(directories: Sequence[Path], out: Path | None) -> Path:
         signed_json.require_outside(place)
     if place.is_dir():
         with files.lock_folder(place):  # another process may be replacing its report
-            _require_replaceable(place)
+            _require_replaceable(place / FOLDER)
     return place
 
 
-def _require_replaceable(place: Path) -> None:
-    """Raise UsageError if a folder that a new report would replace has other contents, such as a run of that name."""
-    for folder in (place / FOLDER, place / TEMPORARY, place / OLD):
-        with suppress(FileNotFoundError, NotADirectoryError):  # the latter if `place` is a file
-            if (folder / SCORES).is_file() or not any(folder.iterdir()):
-                continue
-        if folder.exists():
-            raise UsageError(
-                f"{folder} is not a report of supple, and is left alone: rename it, or choose another --out"
-            )
+def _require_replaceable(report: Path) -> None:
+    """Raise UsageError if the folder of a new report has other contents, such as a run of that name."""
+    if report.exists() and not (report / SCORES).is_file() and (report.is_file() or any(report.iterdir())):
+        raise UsageError(f"{report} is not a report of supple, and is left alone: rename it, or choose another --out")
 
 
 def write(content: Content, place: Path) -> ReportPaths:
@@ -125,34 +116,20 @@ def write(content: Content, place: Path) -> ReportPaths:
 
 @contextmanager
 def replacing(place: Path) -> Iterator[Path]:
-    """Yield a temporary folder for a report, the first file in which is scores.json, then make it `place/report/`."""
-    target, temporary, old = (place / name for name in (FOLDER, TEMPORARY, OLD))
+    """Yield a temporary folder for a report, in which scores.json is written first, then make it `place/report/`."""
+    report, old = place / FOLDER, place / f"tmp-{FOLDER}-0"
     place.mkdir(parents=True, exist_ok=True)
     # two processes that finish one comparison both write its report
-    with _without_garbage_collection(), files.lock_folder(place):
-        _require_replaceable(place)
-        for leftover in (temporary, old):  # of a process that was killed here
-            _discard(leftover)
-        temporary.mkdir()
-        try:
-            yield temporary
-            if target.exists():
-                target.rename(old)
-            temporary.rename(target)
-        except BaseException:
-            with suppress(OSError):
-                _discard(temporary)
-            raise
-        with suppress(OSError):  # the next report tries again
-            _discard(old)
-
-
-def _discard(folder: Path) -> None:
-    """Remove a report if there is one, scores.json last: what is left by a kill in between is still known as one."""
-    if folder.exists():
-        for part in [part for part in folder.iterdir() if part.name != SCORES]:
-            shutil.rmtree(part) if part.is_dir() else part.unlink()
-        shutil.rmtree(folder)
+    with files.lock_folder(place):
+        _require_replaceable(report)
+        for left in files.leftovers(place, FOLDER):  # by a process that was killed here
+            if (left / SCORES).is_file():  # as users' folders have not
+                shutil.rmtree(left)
+        with files.atomic_folder(report) as folder:
+            yield folder
+            if report.exists():
+                report.rename(old)
+        shutil.rmtree(old, ignore_errors=True)
 
 
 def _plots(content: Content) -> "list[Plot]":
@@ -189,20 +166,4 @@ def summary(tables: Sequence[Table], lines: Sequence[str], title: str | None = N
 def compose(*directories: Path) -> Content:
     """Return the contents of the report of these directories. Raises the errors of `build_report`."""
     paths = [Path(directory) for directory in directories]
-    with _without_garbage_collection():
-        return report_of(kind_of(paths[0])).compose(paths)
-
-
-@contextmanager
-def _without_garbage_collection() -> Iterator[None]:
-    """Turn off the garbage collector, which would search everything that was read for reference cycles many times.
-
-    For long logs, that takes as long as a fifth of the report.
-    """
-    on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if on:
-            gc.enable()
+    return report_of(kind_of(paths[0])).compose(paths)

@@ -10,6 +10,7 @@ from supple.engine.storage import files
 from supple.metrics import Condition, Diagnosis
 from supple.metrics.diagnosis import State
 
+from . import summary
 from .figures.style import Plot, new_figure, shorten, tidy
 from .pages import exports
 from .pages.page import template
@@ -81,10 +82,7 @@ class Findings:
 
     def printable(self) -> "Group":
         """Return the tables and sentences for the terminal."""
-        from rich.console import Group
-        from rich.text import Text
-
-        return Group(*self.tables, *(Text(line) for line in (*self.verdict, *self.remarks)))
+        return summary(self.tables, [*self.verdict, *self.remarks])
 
     def to_json(self) -> dict[str, object]:
         """Return everything that was measured. Values that were not measured are None."""

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from supple.experiments.history.collect import notes_of_unfinished
 from supple.experiments.history.data import ComparisonData
 
 from .studies.content import Description
@@ -52,13 +53,7 @@ def describe_evaluations(
     if measures is None:
         measures = final_measures(data, cells, compared_names(cells))
     names = [re.sub(r"\S*/", "", task.name) for task in data.first.as_logged.tasks]  # files without their folders
-    unfinished = [
-        f"{label}, seed {run.seed}: {run.unfinished}, its logs end at update {run.last_step:,} of "
-        f"{run.total_steps:,}; it is not included in final numbers"
-        for label, runs in data.arms.items()
-        for run in runs
-        if run.last_step < run.total_steps
-    ]
+    unfinished = notes_of_unfinished(data, "it is not included in final numbers")
 
     def all_plots() -> "list[Plot | None]":
         from .studies.evaluation_figures import plot_first_phase, plot_views

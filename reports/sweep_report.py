@@ -1,9 +1,9 @@
 """The report of a sweep: the outcomes of its runs, and the arms, figures and runs of every study, on one page."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import starmap
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,6 @@ from .pages import exports
 from .pages.exports import with_file_names
 from .pages.page import template
 from .pages.run_list import RunLine, outcomes, run_lines
-from .processes import map_in_processes
 from .tables.arms import arms_table, group_by_family, group_by_name, overall_table, pairs_table
 from .tables.cells import Value
 from .tables.published import tuning_tables
@@ -26,19 +25,11 @@ from .tables.table import Table
 if TYPE_CHECKING:
     from rich.console import Group
 
+    from .figures.style import Plot
+
 LIMITS = "The limits of each study are in its own report. Scores of different studies cannot be compared."
 # the figures of a study that are on the page in addition to its first one, which each variant may have
 OF_OVERVIEW = ("sensitivity_", "performance_profiles")
-
-
-@dataclass(frozen=True)
-class OverviewFigure:
-    """A figure of a study's own report."""
-
-    name: str
-    title: str
-    caption: str
-    width: int
 
 
 @dataclass(frozen=True)
@@ -57,7 +48,7 @@ class Section:
     first: list[Table]
     others: list[Table]
     tuned: list[Table]
-    figures: list[OverviewFigure]
+    figures: "list[Plot]"
     runs: list[RunLine]
     scores: dict[str, Any]
 
@@ -66,47 +57,30 @@ class Section:
         return [*self.first, *self.others, *self.tuned]
 
 
-def write_study_reports(folders: Mapping[str, Path], published: Mapping[str, Published]) -> Iterator[Section | str]:
-    """Write the reports of a sweep's studies, name → folder, several at a time in separate processes.
+def write_study_report(name: str, folder: Path, published: Published | None) -> Section:
+    """Write the report of a study, and return the part of the page about it.
 
-    Yield the part of the page about each in order, or why there is none. Raises ValueError for a damaged file.
+    Raises ValueError if none of its runs has started, or a file is damaged.
     """
-    import scipy.stats  # noqa: F401  (once, not in each process)
-
-    studies = [
-        (name, folder, published.get(name) or published.get(name.split("/")[0])) for name, folder in folders.items()
-    ]
-    return map_in_processes(_write_study_report, studies)
-
-
-def _write_study_report(study: tuple[str, Path, Published | None]) -> Section | str:
-    name, folder, published = study
-    try:
-        content = compose(folder)
-    except ValueError as error:  # none of its runs has started
-        return str(error)
+    content = compose(folder)
     paths = write(content, folder)
-    by_name, by_family = group_by_name(content.measures), group_by_family(content.measures)
-    together = overall_table(*next(iter(by_family.items())), published) if by_family else None
-    beside = None if together else published  # of several environments, there is one number for all of them
-    tables = [arms_table(of_name, beside if not i else None) for i, of_name in enumerate(by_name.values())]
-    overall = list(filter(None, [together, *starmap(overall_table, list(by_family.items())[1:])]))
-    pairs = list(filter(None, starmap(pairs_table, by_family.items())))
-    first, others = [*overall[:1], *tables[:1], *pairs[:1]], [*overall[1:], *tables[1:], *pairs[1:]]
-    if not by_name:
-        first = content.tables[:1]
-    figures = [
-        OverviewFigure(plot.name, plot.title, plot.caption, plot.width)
-        for plot in paths.plots
-        if plot.title.split(":")[0] == paths.plots[0].title.split(":")[0] or plot.name.startswith(OF_OVERVIEW)
-    ]
+    families: list[list[Table]] = []
+    for family, measures in group_by_family(content.measures).items():
+        known = None if families else published  # numbers of the measure that leads
+        together = overall_table(family, measures, known)  # of several environments, there is one number for all
+        by_name = enumerate(group_by_name(measures).values())
+        own = [arms_table(of_name, None if together or i else known) for i, of_name in by_name]
+        families.append(list(filter(None, [together, *own, pairs_table(family, measures)])))
+    first, *others = families or [content.tables[:1]]
+    main = paths.plots[0].title.split(":")[0] if paths.plots else ""
+    figures = [plot for plot in paths.plots if plot.title.split(":")[0] == main or plot.name.startswith(OF_OVERVIEW)]
 
-    def with_name(tables: Sequence[Table]) -> list[Table]:
+    def with_name(tables: Iterable[Table]) -> list[Table]:
         return [replace(table, title=f"{name}: {table.title}") for table in tables]
 
     return Section(
         name, summary(content.tables, content.lines, str(folder)), paths.lines, content.lines, failures(folder),
-        with_name(first), with_name(others), with_name(tuning_tables(folder)), figures,
+        with_name(first), with_name(chain.from_iterable(others)), with_name(tuning_tables(folder)), figures,
         run_lines(folder, content.runs), content.scores,
     )  # fmt: skip
 

@@ -6,31 +6,27 @@ from supple.reports.figures.style import INK, Plot, arm_styles, new_figure
 from supple.reports.tables.cells import Form, Number
 
 from .scores import AgentScores
-from .tables import bootstrap_words, human_source
+from .tables import bootstrap_sentence, human_source
 
 
 def plot_plasticity(scores: AgentScores) -> Plot | None:
     """Plot the plasticity score of each arm, with its bootstrap interval."""
-    known = {label: arm.plasticity for label, arm in scores.arms.items() if arm.plasticity}
     words = (
-        "Interquartile mean over seeds and environments; {}. 0 and 1 are the worst and best of the runs shown here "
-        "(5th and 95th percentile), so scores of different reports cannot be compared."
+        "Interquartile mean over seeds and environments. 0 and 1 are the worst and best of the runs shown here (5th "
+        "and 95th percentile), so scores of different reports cannot be compared."
     )
+    known = {label: arm.plasticity for label, arm in scores.arms.items() if arm.plasticity}
     label = "plasticity score (IQM of min–max normalised final returns)"
     return _plot("plasticity_score", "Plasticity score", words, scores, known, label, (0.0, 1.0), 2)
 
 
 def plot_human(scores: AgentScores) -> Plot | None:
     """Plot the human-normalised score of each arm, with its bootstrap interval, if there are several arms."""
-    known = {label: arm.human for label, arm in scores.arms.items() if arm.human}
-    if len(scores.arms) < 2:
-        return None
-    games = len(scores.environments)
     words = (
-        f"Interquartile mean over seeds and {games} {'game' if games == 1 else 'games'} of (return − random) / "
-        f"(human − random): 0 is random play, 1 a human tester. Returns are from {human_source(scores)}; {{}}."
-        f"{' One game says nothing about others.' * (games == 1)}"
+        "Interquartile mean over seeds and games of (return − random) / (human − random): 0 is random play, 1 a human "
+        f"tester. Of {human_source(scores)}."
     )
+    known = {label: arm.human for label, arm in scores.arms.items() if arm.human and len(scores.arms) > 1}
     label = f"human-normalised score (IQM; {scores.human_from} returns)"
     return _plot("human_normalized", "Human-normalised score", words, scores, known, label, (0.0,), 3)
 
@@ -49,6 +45,4 @@ def _plot(
     axes.update_datalim([(value, 0.0) for value in least])
     axes.autoscale_view(scaley=False)
     axes.set_xlabel(label, fontsize=9.5, color=INK)
-    bootstrap = bootstrap_words(list(known.values()))
-    bars = f"bars: {bootstrap}" if bootstrap else "1 seed: no interval, so differences may be due to chance"
-    return Plot(name, title, words.format(bars), figure)
+    return Plot(name, title, f"{words} {bootstrap_sentence(list(known.values()))}", figure)

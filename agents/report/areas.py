@@ -12,6 +12,7 @@ from supple.experiments.history.data import ComparisonData, RunData, Segment
 from supple.metrics import learning_curve_area, share_of_fresh, share_over_seeds
 from supple.reports.tables.cells import MISSING, Form, Number, Value, some_of
 from supple.reports.tables.differences import variants_of
+from supple.reports.tables.old_tasks import logged_returns
 from supple.reports.tables.statistics import NAN, Spread
 from supple.reports.tables.table import Table
 
@@ -97,7 +98,8 @@ def _share(
     unknown = np.full(len(at), NAN)
     of_arm = np.stack([areas(run)[at] for run in runs])
     new = np.stack([areas(fresh[run.seed])[at] if run.seed in fresh else unknown for run in runs])
-    untrained = np.stack([_untrained(fresh.get(run.seed), tasks) for run in runs])
+    begun = {seed: logged_returns(run, "untrained")[at] for seed, run in fresh.items()}
+    untrained = np.stack([begun.get(run.seed, unknown) for run in runs])
     seeds = [run.seed for run in runs]
     places = np.array(at) % environments
     sums = (_sum_by_place(area, places) for area in (of_arm, new, untrained))
@@ -115,11 +117,6 @@ def _over_seeds(seeds: Sequence[int], of_arm: Array, new: Array, untrained: Arra
     own = share_of_fresh(of_arm, new, untrained).reshape(len(seeds), -1).mean(axis=1)
     some = some_of(share.n, len(seeds))
     return Number(share.mean, share.low, share.high, Spread(own, seeds).by_seed, Form(decimals=2), some)
-
-
-def _untrained(run: RunData | None, tasks: Sequence[Segment]) -> Array:
-    logged = {int(row["task"]): float(row["return"]) for row in run.of_kind("untrained")} if run else {}
-    return np.array([logged.get(task.index, NAN) for task in tasks])
 
 
 def shares_json(shares: ArmShares) -> dict[str, Any]:
@@ -144,14 +141,12 @@ def share_table(share_of_arm: Mapping[str, ArmShares]) -> Table:
     rows: list[list[Value]] = [["in all", *(share.in_all for share in shares)]]
     for i, task in enumerate(tasks):
         rows.append([f"{task.index + 1}: {task.name or task.env}", *(share.by_task[i] for share in shares)])
-    several = len({task.env for task in tasks}) > 1
-    interval = "95 % interval, Fieller’s" + (", in all by the delta method" if several else "")
-    whole = "the mean over environments of their " if several else ""
     note = (
         "(A − A_random) / (A_fresh − A_random), each a mean over seeds. A is the area under the arm’s learning curve "
         "of a task, A_fresh that of an agent that begins with the task, A_random the mean return of the untrained "
         "policy. 1: learns as well as a fresh agent; 0: learns nothing. Only tasks from the first task switch on "
-        f"count. In all: {whole}share of sums over tasks. [ ]: {interval}; not bounded if A_fresh is not clearly above "
+        "count. In all: share of sums over tasks, mean over environments. [ ]: 95 % interval, Fieller’s, of several "
+        f"environments by the delta method; not bounded if A_fresh is not clearly above "
         f"A_random. {MISSING}: unfinished, or A_fresh is below A_random. Under the pointer: the share of each seed "
         "alone, whose mean is another number."
     )

@@ -12,7 +12,6 @@ from supple.experiments.history.data import ComparisonData, RunData, Segment
 from supple.reports.figures.style import (
     FAINT,
     INK,
-    MOST_SWITCHES,
     SHADE,
     Pieces,
     Plot,
@@ -41,17 +40,14 @@ def plot_learning_curves(data: ComparisonData, scores: AgentScores) -> Plot | No
     if not any(run.episodes.steps.size for run in data.runs):
         return None
     figure = _draw_stream(data, scores, _training_curve)
-    happened = {name for run in data.runs for name in MARKS if run.of_kind(name)}
     for axes in figure.axes:
         _mark_events(axes, data)
-    words = ["Vertical lines: task switches. " * (1 < len(data.first.tasks) <= MOST_SWITCHES)]
-    words.append("Marks at the bottom: interventions (|) and explosions of physics (×). " * bool(happened))
-    burst = ", and leave out episodes that ended in an explosion" * ("explosion" in happened)
-    rows = "; each row has its own scale" * (len(scores.environments) > 1)
+    exploded = any(run.of_kind("explosion") for run in data.runs)
+    burst = ", without episodes that ended in an explosion of physics (×)" * exploded
     caption = (
-        f"Mean training return of the episodes that ended in the preceding {100 * WINDOW:.0f} % of a task{rows}. "
-        f"These are returns of the exploring policy, not of an evaluation{burst}. {''.join(words)}"
-        f"{seeds_phrase(data.seeds, len(data.arms))}"
+        f"Mean training return of the episodes that ended in the preceding {100 * WINDOW:.0f} % of a task: returns of "
+        f"the exploring policy, not of an evaluation{burst}. Vertical lines: task switches. Marks at the bottom: "
+        f"interventions. {seeds_phrase(data.seeds, len(data.arms))}"
     )
     return Plot("learning_curves", "Learning curves", caption, figure)
 
@@ -76,7 +72,7 @@ def plot_evaluation_curves(data: ComparisonData, scores: AgentScores) -> Plot | 
 def _draw_stream(data: ComparisonData, scores: AgentScores, curve: CurveInTask, dots: bool = False) -> Figure:
     """Return a figure with one row per environment, in which the curves of its tasks are not joined."""
     run, rows = data.first, len(scores.environments)
-    divisor, steps_label, _ = step_unit(run.total_steps)
+    divisor, steps_label = step_unit(run.total_steps)
     panels: dict[str, Pieces] = {name: [] for name in scores.environments}
     for task in run.tasks:
         panels[scores.environments[task.index % rows]] += curves_by_style(data, partial(_within_task, curve, task))
@@ -95,7 +91,7 @@ def _draw_stream(data: ComparisonData, scores: AgentScores, curve: CurveInTask, 
                     textcoords="offset points", ha="right", fontsize=8.5, color=FAINT,
                 )  # fmt: skip
     grid[rows // 2 if rows > 1 else 0].set_ylabel("episode return", fontsize=9.5, color=INK)
-    legend(figure, list(data.arms), fork=bool(data.fork_step))
+    legend(figure, list(data.arms), bool(data.fork_step), data.labels)
     return figure
 
 
@@ -122,8 +118,8 @@ def _training_curve(run: RunData, task: Segment, start: float, end: float) -> tu
 
 def _mark_events(axes: Axes, data: ComparisonData) -> None:
     """Mark interventions and explosions of physics at the bottom of a panel, with one row per arm."""
-    divisor, _, _ = step_unit(data.total_steps)
-    styles = arm_styles(list(data.arms))
+    divisor, _ = step_unit(data.total_steps)
+    styles = arm_styles(data.labels)
     for row, (label, runs) in enumerate(data.arms.items()):
         for kind, marker in MARKS.items():
             steps = {event["step"] / divisor for run in runs for event in run.of_kind(kind)}

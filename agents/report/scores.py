@@ -1,15 +1,14 @@
 """The scores of each arm: plasticity score, final returns, generalization gap, interventions."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
 
-from supple.agents.dqn.settings import MUCH
 from supple.agents.presets import FINAL, LATER, MEAN, MEASURES
-from supple.experiments.history.collect import how_it_ended
+from supple.experiments.history.collect import notes_of_unfinished
 from supple.experiments.history.data import ComparisonData, RunData, Segment
 from supple.metrics import (
     Score,
@@ -28,7 +27,6 @@ from supple.reports.tables.statistics import Spread, mean
 from .areas import TAIL, ArmShares, areas, mean_return, shares, window
 
 Array = NDArray[np.float64]
-Masks = Mapping[str, NDArray[np.bool_]]  # of each arm, over its seeds
 
 
 @dataclass(eq=False)
@@ -37,6 +35,7 @@ class ArmScores:
 
     Attributes:
         seeds: The seeds of the runs.
+        finished: Whether each run has reached the final window of its last task, (seeds,).
         finals: Mean return of the episodes that ended in the last 15 % of a task (`final_window_return`).
         evaluations: Mean return of the last evaluation in those 15 %.
         tests: The same with held-out friction.
@@ -53,6 +52,7 @@ class ArmScores:
     """
 
     seeds: tuple[int, ...]
+    finished: NDArray[np.bool_]
     finals: Array
     evaluations: Array
     tests: Array
@@ -71,6 +71,10 @@ class ArmScores:
     def last(self) -> Array:
         """Final returns of the last cycle, (seeds, environments)."""
         return self.finals[:, -1]
+
+    def of_finished(self, values: Array) -> Array:
+        """Return values, (seeds, environments), with NaN for unfinished runs."""
+        return np.where(self.finished[:, None], values, np.nan)
 
     def spread(self, measure: str, environment: int) -> Spread:
         """Return the numbers of a measure in one environment."""
@@ -152,13 +156,18 @@ def score(data: ComparisonData) -> AgentScores:
     share_of_arm, notes = shares(data, len(labels))
     for label, share in share_of_arm.items():
         arms[label].shares = share
-    all_notes = [*data.notes, *_note_unfinished(data), *_note_exploring(data), *notes]
+    unfinished = notes_of_unfinished(data, "final scores leave it out", lambda run: window(run.tasks[-1]))
+    all_notes = [*data.notes, *unfinished, *notes]
     scores = AgentScores(labels, tuple(sorted(places)), cycles, arms, all_notes)
     scores.measures = _measures(data, scores)
-    finished = {label: _mask_finished(runs) for label, runs in data.arms.items()}
-    scores.notes += _note_missing(scores, finished)
-    _add_plasticity(scores, data, finished)
-    _add_human(scores, data, finished)
+    scores.notes += [
+        f"{label}, seed {arm.seeds[i]}: no episode ended in the last task of {labels[j]}, so its final return is "
+        "missing there"
+        for label, arm in arms.items()
+        for i, j in np.argwhere(np.isnan(arm.last) & arm.finished[:, None])
+    ]
+    _add_plasticity(scores, data)
+    _add_human(scores, data)
     scores.old_tasks = read_old_tasks(data, areas)
     scores.notes += [f"no measures of old tasks: {old.scale.words}" for old in scores.old_tasks if not old.known]
     return scores
@@ -218,6 +227,7 @@ def _score_arm(runs: Sequence[RunData], shape: tuple[int, int, int], fork: int) 
     events = [event for run in runs for event in run.of_kind("intervention")]
     return ArmScores(
         seeds=tuple(run.seed for run in runs),
+        finished=np.array([run.last_step >= window(run.tasks[-1]) for run in runs]),
         finals=finals,
         evaluations=evaluations,
         tests=tests,
@@ -244,83 +254,42 @@ def _last_evaluation(run: RunData, name: str, task: Segment) -> float:
     return float(late[-1]) if late.size else float("nan")
 
 
-def _note_unfinished(data: ComparisonData) -> list[str]:
-    """Return a note for each run that did not reach the final window of its last task."""
-    return [
-        f"{label}, seed {run.seed}: {how_it_ended(run)}its logs end at step {run.last_step:,} of {run.total_steps:,}; "
-        f"final scores, which begin at step {window(run.tasks[-1]):,.0f}, leave it out"
-        for label, runs in data.arms.items()
-        for run in runs
-        if run.last_step < window(run.tasks[-1])
-    ]
-
-
-def _note_exploring(data: ComparisonData) -> list[str]:
-    """Return a note for each arm that took most actions at random to its end."""
-    finished = {label: run for label, (run, *_) in data.arms.items() if run.last_step >= window(run.tasks[-1])}
-    ends = {label: run.series("exploration/epsilon")[1][-1:] for label, run in finished.items()}
-    return [
-        f"{label}: ε was still {end[0]:.2f} at the end, so that most actions were random: see --exploration-steps"
-        for label, end in ends.items()
-        if (end > MUCH).any()
-    ]
-
-
-def _mask_finished(runs: Sequence[RunData]) -> NDArray[np.bool_]:
-    """Return a mask of the runs that reached the final window of their last task, (runs,)."""
-    return np.array([run.last_step >= window(run.tasks[-1]) for run in runs])
-
-
-def _note_missing(scores: AgentScores, finished: Masks) -> list[str]:
-    """Return a note for each finished run that ended no episode in the last task of an environment."""
-    return [
-        f"{label}, seed {arm.seeds[i]}: no episode ended in the last task of {scores.environments[j]}, so its final "
-        "return is missing there"
-        for label, arm in scores.arms.items()
-        for i, j in np.argwhere(np.isnan(arm.last) & finished[label][:, None])
-    ]
-
-
-def _add_plasticity(scores: AgentScores, data: ComparisonData, finished: Masks) -> None:
-    if sum(mask.sum() for mask in finished.values()) < 2:
+def _add_plasticity(scores: AgentScores, data: ComparisonData) -> None:
+    arms = scores.arms.items()
+    if sum(arm.finished.sum() for _, arm in arms) < 2:
         scores.notes.append("no plasticity score: it is relative to the other runs and needs two finished ones")
         return
     # Such a low return means broken physics, except in games (Skiing: −17,098 with random play).
     games = all(task.env.startswith("ALE/") for task in data.first.tasks)
     floor = -np.inf if games else -500.0
-    finals = {label: _where_finished(arm.last, finished[label]) for label, arm in scores.arms.items()}
-    known = np.concatenate([of_arm[np.isfinite(of_arm)] for of_arm in finals.values()])
-    if low := int((known < floor).sum()):
+    finals = {label: arm.of_finished(arm.last) for label, arm in arms}
+    if low := sum(int((of_arm < floor).sum()) for of_arm in finals.values()):
         scores.notes.append(
-            f"{low} of {known.size} final returns are below {floor:g} and count as failures (0) in the plasticity "
-            "score: such a return means broken physics in MuJoCo tasks. Where it is normal, compare the returns instead"
+            f"{low} final returns are below {floor:g} and count as failures (0) in the plasticity score: such a return "
+            "means broken physics in MuJoCo tasks. Where it is normal, compare the returns instead"
         )
-    exploded = {label: arm.exploded[:, -1] & finished[label][:, None] for label, arm in scores.arms.items()}
-    result = plasticity_score(finals, exploded, floor)
+    result = plasticity_score(
+        finals, {label: arm.exploded[:, -1] & arm.finished[:, None] for label, arm in arms}, floor
+    )
     scaled = np.isfinite(np.concatenate([of_arm.normalized for of_arm in result.values()])).any(axis=0)
     if not scaled.all():
         same = ", ".join(np.array(scores.environments)[~scaled])
         scores.notes.append(f"the plasticity score leaves out {same}: all runs that have a final return have the same")
-    for label, arm in scores.arms.items():
+    for label, arm in arms:
         arm.plasticity = result[label] if np.isfinite(result[label].iqm) else None
 
 
-def _add_human(scores: AgentScores, data: ComparisonData, finished: Masks) -> None:
+def _add_human(scores: AgentScores, data: ComparisonData) -> None:
+    arms = scores.arms.values()
     games = [task.env for task in data.first.tasks[: len(scores.environments)]]
-    if any(human_normalized(game, 0.0) is None for game in games) or not any(m.any() for m in finished.values()):
+    if any(human_normalized(game, 0.0) is None for game in games) or not any(arm.finished.any() for arm in arms):
         return
-    arms = scores.arms.items()
-    evaluated = all(np.isfinite(arm.evaluations[finished[label], -1]).all() for label, arm in arms)
+    evaluated = all(np.isfinite(arm.evaluations[arm.finished, -1]).all() for arm in arms)
     scores.human_from = "evaluation" if evaluated else "training"
-    for label, arm in arms:
-        returns = _where_finished(arm.evaluations[:, -1] if evaluated else arm.last, finished[label])
+    for arm in arms:
+        returns = arm.of_finished(arm.evaluations[:, -1] if evaluated else arm.last)
         if np.isfinite(returns).any():
             arm.human = human_normalized_score(returns, games)
-
-
-def _where_finished(returns: Array, finished: NDArray[np.bool_]) -> Array:
-    """Return the returns, (seeds, environments), with NaN for unfinished runs."""
-    return np.where(finished[:, None], returns, np.nan)
 
 
 def interval(score: Score | None) -> tuple[float, float] | None:

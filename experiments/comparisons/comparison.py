@@ -171,12 +171,8 @@ class Comparison:
             fork = fork_step_of(networks.tasks(self.first), stride, self.fork_at, self.fork_at_task)
         elif placed and by_default and forks.by_hooks(self.settings, self.variants):
             fork, line = self._default_fork(networks)
-        note = f"{line} (--fork-at changes this)" if line else ""
         started = begun.fork_step or 0 if by_default and begun else None
-        if started is not None:
-            otherwise = f"; otherwise {line}" if line else ""
-            stays = f"the fork stays at step {started:,}, with which the runs were started{otherwise}"
-            note = stays if line and fork < started else ""
+        note = f"{line} (--fork-at changes this)" if line and started is None else ""
         settings, variants, fork = forks.prepare(self.settings, self.variants, fork)
         points = tuple(Point(point.arm, variants[self.variants.index(point.variant)]) for point in self.points)
         if started is not None:  # another arm must not move the fork of those that were trained

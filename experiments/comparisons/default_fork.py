@@ -34,7 +34,6 @@ class FirstAction:
     text: str
     step: int | None
     recurs: bool = False
-    where: str = ""
 
 
 def find_default_fork(
@@ -76,13 +75,13 @@ def find_default_fork(
     if not step:
         return ForkPlace(0, f"there is no trunk, because {first.text} can act from the start on")
     why = f"{first.text} can act first" + (f", and {placed.text} is applied there" if placed else "")
-    return ForkPlace(step, f"arms are forked at step {step:,}{first.where}, where {why}", True)
+    return ForkPlace(step, f"arms are forked at step {step:,}, where {why}", True)
 
 
 def _first_action(text: str, tasks: Sequence[Task]) -> FirstAction | None:
     """Return where a hook can act first, or None if it never acts or cannot be parsed."""
     if text == FRESH:
-        return FirstAction("a fresh agent", tasks[1].start, where=", the first task switch") if len(tasks) > 1 else None
+        return FirstAction("a fresh agent", tasks[1].start) if len(tasks) > 1 else None
     try:
         hook = parse_hook(text, default=AtStart())
     except ValueError:  # reported when the arm is checked
@@ -96,8 +95,7 @@ def _first_action(text: str, tasks: Sequence[Task]) -> FirstAction | None:
         return FirstAction(text, 0, recurs=True)
     if isinstance(when, AtTask):
         number = when.number or 1
-        words = ", the first task switch" if number == 1 else f", task switch {number}"
-        return FirstAction(text, tasks[number].start, where=words) if number < len(tasks) else None
+        return FirstAction(text, tasks[number].start) if number < len(tasks) else None
     if isinstance(when, Every):
         return FirstAction(text, when.resolve(total), recurs=True)
     return FirstAction(text, when.resolve(total)) if isinstance(when, At) else None

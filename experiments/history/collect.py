@@ -1,10 +1,9 @@
 """Read the logs of a run directory, or of a comparison of arms that were forked from common trunks."""
 
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from functools import cache, partial
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ import numpy as np
 
 from supple.engine.forks import NONE
 from supple.engine.kinds import Kind
-from supple.engine.spec import FILE, RunSpec, read_spec
+from supple.engine.spec import FILE, read_spec
 from supple.engine.storage import checkpoint
 from supple.engine.storage.names import TRUNK
 from supple.engine.storage.run_directory import CHECKPOINTS, require_ended
@@ -90,7 +89,8 @@ def _load_comparison(path: Path, since_fork: bool) -> ComparisonData:
     for label, runs in arms.items():
         if missing := sorted(set(plan.seeds) - {run.seed for run in runs}):
             notes.append(f"{label}: no run yet for seed {', '.join(map(str, missing))}")
-    notes += [*notes_of_seeds(arms), *notes_of_runs(path, specs)]
+    known = {str(folder.relative_to(path)): spec.resolved.versions for folder, spec in specs.items()}
+    notes += [*notes_of_seeds(arms), *failures(path), *describe_mixed(known)]
     started = {label: runs for label, runs in arms.items() if runs}
     begun = by_seed(run for folder in trunks.values() for run in load_runs(folder)) if since_fork or not started else []
     if not started:  # the trunks count as arms
@@ -136,43 +136,29 @@ def by_seed(runs: Iterable[RunData]) -> list[RunData]:
     return sorted(runs, key=lambda run: run.seed)
 
 
-def how_it_ended(run: RunData) -> str:
-    """Return "unfinished, ", or "" for a seed that diverged, of which `notes_of_seeds` says so."""
-    return "" if run.of_kind("diverged") else f"{run.unfinished}, "
-
-
 def notes_of_seeds(arms: Mapping[str, Sequence[RunData]]) -> list[str]:
     """Return a line for each seed of a stack that diverged, and one if seeds were trained in stacks and alone.
 
     The float32 numbers of a seed in a stack and alone part by rounding, as those of two machines do.
     """
     runs = [(label, run) for label, of_arm in arms.items() for run in of_arm]
-    notes = [f"{label}, seed {run.seed}: {run.unfinished}" for label, run in runs if run.of_kind("diverged")]
-    stacked = [(label, run.seed) for label, run in runs if run.stack]
-    alone = [(label, run.seed) for label, run in runs if not run.stack]
-    if stacked and alone:
-        notes.append(
-            f"trained in a stack: {_list_seeds(stacked)}; alone: {_list_seeds(alone)}. The numbers of a seed in a "
-            f"stack and alone part by rounding, as on two machines"
-        )
+    notes = [f"{label}, seed {run.seed}: {run.diverged}" for label, run in runs if run.diverged]
+    if len({bool(run.stack) for _, run in runs}) > 1:
+        notes.append("some seeds were trained in a stack and others alone: their numbers part by rounding")
     return notes
 
 
-def _list_seeds(runs: Iterable[tuple[str, int]]) -> str:
-    """Return the seeds of each arm: `seeds 0, 1 (none, fire), seed 2 (none)`."""
-    of_arm: dict[str, list[int]] = defaultdict(list)
-    for label, seed in runs:
-        of_arm[label].append(seed)
-    arms: dict[str, list[str]] = defaultdict(list)
-    for label, seeds in of_arm.items():
-        arms[f"seed{'s' * (len(seeds) > 1)} {', '.join(map(str, seeds))}"].append(label)
-    return ", ".join(f"{seeds} ({', '.join(labels)})" for seeds, labels in arms.items())
-
-
-def notes_of_runs(path: Path, specs: Mapping[Path, RunSpec]) -> list[str]:
-    """Return sentences about failed runs, and about runs under different versions."""
-    known = {str(folder.relative_to(path)): spec.resolved.versions for folder, spec in specs.items()}
-    return failures(path) + describe_mixed(known)
+def notes_of_unfinished(
+    data: ComparisonData, left_out: str, needed: Callable[[RunData], float] = attrgetter("total_steps")
+) -> list[str]:
+    """Return a line for each run whose logs end before the step that `needed` returns, and what leaves it out."""
+    return [
+        f"{label}, seed {run.seed}: {'' if run.diverged else 'unfinished, '}its logs end at step "
+        f"{run.last_step:,} of {run.total_steps:,}; {left_out}"
+        for label, runs in data.arms.items()
+        for run in runs
+        if run.last_step < needed(run)
+    ]
 
 
 def failures(path: Path) -> list[str]:

@@ -99,11 +99,10 @@ class RunData:
         return self.spec.seeds if len(self.spec.seeds) > 1 else ()
 
     @property
-    def unfinished(self) -> str:
-        """In words, that a history does not reach the last step: "unfinished", or that it diverged."""
-        if diverged := self.of_kind("diverged"):
-            return f"diverged by step {diverged[0]['step']:,} ({diverged[0].get('reason')})"
-        return "unfinished"
+    def diverged(self) -> str:
+        """When and why the seed diverged, in words; "" if it did not."""
+        events = self.of_kind("diverged")
+        return f"diverged by step {events[0]['step']:,} ({events[0].get('reason')})" if events else ""
 
     @property
     def total_steps(self) -> int:

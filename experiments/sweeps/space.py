@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from supple.experiments.comparisons.grid import remove_repeats
 from supple.registry.errors import UsageError
 
 Values = Mapping[str, Any]  # the values of one point, by name
@@ -93,7 +94,7 @@ class Space:
         for name, values in self.grid.items():
             if not values:
                 raise UsageError(f"{name} is empty: give at least one value")
-            if any(value in values[:i] for i, value in enumerate(values)):
+            if len(remove_repeats(values)) < len(values):
                 raise UsageError(f"{name}: a value is given twice")
         for name, each in self.random.values.items() if self.random else ():
             if problem := each.problem():
@@ -106,5 +107,4 @@ class Space:
             if twice := next((name for name in names if names.count(name) > 1), None):
                 raise UsageError(f"{twice} is given twice, by two of points, grid and random")
             found.append({name: value for part in parts for name, value in part.items()})
-        keys = [repr(sorted(point.items(), key=lambda item: item[0])) for point in found]
-        return list(dict(zip(reversed(keys), reversed(found), strict=True)).values())[::-1]
+        return remove_repeats(found)

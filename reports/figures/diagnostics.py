@@ -13,7 +13,6 @@ from supple.reports.tables.metrics import IN_FIGURE, TITLES, means_at_events
 
 from .style import (
     INK,
-    MOST_SWITCHES,
     Pieces,
     Plot,
     arm_styles,
@@ -29,10 +28,6 @@ from .style import (
 )
 
 STOOD_FOR = ("dfi_per_dim", "dfi")  # by dfi_unscaled, which tables have
-INJECTED = (
-    "After plasticity injection, layers and units are measured in the new head, but the weight norm includes the "
-    "frozen heads, so values before and after cannot be compared. "
-)
 MOST_ROWS = 24  # of the before/after figure; with more, they are averaged per arm
 
 
@@ -52,7 +47,7 @@ def metrics_over_time(data: ComparisonData) -> list[Plot]:
 def _plot_metrics(
     data: ComparisonData, name: str, title: str, series: Mapping[str, Pieces], folded: bool = False
 ) -> Plot:
-    divisor, steps_label, _ = step_unit(data.total_steps, data.unit)
+    divisor, steps_label = step_unit(data.total_steps, data.unit)
     panels = {_panel_title(metric, series): pieces for metric, pieces in series.items()}
     columns = 2 if len(series) == 4 else 3
     figure, grid = draw_panels(panels, steps_label, 2.05, divisor, columns=columns, sharex=True)
@@ -64,12 +59,10 @@ def _plot_metrics(
         if 0 < low < high / 200 < np.inf:
             axes.set_yscale("log")
     legend(figure, list(data.arms), bool(data.fork_step), data.labels)
-    hairlines = 1 < len(data.first.tasks) <= MOST_SWITCHES
-    switches = "; thin vertical lines are task switches, where the data change too" if hairlines else ""
     caption = (
-        f"Metrics measured on recent data during training{switches}. They describe the network, not its performance: "
-        f"none of them alone proves a loss of plasticity. {_injection_sentence(data)}"
-        f"{seeds_phrase(data.seeds, len(data.arms))}"
+        "Metrics measured on recent data during training; thin vertical lines are task switches, where the data change "
+        "too. They describe the network, not its performance: "
+        f"none of them alone proves a loss of plasticity. {seeds_phrase(data.seeds, len(data.arms))}"
     )
     return Plot(name, title, caption, figure, folded)
 
@@ -135,38 +128,28 @@ def before_and_after(data: ComparisonData) -> Plot | None:
         for side, face in (("before", "white"), ("after", INK))
     ]
     figure.legend(handles=handles, loc="outside upper left", ncols=2, frameon=False, fontsize=10)
-    several = "mean over seeds" if data.seeds > 1 else "1 seed"
     caption = (
-        f"Metrics of the same probe batch right before and right after each intervention ({several}). They show the "
-        "immediate effect on the network, not whether it then learned better. " + _injection_sentence(data)
-    ).strip()
+        "Metrics of the same probe batch right before and right after each intervention, mean over seeds. They show "
+        "the immediate effect on the network, not whether it then learned better."
+    )
     return Plot("before_and_after", "Before and after each intervention", caption, figure)
-
-
-def _injection_sentence(data: ComparisonData) -> str:
-    """Return a sentence for captions if the architecture of a run changed, or ""."""
-    events = (event for run in data.runs for event in run.of_kind("intervention"))
-    return INJECTED if any(str(event.get("intervention")).startswith("injection") for event in events) else ""
 
 
 def _event_rows(data: ComparisonData) -> list[tuple[str, str, dict[str, float]]]:
     """Return (arm, row label, `means_at_events`): one row per step, or one per arm if there are too many."""
-    divisor, _, suffix = step_unit(data.total_steps)
     events = [
         (label, event) for label, runs in data.arms.items() for run in runs for event in run.of_kind("intervention")
     ]
     several = len({event.get("learner") for _, event in events}) > 1
 
-    def rows(by_step: bool) -> dict[tuple[str, str], list[tuple[str, Row]]]:
-        def key(each: tuple[str, Row]) -> tuple[str, str]:
-            label, event = each
-            who = f"{label} {event.get('learner')}" if several else label
-            return label, f"{who}, {event['step'] / divisor:.4g}{suffix}" if by_step else f"{who} (mean)"
+    def row_of(each: tuple[str, Row]) -> tuple[str, str]:
+        label, event = each
+        who = f"{label} {event.get('learner')}" if several else label
+        return label, f"{who}, {event['step']:,}"
 
-        return group_by(events, key)
-
-    groups = rows(True)
-    groups = groups if len(groups) <= MOST_ROWS else rows(False)
+    groups = group_by(events, row_of)
+    if len(groups) > MOST_ROWS:
+        groups = group_by(events, lambda each: (each[0], f"{row_of(each)[1].rpartition(', ')[0]} (mean)"))
     return [
         (label, text, means_at_events(list(map(itemgetter(1), of_row)), IN_FIGURE))
         for (label, text), of_row in groups.items()

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from supple.reports.tables.cells import Number
 from supple.reports.tables.differences import Measure, baseline_name
 
-from .style import FEW_SEEDS, FORK, INK, WIDTH, Plot, arm_styles, new_panels, shorten, slug, tidy
+from .style import FEW_SEEDS, FORK, INK, WIDTH, Plot, arm_styles, new_panels, seeds_phrase, shorten, slug, tidy
 
 Rows = Mapping[str, Number]  # arm → its mean, with its interval and the numbers of its seeds
 MOST_PANELS, MOST_ROWS = 9, 48
@@ -37,8 +37,9 @@ def plot_measures(measures: Sequence[Measure], folded: bool = False) -> Plot | N
         axes.set_xlabel(first.axis, fontsize=9.5, color=INK)
         if baseline in rows:
             axes.axvline(first.scale * rows[baseline].mean, zorder=0, **FORK)
+    seeds = max(len(cell.by_seed) for rows in panels.values() for cell in rows.values())
     better = "Lower is better. " * first.lower_is_better
-    caption = f"{_marks_sentence(panels)} {better}Dashed line: the mean of {baseline_name(baseline)}."
+    caption = f"{seeds_phrase(seeds)} {better}Dashed line: the mean of {baseline_name(baseline)}."
     title = first.axis[0].upper() + first.axis[1:]
     return Plot(f"measure_{slug(first.group)}", title, caption, figure, folded)
 
@@ -72,11 +73,3 @@ def draw_rows(axes: Axes, rows: Rows, styles: Mapping[str, Mapping[str, Any]], t
     axes.tick_params(axis="y", length=0)
     axes.margins(x=0.12)
     axes.locator_params(axis="x", nbins=5)
-
-
-def _marks_sentence(panels: Mapping[str, Rows]) -> str:
-    seeds = max(len(cell.by_seed) for rows in panels.values() for cell in rows.values())
-    if seeds == 1:
-        return "1 seed: no interval, and no evidence beyond these runs."
-    bars = "; bars: 95 % Student-t interval" if seeds > FEW_SEEDS else ""
-    return f"Large dots: means over seeds; small dots: seeds{bars}."

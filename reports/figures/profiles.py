@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from supple.engine.forks import FRESH
 from supple.metrics import performance_profile
 from supple.reports.tables.arms import pad_columns
-from supple.reports.tables.differences import Measure
+from supple.reports.tables.differences import Measure, group_by
 
 from .style import INK, Plot, arm_styles, legend, new_figure, tidy
 
@@ -24,21 +24,21 @@ def profiles(measures: Sequence[Measure]) -> Plot | None:
     Return None if an arm has too few scores, or there are too many arms to distinguish.
     """
     scaled = len({measure.place for measure in measures}) > 1
-    limits = {measure.place: _score_range(measures, measure.place) for measure in measures}
     arms: dict[str, list[Array]] = {}
-    for measure in measures:
-        low, high = limits[measure.place] if scaled else (0.0, 1.0)
-        for arm in measure.arms:
-            of_arm = measure.scale * measure.spread(arm).known
+    for of_place in group_by(measures, lambda measure: measure.place).values():
+        scores = [(arm, m.scale * m.spread(arm).known) for m in of_place for arm in m.arms]
+        every = np.concatenate([np.empty(0), *(of_arm for _, of_arm in scores)])
+        low, span = (every.min(), np.ptp(every)) if scaled and every.size else (0.0, 1.0)
+        for arm, of_arm in scores:
             if of_arm.size:
-                arms.setdefault(arm, []).append((of_arm - low) / ((high - low) or 1.0))
+                arms.setdefault(arm, []).append((of_arm - low) / (span or 1.0))
     known = {arm: pad_columns(columns) for arm, columns in arms.items() if sum(map(len, columns)) >= FEWEST}
     if not 1 < len(known) <= MOST_ARMS or set(arms) - known.keys() - {FRESH}:
         return None
-    scores = np.concatenate([matrix[np.isfinite(matrix)] for matrix in known.values()])
-    if not (span := float(np.ptp(scores))):
+    reached = np.concatenate([matrix[np.isfinite(matrix)] for matrix in known.values()])
+    if not (span := float(np.ptp(reached))):
         return None
-    thresholds = np.linspace(scores.min() - 0.02 * span, scores.max() + 0.02 * span, THRESHOLDS)
+    thresholds = np.linspace(reached.min() - 0.02 * span, reached.max() + 0.02 * span, THRESHOLDS)
     figure, styles = new_figure(3.4, width=8.0), arm_styles(list(known))
     axes = figure.subplots()
     tidy(axes)
@@ -56,18 +56,9 @@ def profiles(measures: Sequence[Measure]) -> Plot | None:
     axes.set_ylim(-0.02, 1.02)
     axes.set_xlim(thresholds[0], thresholds[-1])
     legend(figure, list(known))
-    over = " and ".join(
-        filter(None, ["seeds", "variants" if len({m.variant for m in measures}) > 1 else "", "environments" * scaled])
-    )
+    fewest = min(int(np.isfinite(matrix).sum()) for matrix in known.values())
     caption = (
-        f"Over {over}, with at least {min(int(np.isfinite(m).sum()) for m in known.values())} scores per arm. Bands: "
-        "pointwise 95 % stratified bootstrap intervals. An arm whose curve is higher everywhere is better by any score."
+        f"Over seeds, variants and environments, with at least {fewest} scores per arm. Bands: pointwise 95 % "
+        "stratified bootstrap intervals. An arm whose curve is higher everywhere is better by any score."
     )
     return Plot("performance_profiles", "Performance profiles", caption, figure)
-
-
-def _score_range(measures: Sequence[Measure], place: str) -> tuple[float, float]:
-    """Return the smallest and the largest score in an environment."""
-    of_place = [measure for measure in measures if measure.place == place]
-    scores = np.concatenate([m.scale * m.spread(arm).known for m in of_place for arm in m.arms])
-    return (float(scores.min()), float(scores.max())) if scores.size else (0.0, 1.0)

@@ -20,7 +20,7 @@ from .style import FEW_SEEDS, INK, Plot, arm_styles, legend, new_panels, slug, t
 
 NUMBER = re.compile(r"(\w+)=(-?[\d.]+(?:[eE][-+]?\d+)?)(?=[,)]| \+ |$)")  # in the text of an arm
 BLANK = "…"
-DECADE, EVEN = 9.9, 0.1  # ratio of the largest to the smallest value of an axis; variation of nearly equal steps
+DECADE = 9.9  # ratio of the largest to the smallest value of an axis
 MOST_TICKS = 8  # with as many values, each has its tick on a logarithmic axis
 FEW = 4  # the smallest number of values for a cloud, in which all other settings vary too
 MOST_PANELS = 9
@@ -111,15 +111,11 @@ def _plot_panels(name: str, panels: Sequence[Panel], measure: Measure) -> Plot:
     family = measure.axis
     grid[0].set_ylabel(family, fontsize=9.5, color=INK)
     legend(figure, labels)
-    joined = " (other settings vary too, so points are not joined)" if panels[0].cloud else ""
-    hidden = len(panels) - len(shown)
-    more = f" {hidden} more combinations of settings are not shown." if hidden else ""
-    level = " Horizontal lines: arms without this number." if any(panel.level for panel in shown) else ""
     words = name.replace("_", " ")
     caption = (
-        f"Means of {family} over seeds, against {words}{joined}. Small dots: seeds; bars, of more "
-        f"than {FEW_SEEDS} seeds: 95 % Student-t interval.{level}{more} "
-        "If you choose the best value from this figure, report its result on other seeds."
+        f"Means of {family} over seeds, against {words}; points are not joined if other settings vary too. Small dots: "
+        f"seeds; bars, of more than {FEW_SEEDS} seeds: 95 % Student-t interval. Horizontal lines: arms without this "
+        "number. If you choose the best value from this figure, report its result on other seeds."
     )
     return Plot(f"sensitivity_{slug(name)}", f"Sensitivity to {words}", caption, figure)
 
@@ -146,11 +142,12 @@ def _draw_line(
 
 
 def _scale_axis(axes: Axes, values: Sequence[float]) -> None:
-    """Make an axis logarithmic if its values are, and symmetric-logarithmic if they include 0 or less."""
-    if not _are_logarithmic(values):
+    """Make an axis logarithmic if its values span a decade, and symmetric-logarithmic if they include 0 or less."""
+    sizes = [abs(value) for value in values if value]
+    if max(sizes, default=0.0) < DECADE * min(sizes, default=1.0):
         return
     if min(values) <= 0:
-        axes.set_xscale("symlog", linthresh=min(abs(value) for value in values if value))
+        axes.set_xscale("symlog", linthresh=min(sizes))
         return
     axes.set_xscale("log")
     if len(ticks := sorted(set(values))) <= MOST_TICKS:
@@ -158,16 +155,3 @@ def _scale_axis(axes: Axes, values: Sequence[float]) -> None:
         axes.minorticks_off()
     else:
         axes.xaxis.set_major_formatter("{x:g}")
-
-
-def _are_logarithmic(values: Sequence[float]) -> bool:
-    """Return whether the sizes of values are spaced more evenly by their ratios than by their differences.
-
-    Within a decade, the ratios must be nearly equal.
-    """
-    sizes = np.array(sorted({abs(value) for value in values if value}))
-    wide = sizes.size > 1 and bool(sizes[-1] >= DECADE * sizes[0])
-    if sizes.size < 3:
-        return wide
-    ratios, differences = np.diff(np.log(sizes)), np.diff(sizes)
-    return float(ratios.std() / ratios.mean()) < (float(differences.std() / differences.mean()) if wide else EVEN)

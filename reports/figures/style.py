@@ -69,7 +69,7 @@ class Plot:
             text = io.StringIO()
             with rc_context({"svg.hashsalt": "supple"}):  # without it, the same figure would give different files
                 FigureCanvasSVG(self.figure).print_svg(text, metadata={"Date": None})
-        (folder / f"{self.name}.svg").write_text(_shortened(text.getvalue()), encoding="utf-8", newline="\n")
+        (folder / f"{self.name}.svg").write_text(text.getvalue(), encoding="utf-8", newline="\n")
 
 
 def shorten(label: str, most: int = MOST_LETTERS) -> str:
@@ -81,12 +81,6 @@ def shorten(label: str, most: int = MOST_LETTERS) -> str:
 def slug(text: str) -> str:
     """Return a text as a part of a file name."""
     return re.sub(r"[^a-z0-9]+", "_", text.lower()).strip("_")
-
-
-def _shortened(svg: str) -> str:
-    """Return an SVG without comments, and with coordinates of paths truncated to a hundredth of a point."""
-    bare = re.sub(r"<!--.*?-->\s*", "", svg, flags=re.DOTALL)
-    return re.sub(r'(?<= d=")[^"]*', lambda path: re.sub(r"(\.\d\d)\d+", r"\1", path[0]), bare)
 
 
 def arm_styles(labels: Sequence[str]) -> dict[str, dict[str, Any]]:
@@ -159,13 +153,11 @@ def legend(figure: Figure, labels: Sequence[str], fork: bool = False, among: Seq
     )
 
 
-def step_unit(total: int, unit: str = "environment steps") -> tuple[float, str, str]:
-    """Return a suitable (divisor, axis label, suffix) for this many steps."""
+def step_unit(total: int, unit: str = "environment steps") -> tuple[float, str]:
+    """Return a suitable (divisor, axis label) for this many steps."""
     if total >= 2_000_000:
-        return 1e6, f"{unit} (millions)", "M"
-    if total >= 2_000:
-        return 1e3, f"{unit} (thousands)", "k"
-    return 1.0, unit, ""
+        return 1e6, f"{unit} (millions)"
+    return (1e3, f"{unit} (thousands)") if total >= 2_000 else (1.0, unit)
 
 
 def curves_by_style(data: ComparisonData, curve: Curve) -> Pieces:
@@ -264,5 +256,5 @@ def seeds_phrase(seeds: int, arms: int = 1) -> str:
     if arms > MOST_BANDS:
         return f"Means over {seeds} seeds."
     if seeds <= FEW_SEEDS:
-        return f"Thin lines and small dots: the {seeds} seeds; thick lines: their means."
+        return f"Thin lines and small dots: the {seeds} seeds; thick lines and large dots: their means."
     return f"Bands and bars: 95 % Student-t interval over {seeds} seeds, cut at the panel’s edge."

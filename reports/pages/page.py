@@ -11,10 +11,8 @@ from urllib.parse import quote
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 
-from supple.engine.forks import FRESH
 from supple.experiments.history.data import ComparisonData, RunData
 from supple.reports.studies.content import Content
-from supple.reports.studies.side_by_side import differing_settings
 from supple.reports.tables.cells import first_number, hover, show
 from supple.reports.tables.table import contracts, event_rows, join_words
 
@@ -44,12 +42,11 @@ def render(content: Content, plots: "Sequence[Plot]", place: Path) -> str:
     resolved, events = runs[0].spec.resolved, event_rows(datas)
     what = f"{content.report.title or runs[0].spec.kind.upper()} on {join_words([part.what for part in parts])}"
     title = title_of(arms, what)
-    old_tasks = list(chain.from_iterable(part.old_tasks for part in parts))
     return template("report.html").render(
         what="report",
         title=title[0].upper() + title[1:],
         limits=limits_text(datas, arms),
-        opening=make_opening(datas, what, content.measures, old_tasks),
+        opening=make_opening(datas, what, content.measures, content.of_old_tasks),
         notes=content.notes,
         tables=[replace(first, words=" ".join(filter(None, lines))), *others],
         plots=plots,
@@ -88,21 +85,11 @@ def template(name: str) -> Template:
 
 def limits_text(datas: Sequence[ComparisonData], arms: Arms) -> str:
     """Return one or two sentences about the limits of these runs."""
-    seeds = min(data.seeds for data in datas)
-    if sum(len(data.arms) for data in datas) == seeds == 1:
-        text = "One run: it shows what happened once, not what usually happens, and is not compared with anything."
-    elif seeds == 1:
-        text = "One seed per arm: there is no interval, and a difference between arms may be due to chance."
-    elif seeds < 5:
-        text = f"{seeds} seeds per arm: intervals are wide, and only large differences are significant."
-    else:
-        text = "Intervals are over seeds, for this stream and these settings. They say nothing about others."
-    informed = [arm for arm in arms if "@task" in arm]
-    others = [arm for arm in arms if arm not in (*informed, FRESH)]
-    if not informed or not others:
-        return text
-    verb = "is" if len(others) == 1 else "are"
-    return f"{text} Arms with @task are told when the task changes; {', '.join(others)} {verb} not."
+    text = "Intervals are over seeds, for this stream and these settings. They say nothing about others."
+    if min(data.seeds for data in datas) == 1:
+        text = "One seed per arm: there is no interval, and a difference may be due to chance."
+    informed = any("@task" in arm for arm in arms)
+    return f"{text} Arms with @task are told when the task changes; others are not." if informed else text
 
 
 def setting_texts(values: Any) -> list[tuple[str, str]]:
@@ -114,9 +101,8 @@ def setting_texts(values: Any) -> list[tuple[str, str]]:
 
 def settings_of(runs: Sequence[RunData]) -> list[tuple[str, str]]:
     """Return the settings of these runs as pairs of texts. If runs differ in a setting, all its values are listed."""
-    different, texts = differing_settings(runs), [dict(setting_texts(run.values)) for run in runs]
-    pairs = []
-    for name, text in texts[0].items():
-        values = dict.fromkeys(of_run.get(name, "") for of_run in texts)
-        pairs.append((name, "; ".join(values) if name in different else text))
-    return pairs
+    texts = [dict(setting_texts(run.values)) for run in runs]
+    values: dict[str, dict[str, None]] = {}
+    for name, text in chain.from_iterable(of_run.items() for of_run in texts):
+        values.setdefault(name, {})[text] = None
+    return [(name, "; ".join(of_name)) for name, of_name in values.items()]

@@ -38,7 +38,7 @@ def run_lines(place: Path, runs: Sequence[RunData]) -> list[RunLine]:
     lines = []
     for path, page in page_names(runs).items():
         run, *_ = of_path = [run for run in runs if run.path == path]
-        diverged = [f"seed {each.seed} {each.unfinished}" for each in of_path if each.of_kind("diverged")]
+        diverged = [f"seed {each.seed} {each.diverged}" for each in of_path if each.diverged]
         lines.append(
             RunLine(
                 page,

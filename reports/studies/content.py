@@ -1,7 +1,7 @@
 """The interface between reports and kinds of runs: what a kind declares, and what a report contains."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 from pkgutil import resolve_name
@@ -11,7 +11,7 @@ from supple.engine.kinds import Kind
 from supple.engine.storage.strict_json import strict_json
 from supple.experiments.history.data import ComparisonData, RunData
 from supple.reports.tables.differences import Measure, difference_tables, differences, differences_json, verdict
-from supple.reports.tables.old_tasks import OldTasks, old_tasks_tables, sentences
+from supple.reports.tables.old_tasks import OldTasks, old_tasks_measures, old_tasks_tables
 from supple.reports.tables.table import Table
 
 from .side_by_side import gather
@@ -77,27 +77,28 @@ class Report:
         found = gather(paths, self.named, self.benchmark, self.since_fork)
         parts = {name: self.describe(data) for name, data in found.items()}
         several = len(parts) > 1
-        content = Content(self, parts)
-        bodies = {}
-        if self.compared and several:
-            content.tables.append(self.compared(parts))
+        tables = [self.compared(parts)] if self.compared and several else []
+        verdicts: list[str] = []
+        notes: list[str] = []
+        measures: list[Measure] = []
+        of_old_tasks: list[Measure] = []
+        bodies: dict[str, dict[str, Any]] = {}
         for name, part in parts.items():
+            prefix, old = f"{name}: " if several else "", old_tasks_measures(part.old_tasks)
             compared = differences(part.measures)
-            said = [*verdict(compared), *sentences(part.old_tasks)]
-            tables = [table for table in part.tables if table.rows]
-            tables += [*difference_tables(compared), *old_tasks_tables(part.old_tasks)]
-            content.tables.extend(replace(t, title=_title_of(t, name)) if several else t for t in tables)
-            content.verdict.extend(f"{name}: {line}" if several else line for line in said)
-            content.notes.extend(f"{name}: {note}" if several else note for note in part.notes)
-            content.measures.extend(
-                replace(each, name=f"{each.name} on {name}", family=each.group, place=name) if several else each
-                for each in part.measures
-            )
+            said = verdict([*compared, *differences(old)])
+            own = [table for table in part.tables if table.rows]
+            own += [*difference_tables(compared), *old_tasks_tables(part.old_tasks)]
+            tables += [replace(table, title=_title_of(table, name)) for table in own] if several else own
+            verdicts += [prefix + line for line in said]
+            notes += [prefix + note for note in part.notes]
+            measures += _placed(part.measures, name) if several else part.measures
+            of_old_tasks += _placed(old, name) if several else old
             bodies[name] = part.scores | differences_json(compared) | {"notes": part.notes, "verdict": said}
-        first = content.data.first
+        first = next(iter(found.values())).first
         body = {"benchmarks": bodies} if self.benchmark else next(iter(bodies.values()))
-        content.scores.update(strict_json({"supple": first.supple, "algorithm": first.spec.kind, **body}))
-        return content
+        scores = strict_json({"supple": first.supple, "algorithm": first.spec.kind, **body})
+        return Content(self, parts, scores, tables, measures, of_old_tasks, verdicts, notes)
 
 
 @dataclass(frozen=True)
@@ -110,6 +111,7 @@ class Content:
         scores: The contents of scores.json.
         tables: Tables for the page and the terminal.
         measures: The numbers by which arms are compared.
+        of_old_tasks: Those on old tasks, by which they are compared in words only.
         verdict: Sentences on differences between arms.
         notes: Sentences on what is missing.
         videos: Videos of the trained agents.
@@ -117,11 +119,12 @@ class Content:
 
     report: Report
     parts: Mapping[str, Description]
-    scores: dict[str, Any] = field(default_factory=dict)
-    tables: list[Table] = field(default_factory=list)
-    measures: list[Measure] = field(default_factory=list)
-    verdict: list[str] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
+    scores: dict[str, Any]
+    tables: list[Table]
+    measures: list[Measure]
+    of_old_tasks: list[Measure]
+    verdict: list[str]
+    notes: list[str]
     videos: "Sequence[Video]" = ()
 
     @property
@@ -144,6 +147,10 @@ class Content:
         if not self.report.videos:
             raise ValueError(f"--video: {self.data.path} trains no agent, so there is no episode to show")
         return replace(self, videos=resolve_name(self.report.videos)(self.data, warn))
+
+
+def _placed(measures: Sequence[Measure], benchmark: str) -> list[Measure]:
+    return [replace(m, name=f"{m.name} on {benchmark}", family=m.group, place=benchmark) for m in measures]
 
 
 def _title_of(table: Table, benchmark: str) -> str:

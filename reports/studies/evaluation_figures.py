@@ -32,7 +32,7 @@ from .evaluations import evaluated_names, short_names
 
 MOST_LINES = 21  # in one panel: three rounds of the palette
 ABRUPT = 0.25  # share of a run whose losses may exceed the panel: after a reset, they begin where pretraining did
-CUT = "Curves are cut where a loss exceeds its panel. "
+CUT = "A panel of losses may be cut at the top. "
 
 
 def by_variant(data: ComparisonData) -> dict[str, ComparisonData]:
@@ -67,13 +67,13 @@ def plot_first_phase(data: ComparisonData) -> Plot | None:
     if not names:
         return None
     end = max(trunk.spec.end for trunk in trunks)
-    divisor, label, _ = step_unit(end, "updates")
+    divisor, label = step_unit(end, "updates")
     pieces: Pieces = [
         ({"color": color, "label": name.replace("_", " ")}, list(map(methodcaller("series", name), trunks)))
         for name, color in zip(names, (BASELINE, PALETTE[0]), strict=False)
     ]
     figure, (axes,) = draw_panels({"": pieces}, label, 3.2, divisor)
-    cut = cut_losses(axes, pieces, end)
+    cut_losses(axes, pieces, end)
     starts = {}
     for words, own in by_variant(data).items():
         starts[words] = [run.spec.start.step / divisor for run in own.runs]
@@ -86,7 +86,7 @@ def plot_first_phase(data: ComparisonData) -> Plot | None:
         )  # fmt: skip
     axes.set_xlim(0, 1.01 * end / divisor)
     axes.legend(frameon=False, fontsize=9.5, loc="lower left")
-    caption = f"Dashed lines: beginnings of second phases. {CUT * cut}" + seeds_phrase(len(trunks))
+    caption = f"Dashed lines: beginnings of second phases. {CUT}" + seeds_phrase(len(trunks))
     return Plot("first_phase", "The first phase", caption, figure)
 
 
@@ -99,10 +99,10 @@ def plot_evaluations(data: ComparisonData) -> Plot | None:
     for name in names:
         whole = name.split("/")[0].replace("_", " ") + (" (%)" if is_share(name) else "")
         panels[f"{whole}: {short[name]}" if name in short else whole] = arm_curves(data, name)
-    figure, cut = draw_evaluations(data, panels, 2.6)
+    figure = draw_evaluations(data, panels, 2.6)
     legend(figure, list(data.arms), among=data.labels)
-    switches = "Thin vertical lines are task switches. " if len(data.first.tasks) > 1 else ""
-    caption = f"Evaluations during training. {switches}{CUT * cut}{seeds_phrase(data.seeds, len(data.arms))}"
+    seeds = seeds_phrase(data.seeds, len(data.arms))
+    caption = f"Evaluations during training. Thin vertical lines: task switches. {CUT}{seeds}"
     return Plot("evaluations", "Evaluations", caption, figure)
 
 
@@ -115,12 +115,12 @@ def plot_validation_loss(data: ComparisonData) -> Plot | None:
     if len(variants) < 2:
         return None
     panels = {words: arm_curves(own, "val_loss") for words, own in variants.items()}
-    figure, cut = draw_evaluations(data, panels, 3.2, sharex=True, sharey=True)
+    figure = draw_evaluations(data, panels, 3.2, sharex=True, sharey=True)
     labels = next(iter(variants.values())).labels
     legend(figure, labels)
     caption = (
         "Validation loss over the updates since the start of the second phase; a line begins right after what "
-        f"intervened there. {CUT * cut}" + seeds_phrase(data.seeds, len(labels))
+        f"intervened there. {CUT}" + seeds_phrase(data.seeds, len(labels))
     )
     return Plot("validation_loss", "Validation loss from each start", caption, figure)
 
@@ -135,33 +135,26 @@ def arm_curves(data: ComparisonData, name: str) -> Pieces:
     return pieces
 
 
-def draw_evaluations(
-    data: ComparisonData, panels: Mapping[str, Pieces], row: float, **layout: bool
-) -> tuple[Figure, bool]:
-    """Return a figure with these panels over updates, and whether one of losses was cut."""
-    divisor, label, _ = step_unit(data.total_steps, "updates")
+def draw_evaluations(data: ComparisonData, panels: Mapping[str, Pieces], row: float, **layout: bool) -> Figure:
+    """Return a figure with these panels over updates."""
+    divisor, label = step_unit(data.total_steps, "updates")
     figure, grid = draw_panels(panels, label, row, divisor, **layout)
-    cut = False
     for axes, (title, pieces) in zip(grid, panels.items(), strict=True):
         mark_stream(axes, data.first, divisor, None)
         axes.set_xlim(0, data.total_steps / divisor)
         same_scale = list(chain(*panels.values())) if layout.get("sharey") else pieces
-        cut |= "(%)" not in title and cut_losses(axes, same_scale, data.total_steps)
-    return figure, cut
+        if "(%)" not in title:
+            cut_losses(axes, same_scale, data.total_steps)
+    return figure
 
 
-def cut_losses(axes: Axes, pieces: Pieces, total: int) -> bool:
-    """Cut a panel above its largest value after the first `ABRUPT` of the updates, if that removes half of its height.
-
-    Return whether it was cut.
-    """
+def cut_losses(axes: Axes, pieces: Pieces, total: int) -> None:
+    """Cut a panel above its largest value after the first `ABRUPT` of the updates, if that removes half its height."""
     series = [(steps, values) for _, of_seeds in pieces for steps, values in of_seeds if steps.size]
     late = [values[steps >= ABRUPT * total] for steps, values in series]
     top = max((float(values.max()) for values in late if values.size), default=np.nan)
     bottom = min((float(values.min()) for _, values in series), default=np.nan)
     highest = max((float(values.max()) for _, values in series), default=np.nan)
-    if not top > bottom or highest - bottom < 2 * (top - bottom):
-        return False
-    margin = 0.08 * (top - bottom)
-    axes.set_ylim(bottom - margin, top + 2 * margin)
-    return True
+    if highest - bottom >= 2 * (top - bottom) > 0:
+        margin = 0.08 * (top - bottom)
+        axes.set_ylim(bottom - margin, top + 2 * margin)

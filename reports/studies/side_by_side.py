@@ -92,7 +92,6 @@ def _label_runs(entries: Sequence[Entry], named: str, benchmark: Benchmark) -> d
 
     forms: list[Callable[[RunData], str]] = [
         lambda run: _arm_name(run, named, bare=True),
-        lambda run: _arm_name(run, named),
         full,
         lambda run: f"{full(run)} ({run.path.name})",
         lambda run: str(run.path),

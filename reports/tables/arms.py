@@ -1,7 +1,6 @@
 """Tables of all arms in all variants: means, interquartile means, and probabilities of improvement."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from functools import partial
 from itertools import chain
 
@@ -16,7 +15,7 @@ from supple.metrics.scores import aggregate
 
 from .cells import SETTING, Heading, Label, Number, Value
 from .differences import Measure, group_by
-from .table import Table
+from .table import Table, over_seeds
 
 Array = NDArray[np.float64]
 MOST_PAIRS = 12  # arms in the table of pairs: with more it is unreadable
@@ -38,7 +37,7 @@ def oriented_scores(measure: Measure, arm: str) -> Array:
 
 
 def point_of(measure: Measure, arm: str) -> Point:
-    return measure.points.get(arm, Point(arm, {}))
+    return Point(*measure.points.get(arm, (arm, {})))
 
 
 def arms_table(measures: Sequence[Measure], published: Published | None = None) -> Table:
@@ -66,13 +65,10 @@ def arms_table(measures: Sequence[Measure], published: Published | None = None) 
             _improvement([m], arm, m.baselines[0]) for m, arm in cells
         ],
         "share of a fresh agent": [measure.shares.get(arm) for measure, arm in cells],
-        "published": [None if published is None else published.rows.get(Point(*point).key) for point in points],
+        "published": [published.rows.get(point.key) if published else None for point in points],
     }
-    table = Table.from_columns(str(first.heading), columns, turns=False)
-    words = [_explanation(first, [spread.known.size for spread in spreads])]
-    if "published" in table.header and published:
-        words.append(f"Published: {published.measure}, {published.source}.")
-    return replace(table, words=" ".join(words))
+    words = _explanation(first, [spread.known.size for spread in spreads])
+    return Table.from_columns(str(first.heading), columns, words, turns=False, about=_about(published))
 
 
 def overall_table(family: str, measures: Sequence[Measure], published: Published | None = None) -> Table | None:
@@ -91,7 +87,7 @@ def overall_table(family: str, measures: Sequence[Measure], published: Published
         for arm in of_variant[0].arms:
             matrix = _complete_scores(of_variant, arm)
             if matrix.size:
-                points.append(Point(*point_of(of_variant[0], arm)))
+                points.append(point_of(of_variant[0], arm))
                 matrices.append(matrix)
     if not matrices:
         return None
@@ -102,14 +98,17 @@ def overall_table(family: str, measures: Sequence[Measure], published: Published
         "arm": [", ".join(filter(None, [variant_text(point.variant), point.arm])) for point in points],
         "seeds": list(map(len, matrices)),
         _with_level("IQM"): list(map(Number.of_score, scores.values())),
-        "published": [None if published is None else published.rows.get(point.key) for point in points],
+        "published": [published.rows.get(point.key) if published else None for point in points],
     }
-    about = f" Published: {published.measure}, {published.source}." if published else ""
     words = (
         f"Interquartile mean over seeds and {len(environments)} environments. Each environment is scaled so that 0 and "
-        f"1 are the 5th and 95th percentile of the runs of this study. [ ]: 95 % stratified bootstrap interval.{about}"
+        f"1 are the 5th and 95th percentile of the runs of this study. [ ]: 95 % stratified bootstrap interval."
     )
-    return Table.from_columns(f"{family}, all environments", columns, words, turns=False)
+    return Table.from_columns(f"{family}, all environments", columns, words, turns=False, about=_about(published))
+
+
+def _about(published: Published | None) -> dict[str, str]:
+    return {"published": f"Published: {published.measure}, {published.source}."} if published else {}
 
 
 def _complete_scores(measures: Sequence[Measure], arm: str) -> Array:
@@ -131,8 +130,8 @@ def pairs_table(family: str, measures: Sequence[Measure]) -> Table | None:
     rows = [[arm, *map(partial(_improvement, measures, arm), arms)] for arm in arms]
     words = (
         "Probability that a run of the row's arm ends better than a run of the column's arm, averaged over "
-        f"{_count_text(measures)}. A tie counts as one half. [ ]: 95 % stratified bootstrap interval over seeds. Seeds "
-        "are drawn independently for each arm, so this does not use that arms share seeds, unlike the paired "
+        "variants and environments. A tie counts as one half. [ ]: 95 % stratified bootstrap interval over seeds. "
+        "Seeds are drawn independently for each arm, so this does not use that arms share seeds, unlike the paired "
         "differences."
     )
     title = f"Probability of improvement in {family}"
@@ -176,18 +175,11 @@ def setting_cells(points: Sequence[Point], name: str) -> list[Value]:
     ]  # fmt: skip
 
 
-def _count_text(measures: Sequence[Measure]) -> str:
-    variants = len({measure.variant for measure in measures})
-    places = len({measure.place for measure in measures})
-    words = [f"{variants} variants" if variants > 1 else "", f"{places} environments" if places > 1 else ""]
-    return " and ".join(filter(None, words)) or "their seeds"
-
-
 def _explanation(measure: Measure, seeds: Sequence[int]) -> str:
     """Return a text about the columns and the coverage of intervals from so few seeds."""
     least = min((n for n in seeds if n > 1), default=1)
     if least == 1:
-        return "1 seed: no interval; differences may be due to chance."
+        return over_seeds(1)
     less = " Lower is better." if measure.lower_is_better else ""
     return (
         "Mean: with Student's 95 % interval over seeds. IQM: interquartile mean with a stratified bootstrap interval, "

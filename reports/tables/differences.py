@@ -14,25 +14,21 @@ from supple.metrics import PairedDifference, holm, paired_difference
 
 from .cells import P_VALUE, PLAIN, AtMost, BySeed, Form, Heading, Label, Number, Value, percent, some_of
 from .statistics import Spread, known
-from .table import Table
+from .table import Table, over_seeds
 
 Item = TypeVar("Item")
 Key = TypeVar("Key", bound=Hashable)
 LEVEL = 0.05
 ENOUGH = AtMost(most=100)  # seeds: no comparison has more, and from few seeds a larger number is not known better
 LOWER = ("loss", "forgetting", "bwt", "perplexity")  # parts of the names of numbers for which lower is better
-ABOUT = (
-    "Each arm minus {baseline}, paired by seed, which removes the variation that arms with the same seed share. [ ]: "
-    "95 % Student-t interval of the mean. p (Holm): paired t test, corrected over the arms of a measure. "
-    "{signs}Seeds needed: for such a p in 8 of 10 experiments, if the true difference and deviation are those seen "
-    "here. From few seeds, this is a rough number. A difference that is the same in every seed has no interval and no "
-    "t test."
-)
-SIGNS = "p (signs): exact sign-flip test, not corrected. "
-SINGLE = (
-    "Each arm minus {baseline}. 1 seed: no interval and no test, so a difference may be due to chance. The same holds "
-    "for a difference that is the same in every seed."
-)
+ABOUT = {
+    "arm": "Each arm minus the baseline, paired by seed, which removes the variation that arms of a seed share.",
+    "p (Holm)": "p (Holm): paired t test, corrected over the arms of a measure. A difference that is the same in every "
+    "seed has no interval and no t test.",
+    "p (signs)": "p (signs): exact sign-flip test, not corrected.",
+    "seeds needed": "Seeds needed: for such a p in 8 of 10 experiments, if the true difference and deviation are those "
+    "seen here. From few seeds, this is a rough number.",
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,12 +149,6 @@ class Difference:
         """The number of seeds needed for a significant difference, shown up to 100; None if unknown."""
         return None if self.paired.p_t is None else Number(known(self.paired.seeds_needed), form=ENOUGH)
 
-    @property
-    def about_seeds_needed(self) -> str:
-        """The number of seeds needed in sentences."""
-        text = str(self.seeds_needed)
-        return text if text.startswith(">") else f"about {text}"
-
 
 def lead(measures: Iterable[Measure], name: str) -> list[Measure]:
     """Return the measures with those of one family first: the one that was declared to lead the report."""
@@ -262,14 +252,14 @@ def _table(baseline: str, compared: Sequence[Difference]) -> Table:
         "p (Holm)": [Number(known(difference.p_holm), form=P_VALUE) for difference in compared],
         "p (signs)": [Number(known(difference.paired.p_sign_flip), form=P_VALUE) for difference in compared],
         "seeds needed": [difference.seeds_needed for difference in compared],
-        Label("difference", "by seed"): [_by_seed(difference) for difference in compared],
+        Label("difference", "by seed"): [
+            BySeed(difference.by_seed, difference.measure.form) if difference.paired.n > 1 else None
+            for difference in compared
+        ],
     }
-    table = Table.from_columns(f"Difference to {baseline_name(baseline)}", columns)
-    words = (ABOUT if "p (Holm)" in table.header else SINGLE).format(
-        baseline=baseline_name(baseline), signs=SIGNS if "p (signs)" in table.header else ""
-    )
-    about = dict.fromkeys(difference.measure.meaning for difference in compared)
-    return replace(table, words=" ".join(filter(None, [*about, words])))
+    meanings = dict.fromkeys(difference.measure.meaning for difference in compared)
+    words = " ".join([over_seeds(max(difference.paired.n for difference in compared)), *filter(None, meanings)])
+    return Table.from_columns(f"Difference to {baseline_name(baseline)}", columns, words, about=ABOUT)
 
 
 def verdict(compared: Sequence[Difference]) -> list[str]:
@@ -296,12 +286,12 @@ def sentence_of(group: Sequence[Difference]) -> str:
         return f"{who}any difference may be due to chance."
     significant = [
         f"{difference.measure.name} is {'higher' if difference.paired.mean > 0 else 'lower'}: {difference.interval}"
-        f"{difference.measure.unit} (p {_p_text(difference.p_holm)} after Holm)"
+        f"{difference.measure.unit} (p after Holm: {P_VALUE.text(difference.p_holm)})"
         for difference in group
         if difference.significant
     ]
     names = [
-        f"{difference.measure.name} ({difference.about_seeds_needed} seeds needed)"
+        f"{difference.measure.name} (seeds needed: {difference.seeds_needed})"
         for difference in group
         if not difference.significant and difference.p_holm is not None
     ]
@@ -318,7 +308,7 @@ def differences_json(compared: Sequence[Difference]) -> dict[str, Any]:
     Keys: `differences`, a list with `measure`, `variant` (as text; "" if nothing varies), `arm`, `baseline`, `seeds`,
     `per_seed` (arm − baseline; shares are not in %), `mean`, `interval` (Student's, 95 %), `p_t`, `p_holm`,
     `p_sign_flip` (null below six seeds) and `seeds_needed` (null above 10,000). With one seed, all numbers after `mean`
-    are null, and so are all but `p_sign_flip` if the difference is the same in every seed. `verdict`: sentences.
+    are null, and so are all but `p_sign_flip` if the difference is the same in every seed.
     """
     rows = [
         {
@@ -337,19 +327,7 @@ def differences_json(compared: Sequence[Difference]) -> dict[str, Any]:
         }
         for difference in compared
     ]
-    return {"differences": rows, "verdict": verdict(compared)}
-
-
-def _p_text(p: float | None) -> str:
-    """Return a p-value for a sentence, such as `= .034` or `< .001`."""
-    text = P_VALUE.text(p)
-    return text if text.startswith("<") else f"= {text}"
-
-
-def _by_seed(difference: Difference) -> BySeed | None:
-    if difference.paired.n == 1:
-        return None  # it would repeat the difference
-    return BySeed(difference.by_seed, difference.measure.form)
+    return {"differences": rows}
 
 
 def baseline_name(baseline: str) -> str:

@@ -4,7 +4,7 @@ The definitions are those of `metrics.continual`, as means over tasks.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
@@ -17,7 +17,7 @@ from supple.experiments.history.performance import performance_of
 from supple.metrics import intransigence, learning_curve_transfer, share_of_fresh, task_forgetting
 
 from .cells import Form, Heading, Number, Value, percent
-from .differences import Difference, Measure, baseline_name, differences, group_by, variants_of
+from .differences import Measure, variants_of
 from .statistics import NAN, Spread, mean, spread_json
 from .table import Table, over_seeds
 
@@ -37,14 +37,7 @@ WORDS = {
     INTRANSIGENCE: "Intransigence: the fresh agent right after each of the new tasks minus the arm.",
     ZERO_SHOT: "Zero-shot transfer: right before each task, mean over all but the first.",
 }
-# In words: higher than that of the baseline, lower, or no significant difference.
-SAID = {
-    NEW: ("learns new tasks better than {}", "learns new tasks worse than {}",
-          "does not learn new tasks significantly better or worse than {}"),
-    FORGETTING: ("forgets more", "forgets less", "does not forget significantly more or less"),
-    KEPT: ("keeps more of old tasks", "keeps less of old tasks",
-           "does not keep significantly more or less of old tasks"),
-}  # fmt: skip
+COMPARED = (NEW, FORGETTING, KEPT)
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,7 +129,9 @@ def _of_variant(data: ComparisonData, variant: str, labels: Mapping[str, str], a
     measured = {arm: _stack(_matrix, of_arm, len(tasks)) for arm, of_arm in runs.items()}
     if not any(np.isfinite(R[:, place[:, None] > place]).any() for R in measured.values()):
         return None
-    zeros = {run.seed: _random(run) for run in chain.from_iterable(runs.values()) if run.of_kind("random")}
+    zeros = {
+        run.seed: logged_returns(run, "random") for run in chain.from_iterable(runs.values()) if run.of_kind("random")
+    }
     random = {arm: _stack(lambda run: zeros.get(run.seed, ()), of_arm, len(tasks)) for arm, of_arm in runs.items()}
     scale = _scale(np.concatenate([*random.values()]), measured)
     R = {arm: scale.apply(values, random[arm][:, None]) for arm, values in measured.items()}
@@ -203,42 +198,15 @@ def old_tasks_tables(found: Sequence[OldTasks]) -> list[Table]:
     return [Table.from_columns("Old tasks", columns, words, about=about)]
 
 
-def sentences(found: Iterable[OldTasks], sure: bool = False) -> list[str]:
-    """Return in words whether each arm learns new tasks better than the baseline, forgets more and keeps more.
-
-    Args:
-        found: What became of old tasks.
-        sure: Whether to leave out sentences without a significant difference.
-    """
-    said = []
+def old_tasks_measures(found: Iterable[OldTasks]) -> list[Measure]:
+    """Return the numbers by which arms are compared in words: on new tasks, forgetting, and what is kept."""
+    measures = []
     for old in found:
-        measures = []
-        for name in SAID:
-            by_seed = {arm: of_arm.spread(name).by_seed for arm, of_arm in old.arms.items()}
-            measures.append(Measure(name, by_seed, old.scale.percent))
-        compared = [each for each in differences(measures) if each.baseline == each.measure.baselines[0] != FRESH]
-        for arm, all_three in group_by(compared, lambda each: each.arm).items():
-            if len(all_three) == len(SAID) and (not sure or any(each.significant for each in all_three)):
-                prefix = f"{old.variant}: " if old.variant else ""
-                learns, forgets, keeps = (_clause(each, old.scale.form) for each in all_three)
-                clauses = f"{learns}, {forgets} and {keeps}"
-                single = any(each.paired.n == 1 for each in all_three)
-                same = any(each.untested and each.paired.mean for each in all_three)
-                chance = (
-                    "; with 1 seed, this may be due to chance"
-                    if single
-                    else "; a difference without an interval is the same in every seed, and is not tested" * same
-                )
-                said.append(f"{prefix}{arm} {clauses}{chance}.")
-    return said
-
-
-def _clause(difference: Difference, form: Form) -> str:
-    """Return one part of a sentence, such as `forgets more (+0.30 [0.21, 0.39])`."""
-    middle = difference.paired.mean
-    unknown = middle == 0 or (difference.paired.n > 1 and not difference.significant)
-    words = SAID[difference.measure.name][2 if unknown else middle < 0].format(baseline_name(difference.baseline))
-    return f"{words} ({'+' * (middle > 0)}{replace(difference.interval, form=form)}{difference.measure.unit})"
+        arms = {arm: of_arm for arm, of_arm in old.arms.items() if arm != FRESH}
+        for name in COMPARED:
+            by_seed = {arm: of_arm.spread(name).by_seed for arm, of_arm in arms.items()}
+            measures.append(Measure(name, by_seed, old.scale.percent, old.variant))
+    return measures
 
 
 def old_tasks_json(found: Iterable[OldTasks], label: str) -> dict[str, Any]:
@@ -268,9 +236,9 @@ def _matrix(run: RunData) -> Array:
     return found
 
 
-def _random(run: RunData) -> Array:
-    """Return the mean returns of random actions that a run has logged, (tasks,)."""
-    logged = {row["task"]: row["return"] for row in run.of_kind("random")}
+def logged_returns(run: RunData, event: str) -> Array:
+    """Return the returns by task that events of a kind have logged, such as `random`: (tasks,), NaN for none."""
+    logged = {row["task"]: row["return"] for row in run.of_kind(event)}
     return np.array([logged.get(task.index) for task in run.tasks], dtype=np.float64)
 
 

@@ -1,26 +1,14 @@
-"""Additional data for the report of a sweep: published numbers, and how the arms were tuned."""
+"""How the arms of a sweep were tuned, for its report."""
 
 from pathlib import Path
 from typing import Any
 
 from supple.engine.storage.signed_json import read_json
-from supple.experiments.sweeps.study import Published
-from supple.experiments.sweeps.sweep import read_record
 
 from .cells import Pair, Value, number
 from .table import Table
 
 TUNED = "tuned.json"
-
-
-def read_published(sweep: Path) -> dict[str, Published]:
-    """Return the published numbers of a sweep's studies, by study. Raises ValueError for a damaged file."""
-    return {study.name: study.published for study in read_record(sweep).studies if study.published}
-
-
-def read_title(sweep: Path) -> str:
-    """Return the title of a sweep, or "" if its file has none. Raises ValueError for a damaged file."""
-    return str(read_record(sweep).about.get("title", ""))
 
 
 def tuning_tables(study: Path) -> list[Table]:

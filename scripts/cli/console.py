@@ -1,9 +1,6 @@
 """What all scripts share: the parser, the screen, and exit statuses."""
 
-import atexit
-import gc
 import io
-import logging
 import os
 import re
 import shlex
@@ -56,20 +53,7 @@ def run(main: Callable[[Sequence[str]], None]) -> None:
         warn(f"{error.filename}: {error.strerror}" if of_disk else describe_error(error))  # type: ignore[attr-defined]
         if is_of_user(error) or not (isinstance(error, EXPECTED) or is_out_of_memory(error)):
             traceback.print_exception(error)
-    _exit_quickly()
     raise SystemExit(code)
-
-
-def _exit_quickly() -> None:
-    """Keep PyTorch from making its list of compile times at exit, which takes 0.4 s, unless it would be logged.
-
-    Nor does Python's garbage collector pass over everything that was imported once more, which takes as long.
-    """
-    gc.collect(1)
-    gc.freeze()
-    dynamo = sys.modules.get("torch._dynamo.utils")
-    if dynamo and not dynamo.log.isEnabledFor(logging.INFO):
-        atexit.unregister(dynamo.dump_compile_times)
 
 
 def parse(

@@ -1,7 +1,5 @@
 """The lines that a command prints before training, its plan, and after it, the results and the next command."""
 
-import shlex
-from argparse import ArgumentParser
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -40,18 +38,17 @@ def plan_of_queue(path: Path, queue: "Queue", processes: int) -> Iterator[str]:
     comparisons: dict[Path, list[RunSpec]] = {}
     for run in queue:
         comparisons.setdefault(run.path, []).append(run.spec)
-    for specs in list(comparisons.values())[:MOST_NAMES]:
-        arms = dict.fromkeys(spec.labels.arm for spec in specs if spec.labels.arm is not None)
-        count = len({str(spec.labels.variant) for spec in specs if spec.labels.arm is not None})
-        seeds = dict.fromkeys(seed for spec in specs for seed in spec.seeds)
-        variants = f", {count} variants" if count > 1 else ""
-        step = max(spec.start.step for spec in specs)
-        fork = f", fork at step {step:,}" if step else ""
-        study = f"{specs[0].labels.study}: " if specs[0].labels.study else ""
-        of_arms = f"arms {_list(list(arms))}{variants}"
-        yield f"plan: {study}{specs[0].kind}, {of_arms}, seeds {_list(list(seeds))}{fork}"
-    if len(comparisons) > MOST_NAMES:
-        yield f"and {len(comparisons) - MOST_NAMES} more studies"
+    for specs in comparisons.values():
+        arms = [spec for spec in specs if spec.labels.arm is not None]
+        variants, step = len({str(spec.labels.variant) for spec in arms}), max(spec.start.step for spec in specs)
+        words = [
+            f"{specs[0].labels.study}: {specs[0].kind}" if specs[0].labels.study else specs[0].kind,
+            f"arms {_list(list(dict.fromkeys(spec.labels.arm for spec in arms)))}",
+            f"{variants} variants" if variants > 1 else "",
+            f"seeds {_list(list(dict.fromkeys(seed for spec in specs for seed in spec.seeds)))}",
+            f"fork at step {step:,}" if step else "",
+        ]
+        yield f"plan: {', '.join(filter(None, words))}"
     failed, remaining = len(queue.failed), len(queue.left)
     finished = len(queue) - failed - remaining
     yield (
@@ -61,33 +58,16 @@ def plan_of_queue(path: Path, queue: "Queue", processes: int) -> Iterator[str]:
     yield f"results: {path}"
 
 
-def next_of_run(path: Path, spec: "RunSpec") -> Iterator[str]:
+def next_of_run(path: Path) -> Iterator[str]:
     """Yield the commands that follow a finished run."""
-    options = plugins.options()
-    yield f"next: supple report {quoted(path)}{options}  (tables and figures)"
-    yield f"      supple doctor {quoted(path)}{options}  (how much plasticity was lost)"
-    if command := comparison_command(path, spec):
-        yield f"      {command}  (with and without the hooks)"
+    yield f"next: supple report {quoted(path)}{plugins.options()}  (tables and figures)"
+    yield f"      supple doctor {quoted(path)}{plugins.options()}  (how much plasticity was lost)"
 
 
 def next_of_queue(queue: "Queue") -> str:
     """Return the command that follows a report on several runs."""
     first = next(run for run in queue if run.spec.labels.arm is not None)  # of the first arm, which is often `none`
     return f"next: supple doctor {quoted(first.folder)}{plugins.options()}  (how much plasticity a run has lost)"
-
-
-def comparison_command(path: Path, spec: "RunSpec") -> str:
-    """Return the command that compares a run's hooks with none, or "" if it has no hooks of its own."""
-    hooks, words = spec.settings.hook, shlex.split(spec.command)
-    if not hooks or words[:2] != ["supple", "train"]:
-        return ""
-    parser = ArgumentParser(add_help=False, allow_abbrev=False)
-    for option in ("--hook", "--out", "--seed"):  # which a comparison replaces by options of its own
-        parser.add_argument(option, nargs="?")
-    shared = parser.parse_known_args(words[2:])[1]
-    seeds = [] if "--seeds" in shared else ["--seeds", "0-4"]
-    arms = ["--arm", "none", "--arm", " + ".join(hooks), "--fork-at", "0"]
-    return " ".join(map(quoted, ["supple", "compare", *shared, *seeds, *arms, "--out", f"{path}-arms"]))
 
 
 def _list(names: Sequence[object]) -> str:

@@ -138,9 +138,7 @@ def _describe_event(event: dict[str, Any]) -> str:
     if event.get("event") == "task":
         return ", ".join(filter(None, [f"task {event.get('task')}", str(event.get("env") or event.get("name") or "")]))
     if event.get("event") == "intervention":
-        seeds = event.get("seeds")
-        several = isinstance(seeds, list) and len(seeds) > 1
-        of = f" of seed{'s' * several} {', '.join(map(str, seeds))}" if isinstance(seeds, list) else ""
+        of = f" of seeds {', '.join(map(str, event['seeds']))}" if "seeds" in event else ""
         return f"{event.get('hook')} on {event.get('learner')}{of}"
     if event.get("event") == "diverged":
         return f"seed {event.get('seed')} diverged: {event.get('reason')}"

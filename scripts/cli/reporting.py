@@ -32,28 +32,27 @@ def show_report(*directories: Path, out: Path | None = None, video: bool = False
 def show_sweep_report(path: Path) -> None:
     """Build the reports of the studies of a sweep that have started, and the page over all of them."""
     from supple import reports
-    from supple.experiments.sweeps.sweep import open_sweep
+    from supple.experiments.sweeps.sweep import open_sweep, read_record
     from supple.experiments.sweeps.tuning import TUNING
-    from supple.reports.sweep_report import count_runs, write_study_reports, write_sweep
-    from supple.reports.tables.published import read_published, read_title
+    from supple.reports.sweep_report import count_runs, write_study_report, write_sweep
 
     jobs = Counter(job.path for job in open_sweep(path, warn=warn))
     # tuning runs are no results: a table of their study lists them
     studies = {str(folder.relative_to(path)): folder for folder in jobs if folder.name != TUNING}
-    sections = []
-    try:
-        for folder in (path, *studies.values()):
-            reports.place_of([folder], None)
-        for section in write_study_reports(studies, read_published(path)):
-            if isinstance(section, str):
-                warn(section)
-                continue
-            screen.print(section.summary)
-            say(*section.paths)
-            sections.append(section)
-    except ValueError as error:
-        raise UsageError(str(error)) from error
+    sweep, sections = read_record(path), []
+    published = {study.name: study.published for study in sweep.studies}
+    for folder in (path, *studies.values()):
+        reports.place_of([folder], None)
+    for name, folder in studies.items():
+        try:
+            section = write_study_report(name, folder, published.get(name) or published.get(name.split("/")[0]))
+        except ValueError as error:  # none of its runs has started
+            warn(str(error))
+            continue
+        screen.print(section.summary)
+        say(*section.paths)
+        sections.append(section)
     planned = {str(folder.relative_to(path)): count for folder, count in jobs.items()}
     counts = count_runs(path, planned)
     screen.print(reports.summary([counts], [], str(path)))
-    say(*write_sweep(path, counts, sections, read_title(path)).lines)
+    say(*write_sweep(path, counts, sections, sweep.about.get("title", "")).lines)

@@ -89,7 +89,7 @@ def finish_run(path: Path, run: "Run") -> None:
     print_results(path)
     for seed, how in run.diverged.items():
         warn(f"seed {seed} {how}; its numbers end there, and resuming does not train it again")
-    say(f"done: {path} in {timedelta(seconds=round(time.monotonic() - began))}", *next_of_run(path, run.spec))
+    say(f"done: {path} in {timedelta(seconds=round(time.monotonic() - began))}", *next_of_run(path))
 
 
 def print_results(path: Path) -> None:

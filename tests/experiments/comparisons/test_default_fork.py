@@ -34,9 +34,9 @@ def test_hooks_that_never_act_are_only_told_where_they_are_refused() -> None:
 @pytest.mark.parametrize(
     ("hooks", "step", "because"),
     [
-        ("fire@task", 400, "at step 400, the first task switch, where fire@task can act first"),
+        ("fire@task", 400, "at step 400, where fire@task can act first"),
         ("snp@task:2 redo@task", 400, "redo@task can act first"),
-        ("snp@task:2 fire@0.9", 800, "task switch 2, where snp@task:2"),
+        ("snp@task:2 fire@0.9", 800, "at step 800, where snp@task:2"),
         ("fire@603", 600, "fire@603"),  # the last step before it at which four copies can stop
         ("fire@3", 0, "no trunk, because fire@3 "),
         ("redo@every:0.25 fire@task", 300, "redo@every:0.25"),
@@ -132,10 +132,7 @@ def test_an_extended_study_keeps_its_fork(tmp_path: Path) -> None:
     found = open_comparison(tmp_path / "s")
     assert found.arms == ("none", "snp@task:2", "snp@0.9", "snp@task")
     assert found.fork_step == 40
-    assert [line.partition(";")[0] for line in lines[1:]] == [
-        "[s] the fork stays at step 40, with which the runs were started"
-    ]
-    assert lines[1].endswith("arms are forked at step 20, the first task switch, where snp@task can act first")
+    assert len(lines) == 1
     with pytest.raises(UsageError, match=r"snp@0\.1 never fires: the run starts at step 40"):
         Sweep([study("none", "snp@0.1")]).begin(tmp_path, warn=lines.append)
     with pytest.raises(UsageError, match=r"fork_at is 0\.5, but the runs in .* were started with None"):

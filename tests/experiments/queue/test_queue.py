@@ -13,11 +13,11 @@ import pytest
 from supple.engine.machine import resources
 from supple.engine.spec import read_spec
 from supple.engine.storage.lock import FILE, Lock, Lost
+from supple.engine.storage.versions import describe_mixed
 from supple.engine.user_code import plugins
 from supple.experiments.comparisons.comparison import Comparison
 from supple.experiments.comparisons.folder import create
 from supple.experiments.comparisons.grid import make_points
-from supple.experiments.history.collect import notes_of_runs
 from supple.experiments.queue import workers
 from supple.experiments.queue.queue import FINISHED, OUTCOME, Queue, QueuedRun
 from supple.experiments.queue.workers import train_queue
@@ -81,7 +81,8 @@ def test_failed_runs_are_set_aside_with_their_reason_and_tried_again_with_a_mend
     assert [spec.resolved.plugins["my.py"][0] for spec in specs.values()] == ["1", "2"]
     assert worked(open_queue(out)) == ["seed 0 · snp@40"]
     mixed = f"my.py {'1' * 12} (seed-0/none and 1 more), {'2' * 12} (seed-0/snp_40-957322)"
-    assert notes_of_runs(out, specs)[-1].endswith(f"differ: {mixed}")
+    known = {str(folder.relative_to(out)): spec.resolved.versions for folder, spec in specs.items()}
+    assert describe_mixed(known)[-1].endswith(f"differ: {mixed}")
 
 
 def test_arms_of_a_trunk_that_failed_are_not_begun(tmp_path: Path, worked: Worked) -> None:

@@ -21,7 +21,7 @@ def test_every_arm_has_a_mark_at_its_mean_and_a_dot_for_each_seed() -> None:
     plot = plot_measures([measure(none=[1.0, 2.0, 3.0], fire=[5.0, 6.0, 10.0])])
     assert plot is not None
     assert dots(plot) == [[1, 2, 3], [2], [5, 6, 10], [7]]
-    assert plot.caption.startswith("Large dots: means over seeds; small dots: seeds.")
+    assert "large dots: their means" in plot.caption
     assert "Student" not in plot.caption
 
 

@@ -59,11 +59,10 @@ def test_an_axis_with_0_is_symmetric_logarithmic() -> None:
 @pytest.mark.parametrize(
     ("values", "scale"),
     [
-        ((0.1, 0.3, 1.0), "log"), ((64, 128, 256), "log"), ((1e-4, 1e-3), "log"),
-        ((1, 2, 3, 4), "linear"), ((0.2, 0.5, 0.8), "linear"), ((5, 40, 75, 110), "linear"), ((3, 4), "linear"),
+        ((0.1, 0.3, 1.0), "log"), ((1e-4, 1e-3), "log"), ((64, 128, 256), "linear"), ((1, 2, 3, 4), "linear"),
     ],
 )  # fmt: skip
-def test_the_spacing_of_values_decides_the_scale(values: tuple[float, ...], scale: str) -> None:
+def test_values_over_a_decade_have_a_logarithmic_scale(values: tuple[float, ...], scale: str) -> None:
     (plot,) = sensitivity([measure([("none", {"learning_rate": value}) for value in values])])
     assert plot.figure.axes[0].get_xscale() == scale
 

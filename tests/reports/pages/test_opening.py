@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from supple.reports import load
-from supple.reports.pages.opening import conclude, count_text, make_opening
+from supple.reports.pages.opening import conclude, make_opening
 from supple.reports.tables.differences import Measure, baseline_name, differences, pairwise_differences
 from supple.reports.tables.table import join_words
 from tests import records
@@ -42,18 +42,14 @@ CLEAR = {"none": [1.0, 2, 3, 4, 5], "fire": [101.0, 111, 105, 107, 100], "reset"
 
 def test_long_lists_are_cut(tmp_path) -> None:
     data = write_runs(tmp_path / "two", {"none": [], "tuned": []}, (0,))
-    said = make_opening([data], "PPO", [measure(variant=f"lr {i}", **CLEAR) for i in range(4)])
+    said = make_opening([data], "PPO", [measure(variant=f"lr {i}", **CLEAR) for i in range(5)])
     assert said.can[0].startswith("lr 0: fire against none, 5 seeds: return is higher: ")
-    assert said.can[6:] == ["2 more sentences: see the tables below."]
+    assert said.can[8:] == ["2 more"]
 
 
 @pytest.mark.parametrize(("words", "text"), [([], ""), (["a"], "a"), (["a", "b"], "a and b"), ("abc", "a, b and c")])
 def test_a_list_in_words(words, text) -> None:
     assert join_words(words) == text
-
-
-def test_a_count_in_words() -> None:
-    assert [count_text(1, "seed"), count_text(2_000, "seed")] == ["1 seed", "2,000 seeds"]
 
 
 def write_runs(folder, arms, seeds, fork=0):
@@ -75,23 +71,23 @@ def test_the_opening_says_what_was_compared(tmp_path) -> None:
     data = write_runs(tmp_path / "all", {"none": [], "tuned": ["fire@task"], "fresh": []}, (0, 1, 4), fork=500)
     said = make_opening([data], "PPO on E-v0, twice", [replace(measure(**CLEAR), meaning="Return: that at the end.")])
     assert " ".join(said.compared) == (
-        "2 arms of PPO on E-v0, twice were compared: none (no intervention) and tuned (with fire@task), beside fresh "
-        "(a new agent for each task). Each run has 1,000 environment steps, in 2 tasks. Each arm was trained with 3 "
-        "seeds (0, 1 and 4), and the arms of a seed continue from one trunk of 500 steps. Arms are compared by return. "
-        "Return: that at the end."
+        "2 arms of PPO on E-v0, twice: none (no intervention), tuned (fire@task) and fresh (a new agent for each task)."
+        " Each run has 1,000 environment steps; tasks: 2. Seeds: 0, 1 and 4 (3 for each arm). "
+        "The arms of a seed continue from one trunk of 500 steps. Arms are compared by return. Return: that at the end."
     )
-    assert "Holm" in said.test
 
 
 def test_measures_without_a_number_are_not_named(tmp_path) -> None:
     nothing = measure("ACC", none=[float("nan")], tuned=[float("nan")])
     data = write_runs(tmp_path / "two", {"none": [], "tuned": []}, (0,))
     said = make_opening([data], "PPO", [measure(**CLEAR), measure("gap", **CLEAR), nothing])
-    assert said.compared[-1] == "Arms are compared by return and also by gap."
+    assert "Arms are compared by return and gap." in said.compared
 
 
 def test_one_run_is_compared_with_nothing(tmp_path) -> None:
     said = make_opening([write_runs(tmp_path / "one", {"none": []}, (3,))], "PPO on E-v0", [measure(none=[1.0])])
-    assert " ".join(said.compared).startswith("1 arm of PPO on E-v0 was trained: none (no intervention). Each run has")
-    assert said.compared[-1] == "It was trained with 1 seed (3)."
-    assert (said.can, said.cannot, said.test) == ([], [], "")
+    assert said.compared == [
+        "PPO on E-v0: none (no intervention).", "Each run has 1,000 environment steps; tasks: 2.",
+        "Seeds: 3 (1 for each arm).",
+    ]  # fmt: skip
+    assert (said.can, said.cannot) == ([], [])

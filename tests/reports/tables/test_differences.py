@@ -69,8 +69,8 @@ def test_p_values_are_corrected_over_the_arms_of_a_measure_alone() -> None:
 
 def test_the_verdict_has_significant_differences_with_intervals_and_names_the_others() -> None:
     fire, snp = verdict(differences([CLEAR]))
-    assert fire == "fire against none, 5 seeds: return is higher: 101.8 [95.5, 108.1] (p < .001 after Holm)."
-    assert snp == "snp against none, 5 seeds: no significant difference in return (> 100 seeds needed)."
+    assert fire == "fire against none, 5 seeds: return is higher: 101.8 [95.5, 108.1] (p after Holm: < .001)."
+    assert snp == "snp against none, 5 seeds: no significant difference in return (seeds needed: > 100)."
 
 
 def test_one_seed_has_no_interval_and_no_test() -> None:
@@ -122,7 +122,6 @@ def test_the_file_has_what_the_table_has() -> None:
     assert fire["per_seed"] == [100, 109, 102, 103, 95]
     assert fire["interval"][0] < fire["mean"] < fire["interval"][1]
     assert fire["p_sign_flip"] is None
-    assert body["verdict"] == verdict(differences([CLEAR]))
 
 
 @pytest.mark.parametrize(

@@ -1,12 +1,11 @@
-"""Published numbers and tuning in the report of a sweep: read, checked and shown."""
+"""How arms were tuned, in the report of a sweep."""
 
 from pathlib import Path
 from typing import Any
 
 from supple.engine.storage.signed_json import write_json
-from supple.reports.tables.published import read_published, read_title, tuning_tables
+from supple.reports.tables.published import tuning_tables
 
-GOOD = {"source": "Table 2", "measure": "final return", "rows": {"activation=relu/none": 7}}
 TUNED: dict[str, Any] = {
     "method": "tpe", "points": 2, "seeds": [100, 101], "share": 0.2, "measure": "final return", "hours": 1.5,
     "arms": {"l2(strength={s})": [
@@ -17,22 +16,10 @@ TUNED: dict[str, Any] = {
 }  # fmt: skip
 
 
-def test_a_sweep_without_published_numbers_has_none(tmp_path: Path) -> None:
-    write_json(tmp_path / "sweep.json", {"studies": [], "about": {"title": "Table 2"}})
-    assert read_published(tmp_path) == {}
-    assert read_title(tmp_path) == "Table 2"
-    assert tuning_tables(tmp_path) == []
-
-
-def test_published_numbers_are_read_with_their_source(tmp_path: Path) -> None:
-    write_json(tmp_path / "sweep.json", {"studies": [{"name": "rates", "kind": "ppo", "published": GOOD}]})
-    found = read_published(tmp_path)["rates"]
-    assert (found.source, found.measure, found.rows) == ("Table 2", "final return", {"activation=relu/none": 7})
-
-
 def test_tuning_has_a_table_of_chosen_points_and_one_of_all_points(tmp_path: Path) -> None:
     write_json(tmp_path / "tuned.json", TUNED)
     chosen, every = tuning_tables(tmp_path)
     assert chosen.texts[1:] == [["l2(strength={s})", "l2(strength=1)", "3", "3 to 3", "1"]]
     assert len(every.rows) == 2
+    assert tuning_tables(tmp_path / "untuned") == []
     assert all(word in chosen.words for word in ("tpe", "100, 101", "20%", "1.5 hours"))

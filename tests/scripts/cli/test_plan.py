@@ -5,10 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from supple.engine.spec import read_spec
-from supple.scripts import compare
-from supple.scripts.cli.options import parse_request
-from supple.scripts.cli.plan import comparison_command
 from supple.scripts.main import dispatch
 
 LINEAR = "linear --tasks semantic,reversal --updates-per-task 30"
@@ -37,21 +33,6 @@ def test_a_run_prints_its_plan_first_and_results_and_next_commands_last(
     assert any("excess loss" in line for line in said[:done])
     assert f"supple report {out}" in said[done + 1]
     assert f"supple doctor {out}" in said[done + 2]
-    assert "supple compare linear" in said[done + 3]
-
-
-@pytest.mark.parametrize(
-    "line", [f"{LINEAR} --hook='{HOOK}'", f"{PPO} --hook fire@0.5 --hook 'l2_init(strength=1e-3)'"]
-)
-def test_the_suggested_comparison_parses(line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("supple.scripts.cli.training.finish_run", lambda *_: None)
-    dispatch(shlex.split(f"train {line} --seed 3 --out {tmp_path / 'run'}"))
-    spec = read_spec(tmp_path / "run")
-    words = shlex.split(comparison_command(tmp_path / "run", spec))
-    what = parse_request("compare", words[2:])
-    found = compare.ask(what, compare.parse_options(what)).comparison("")
-    assert found.arms == ("none", " + ".join(spec.resolved.hooks))
-    assert (found.seeds, found.fork_at) == ((0, 1, 2, 3, 4), 0)
 
 
 @pytest.mark.usefixtures("forked_workers", "without_figures")

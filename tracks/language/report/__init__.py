@@ -30,8 +30,8 @@ def _describe_tuning(data: ComparisonData) -> Description:
     from .fronts import draw_fronts, find_trade_off, fronts_table
 
     cells = read_cells(data)
-    tables = tuning_tables(data, cells)
-    if (trade_off := find_trade_off(cells)) is None:
+    trade_off, tables = find_trade_off(cells), tuning_tables(data, cells)
+    if trade_off is None:
         return describe_evaluations(data, cells, tables)
     return describe_evaluations(data, cells, [*tables, fronts_table(trade_off)], plots=lambda: [draw_fronts(trade_off)])
 

@@ -62,9 +62,9 @@ def gradient_norms(reports: Reports) -> Plot:
     axes.set_xlim(0, 1.12)
     axes.set_xlabel("‖∇L‖ of the retain loss, normalised", fontsize=9.5, color=INK)
     figure.legend(loc="outside upper left", ncols=2, frameon=False, fontsize=9.5)
-    batches = max(len(norm["before"]) for norm in norms.values())
-    caption = "Norm of the gradient by all trainable weights" + (
-        f", mean of {batches} retain batches, by the first of which the model was balanced." if batches > 1 else "."
+    caption = (
+        "Norm of the gradient by all trainable weights, mean of the retain batches, by the first of which the model "
+        "was balanced."
     )
     return Plot("sib_gradient_norms", "Gradient norm after balancing", caption, figure)
 

@@ -24,7 +24,6 @@ class FrontPoint:
 
     words: the variant, such as `learning rate 1e-05, epochs 3`."""
 
-    arm: str
     words: str
     learned: Spread
     retained: Spread
@@ -36,11 +35,11 @@ class FrontPoint:
 
 @dataclass(frozen=True, eq=False)
 class TradeOff:
-    """The points, the model before fine-tuning, and the labels of the axes.
+    """The points of each arm, the model before fine-tuning, and the labels of the axes.
 
     shares: both numbers are shares, so that the area above 0 has a meaning. They are shown in %."""
 
-    points: list[FrontPoint]
+    points: dict[str, list[FrontPoint]]
     base: tuple[float, float] | None
     learned: Heading
     retained: Heading
@@ -54,14 +53,7 @@ class TradeOff:
     @property
     def seeds(self) -> int:
         """The largest number of seeds of a point."""
-        return max(len(point.learned.seeds) for point in self.points)
-
-    @property
-    def arms(self) -> list[str]:
-        return list(dict.fromkeys(point.arm for point in self.points))
-
-    def of(self, arm: str) -> list[FrontPoint]:
-        return [point for point in self.points if point.arm == arm]
+        return max(len(point.learned.seeds) for points in self.points.values() for point in points)
 
 
 def find_trade_off(cells: Sequence[Cell]) -> TradeOff | None:
@@ -76,7 +68,8 @@ def find_trade_off(cells: Sequence[Cell]) -> TradeOff | None:
     if not shares:
         learned, retained = f"{LEARN}loss", f"{RETAIN}loss"
     sign = 1.0 if shares else -1.0
-    points, bases = [], []
+    points: dict[str, list[FrontPoint]] = {}
+    bases = []
     for cell in cells:
         if learned not in cell.numbers or retained not in cell.numbers:
             continue
@@ -85,7 +78,8 @@ def find_trade_off(cells: Sequence[Cell]) -> TradeOff | None:
         known = np.isfinite(final).all(axis=0)
         if known.any():
             seeds = np.array(both[0]["final"].seeds)[known].tolist()
-            points.append(FrontPoint(cell.point.arm, cell.words, *(Spread(row[known], seeds) for row in final)))
+            point = FrontPoint(cell.words, *(Spread(row[known], seeds) for row in final))
+            points.setdefault(cell.point.arm, []).append(point)
             bases.append(sign * np.stack([number_of["base"].values for number_of in both]))
     if not points:
         return None
@@ -102,9 +96,9 @@ def draw_fronts(trade_off: TradeOff) -> Plot:
     figure = new_figure(4.6, width=7.4)
     axes = figure.subplots()
     tidy(axes, grid="both")
-    styles, scale = arm_styles(trade_off.arms), trade_off.form.scale
-    for arm in trade_off.arms:
-        points, color = trade_off.of(arm), styles[arm]["color"]
+    styles, scale = arm_styles(list(trade_off.points)), trade_off.form.scale
+    for arm, points in trade_off.points.items():
+        color = styles[arm]["color"]
         means = scale * np.array([point.mean for point in points])
         best = pareto_front(means)
         front = means[best][np.argsort(means[best][:, 0])]
@@ -114,7 +108,7 @@ def draw_fronts(trade_off: TradeOff) -> Plot:
             if len(point.learned.seeds) > 2:
                 half = [scale * np.diff(each.interval or (0, 0)) / 2 for each in (point.retained, point.learned)]
                 axes.errorbar(x, y, half[0], half[1], fmt="none", color=color, linewidth=0.8, alpha=0.6)
-    handles = [Line2D([], [], linewidth=2.2, label=shorten(arm), **styles[arm]) for arm in trade_off.arms]
+    handles = [Line2D([], [], linewidth=2.2, label=shorten(arm), **styles[arm]) for arm in trade_off.points]
     if trade_off.base:
         x, y = trade_off.base
         axes.scatter(scale * x, scale * y, marker="*", s=150, color=INK, zorder=4)
@@ -122,12 +116,10 @@ def draw_fronts(trade_off: TradeOff) -> Plot:
     axes.set_xlabel(str(trade_off.learned), fontsize=9.5, color=INK)
     axes.set_ylabel(str(trade_off.retained), fontsize=9.5, color=INK)
     figure.legend(handles=handles, loc="outside upper left", ncols=len(handles), frameon=False, fontsize=10)
-    seeds = trade_off.seeds
-    bars = ", bars their 95 % Student-t intervals" if seeds > 2 else ""
-    over = f"Means over {seeds} seeds{bars}" if seeds > 1 else "1 seed: no spread is known"
     caption = (
         "One point a variant of the settings, at the end of training; filled and joined: no other variant of the arm "
-        f"is better in one and as good in the other. {over}. "
+        f"is better in one and as good in the other. Means over {trade_off.seeds} seeds, bars of more than two: 95 % "
+        "Student-t intervals. "
         "More variants make a front look better by chance alone."
     )
     return Plot("fronts", "Learning and retention", caption, figure)
@@ -136,8 +128,7 @@ def draw_fronts(trade_off: TradeOff) -> Plot:
 def fronts_table(trade_off: TradeOff) -> Table:
     """Return a table of all points, whether each is on its arm's front, and the area under that front."""
     rows: list[list[Value]] = []
-    for arm in trade_off.arms:
-        points = trade_off.of(arm)
+    for arm, points in trade_off.points.items():
         means = [point.mean for point in points]
         area = hypervolume(means) if trade_off.shares else None
         for point, on in zip(points, pareto_front(means), strict=True):

@@ -54,9 +54,9 @@ def draw_along_stream(learned: Sequence[Learned]) -> Plot | None:
             axes.axvline(i, **FORK)
     figure.supylabel("score (%)", fontsize=9.5, color=INK)
     legend(figure, labels)
-    marks = "Dashed: when the task was learned. " if one_order else ""
     seeds = max(len(scores.cell.runs) for scores in learned)
-    caption = f"Test scores after each task; 0 is the model before any. {marks}" + seeds_phrase(seeds, len(learned))
+    caption = "Test scores after each task; 0 is the model before any. Dashed: when the task was learned, if all "
+    caption += "methods learned the tasks in one order. " + seeds_phrase(seeds, len(learned))
     return Plot("scores_by_task", "Scores along the stream", caption, figure)
 
 

@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 
 from supple.experiments.history.data import ComparisonData, RunData, Segment
 from supple.reports.figures.style import (
-    FORK,
     MOST_SWITCHES,
     Pieces,
     Plot,
@@ -26,7 +25,6 @@ from .scores import accuracies_between, counted_outcomes
 from .shocks import Window, windows_by_factor
 
 Array = NDArray[np.float64]
-FEW_TASKS = 4  # as many have a panel each, in epochs
 BY_TASK = {"online_accuracy": "online accuracy (%)", "test_accuracy": "test accuracy at the end of the task (%)"}
 AROUND_SHOCKS = {"saturation": "saturated pairs (%)", "accuracy": "test accuracy (%)"}
 
@@ -43,8 +41,8 @@ def accuracy_by_task(data: ComparisonData) -> Plot | None:
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     legend(figure, list(data.arms), bool(data.fork_step), data.labels)
     caption = (
-        "Online: mean over a task's batches, each before its update. Test: after the task's last update"
-        f"{_tested_on(data)}. Every arm sees the same tasks with the same seed. "
+        "Online: mean over a task's batches, each before its update. Test: after the task's last update, on the task's "
+        "own images if labels are random. Every arm sees the same tasks with the same seed. "
         + seeds_phrase(data.seeds, len(data.arms))
     )
     return Plot("accuracy_by_task", "Accuracy by task", caption, figure)
@@ -56,28 +54,13 @@ def accuracy_within_tasks(data: ComparisonData) -> Plot | None:
     several = any(len(accuracies_between(run, t.start, t.end, t)) > 1 for run in data.runs for t in tasks)
     if len(tasks) > MOST_SWITCHES or not several:
         return None
-    if len(tasks) <= FEW_TASKS:
-        epoch = {task: max(1.0, task.size / data.first.settings.batch_size) for task in tasks}
-        panels = {
-            f"task {task.index + 1}" + (f": {task.size:,} images" if task.size else ""): curves_by_style(
-                data, partial(_tests, [task], task.start, epoch[task])
-            )
-            for task in tasks
-        }
-        figure, grid = draw_panels(panels, "epochs of the task", 3.2, columns=FEW_TASKS, sharey=True)
-        for axes, task in zip(grid, tasks, strict=True):
-            if data.fork_step and task.start <= data.fork_step < task.end:
-                axes.axvline((data.fork_step - task.start) / epoch[task], **FORK)
-            axes.set_xlim(0, (task.end - task.start) / epoch[task])
-    else:
-        divisor, label, _ = step_unit(data.total_steps, data.unit)
-        curves = curves_by_style(data, partial(_tests, tasks, 0, divisor))
-        figure, grid = draw_panels({"": curves}, label, 3.2)
-        mark_stream(grid[0], data.first, divisor, data.fork_step)
-    grid[0].set_ylabel("test accuracy (%)", fontsize=9.5)
+    divisor, label = step_unit(data.total_steps, data.unit)
+    figure, (axes,) = draw_panels({"": curves_by_style(data, partial(_tests, tasks))}, label, 3.2, divisor)
+    mark_stream(axes, data.first, divisor, data.fork_step)
+    axes.set_ylabel("test accuracy (%)", fontsize=9.5)
     legend(figure, list(data.arms), bool(data.fork_step), data.labels)
     caption = (
-        f"Accuracy on the task's test images{_tested_on(data)} as it is learned; a value at the very start of a task "
+        "Accuracy on the task's test images as it is learned; a value at the very start of a task "
         "is that of the network before its first update there, after whatever intervened. "
         + seeds_phrase(data.seeds, len(data.arms))
     )
@@ -127,10 +110,8 @@ def _by_task(name: str, run: RunData, low: float, high: float) -> tuple[Array, A
     return numbers, values
 
 
-def _tests(
-    tasks: Sequence[Segment], origin: float, divisor: float, run: RunData, low: float, high: float
-) -> tuple[Array, Array]:
-    """Return the tests of these tasks, in %, over (step − origin) / divisor.
+def _tests(tasks: Sequence[Segment], run: RunData, low: float, high: float) -> tuple[Array, Array]:
+    """Return the tests of these tasks, in %, over steps.
 
     A test at the very start of a task is that of this task, at a fork that of the arm, and half an update later than
     the last test of the task before.
@@ -139,11 +120,6 @@ def _tests(
     for task in (task for task in tasks if task.start < high):
         since = task.start - 1 if task.start >= low else low
         for step, accuracy in accuracies_between(run, since, high, task):
-            pairs.append((step + 0.5 * (len(tasks) > 1 and step == task.start), accuracy))
+            pairs.append((step + 0.5 * (step == task.start), accuracy))
     steps, values = np.array(sorted(pairs), dtype=np.float64).reshape(-1, 2).T
-    return (steps - origin) / divisor, 100 * values
-
-
-def _tested_on(data: ComparisonData) -> str:
-    labels = data.first.settings.stream == "random-labels"
-    return ", on the task’s own images, for random labels have no others" if labels else ""
+    return steps, 100 * values

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from supple.experiments.history.collect import how_it_ended
+from supple.experiments.history.collect import notes_of_unfinished
 from supple.experiments.history.data import ComparisonData, Row, RunData, Segment
 from supple.metrics import (
     average_accuracy,
@@ -53,11 +53,7 @@ def score_arms(data: ComparisonData) -> dict[str, ClassifierArm]:
 
 def notes_of(data: ComparisonData, arms: Mapping[str, ClassifierArm]) -> list[str]:
     """Return sentences on what is missing."""
-    notes = list(data.notes)
-    for label, runs in data.arms.items():
-        notes += [f"{label}: {note}" for note in dict.fromkeys(filter(None, map(_progress_note, runs)))]
-    if len({len(run.tasks) for run in data.runs}) > 1:
-        notes.append("the runs were planned with different numbers of tasks")
+    notes = [*data.notes, *notes_of_unfinished(data, "its numbers are of the tasks that it has finished")]
     if len({arm.tasks for arm in arms.values()}) > 1:
         notes.append(
             "the arms finished different numbers of tasks, so their rows are means over different tasks; differences "
@@ -201,16 +197,6 @@ def _curvature(runs: Sequence[RunData], events: Sequence[Row], fork: int) -> dic
             before += values[steps <= fork][-1:].tolist()
             after += values[steps > fork][:1].tolist()
     return {"lambda_max_before": mean_of_known(before), "lambda_max_after": mean_of_known(after)}
-
-
-def _progress_note(run: RunData) -> str:
-    """Return how far an unfinished run has come, or "" if it is finished."""
-    if len(run.outcomes) >= len(run.tasks):
-        return ""
-    return (
-        f"{how_it_ended(run)}with {len(run.outcomes)} of {len(run.tasks)} tasks done by update {run.last_step:,} of "
-        f"{run.total_steps:,}; its numbers are of those tasks"
-    )
 
 
 def to_json(data: ComparisonData, arms: Mapping[str, ClassifierArm], old_tasks: Sequence[OldTasks]) -> dict[str, Any]:

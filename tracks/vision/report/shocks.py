@@ -19,7 +19,7 @@ from supple.metrics import (
     saturation_area,
     saturation_recovery_time,
 )
-from supple.reports.tables.statistics import Spread
+from supple.reports.tables.statistics import Spread, mean_of_known
 
 Array = NDArray[np.float64]
 
@@ -112,9 +112,9 @@ def _score(by_seed: Mapping[int, Sequence[Window]]) -> ShockScores:
         windows=len(windows),
         peak=_mean_of_shocks(by_seed, peak_saturation),
         area=_mean_of_shocks(by_seed, saturation_area),
-        recovery_time=_mean_of_finite(halved),
+        recovery_time=mean_of_known(halved),
         non_recovery_rate=non_recovery_rate(halved),
-        tau_95=_mean_of_finite(regained),
+        tau_95=mean_of_known(regained),
         tau_95_non_recovery_rate=non_recovery_rate(regained),
     )
 
@@ -124,8 +124,3 @@ def _mean_of_shocks(by_seed: Mapping[int, Sequence[Window]], measure: Callable[[
     for windows in by_seed.values():
         means.append(np.mean([measure(window.saturation[1:]) for window in windows]))
     return Spread(np.array(means, dtype=np.float64), list(by_seed))
-
-
-def _mean_of_finite(times: Array) -> float:
-    finite = times[np.isfinite(times)]
-    return float(finite.mean()) if finite.size else float("nan")

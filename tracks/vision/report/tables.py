@@ -7,7 +7,7 @@ from supple.reports.studies.content import Description
 from supple.reports.tables.cells import PERCENT, Form, Heading, Number, Value, percent
 from supple.reports.tables.metrics import before_and_after, intervention_columns, intervention_words
 from supple.reports.tables.statistics import NAN, Spread
-from supple.reports.tables.table import Table, over_seeds, range_text
+from supple.reports.tables.table import Table, over_seeds
 
 from .scores import ClassifierArm, measure_name
 
@@ -63,9 +63,6 @@ def benchmark_grid(parts: Mapping[str, Description]) -> Table:
             row.append(arm and Number.of(Spread(arm["online"]["per_seed"], arm["seeds"]), PERCENT))
         rows.append(row)
     note = "Total average online accuracy (%), mean over seeds. "
-    for name, arms in found.items():
-        counts = [arm["tasks"] for arm in arms.values()]
-        note += f"{name}: {range_text(counts)} tasks. "
     note += over_seeds(max(part.data.seeds for part in parts.values()))
     return Table("Online accuracy on each benchmark (%)", ["arm", *parts], rows, note)
 

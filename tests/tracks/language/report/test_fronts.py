@@ -38,7 +38,7 @@ def two(first: float, second: float) -> Spread:
 def test_points_are_final_scores_shown_in_percent() -> None:
     trade_off = find_trade_off(study())
     assert trade_off is not None
-    assert [(p.arm, p.words, *p.mean) for p in trade_off.points] == [
+    assert [(arm, p.words, *p.mean) for arm, points in trade_off.points.items() for p in points] == [
         ("none", "lr 1", 0.5, 0.3),
         ("none", "lr 2", 0.4, 0.2),
         ("sib", "lr 1", 0.5, 0.5),
@@ -51,7 +51,7 @@ def test_points_are_final_scores_shown_in_percent() -> None:
 def test_without_scores_the_negative_losses_are_compared() -> None:
     trade_off = find_trade_off([cell("none", "", learn_loss=([2.0], [1.0]), retain_loss=([1.0], [3.0]))])
     assert trade_off is not None
-    assert trade_off.points[0].mean == (-1.0, -3.0)
+    assert trade_off.points["none"][0].mean == (-1.0, -3.0)
     assert str(trade_off.learned) == "−learn loss"
     assert "area" not in fronts_table(trade_off).header
 
@@ -61,7 +61,7 @@ def test_unfinished_seeds_and_runs_without_a_retained_task_give_no_point() -> No
         [cell("none", "", learn_loss=([2.0, 2.0], [1.0, NAN]), retain_loss=([1.0, 1.0], [3.0, NAN]))]
     )
     assert trade_off is not None
-    assert trade_off.points[0].learned.by_seed == {0: -1.0}
+    assert trade_off.points["none"][0].learned.by_seed == {0: -1.0}
     assert find_trade_off([cell("none", "", learn_loss=([2.0], [NAN]), retain_loss=([1.0], [NAN]))]) is None
     assert find_trade_off([cell("none", "", learn_loss=([2.0], [1.0]))]) is None
 
@@ -76,10 +76,8 @@ def test_the_table_says_what_is_on_the_front_and_the_area_under_it() -> None:
 
 
 def test_the_figure_shows_every_point_every_front_and_the_base_model() -> None:
-    points = [
-        FrontPoint("none", f"lr {i}", two(0.1 * i, 0.12 * i), two(0.5 - i / 100, 0.48 - i / 100)) for i in range(4)
-    ]
-    plot = draw_fronts(TradeOff(points, (0.2, 0.6), "learn (%)", "retain (%)", True))
+    points = [FrontPoint(f"lr {i}", two(0.1 * i, 0.12 * i), two(0.5 - i / 100, 0.48 - i / 100)) for i in range(4)]
+    plot = draw_fronts(TradeOff({"none": points}, (0.2, 0.6), "learn (%)", "retain (%)", True))
     (axes,) = plot.figure.axes
     assert len(axes.collections) >= 5  # four points and the base model
     assert axes.lines[0].get_drawstyle() == "steps-pre"

@@ -211,7 +211,7 @@ def test_old_tasks_of_a_split_stream_are_compared_with_a_fresh_network(tmp_path)
     assert {name: none[name]["mean"] for name in expected} == pytest.approx(expected)
     assert none["scaled"] == none["performance"] == [[[0.8, None], [0.4, 0.6]]] * 2
     assert none["random"] is None
-    assert "worse than none (+20.0 percentage points), does not forget" in body["verdict"][-1]  # both seeds are equal
+    assert "new tasks differs by 20 percentage points in every seed" in body["verdict"][0]
     assert content.tables[-1].title == "Old tasks"
     assert "final performance (%)" in map(str, content.tables[-1].header)
     plots = {plot.name: plot for plot in content.parts["split mnist"].plots() if plot}
@@ -226,7 +226,7 @@ def test_unfinished_runs_and_runs_of_other_lengths_are_reported_with_a_note(tmp_
     arms = arms_of(done, going)
     assert (arms["relu"]["tasks"], arms["tanh"]["tasks"], arms["tanh"]["online"]["mean"]) == (2, 1, 0.9)
     page = paths.html.read_text()
-    assert "tanh: unfinished, with 1 of 3 tasks done" in page
+    assert "tanh, seed 0: unfinished, its logs end at step" in page
     assert "finished different numbers of tasks" in page
 
 
