@@ -20,6 +20,8 @@ from .sweeps.tuning import TUNING
 if TYPE_CHECKING:
     from pandas import DataFrame
 
+MOST_ROWS = 40  # of arms in the table of a notebook
+
 
 @dataclass(frozen=True)
 class Results:
@@ -30,7 +32,7 @@ class Results:
 
     Every frame has the columns `arm` and `seed`, and for a sweep `study` before them. The rows of an arm begin with
     those of the trunk from which it was forked. A run that is not part of a comparison is one arm, named by its hooks.
-    pandas is imported when a frame is first used.
+    pandas is imported when a frame is first used. A notebook shows a table of the arms, their seeds and steps.
 
     Attributes:
         path: The folder.
@@ -49,6 +51,19 @@ class Results:
                 f"{data.total_steps:,} {data.unit}"
             )
         return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        """Return a table with one row per arm, for notebooks."""
+        from pandas import DataFrame
+
+        rows = []
+        for study, data in self.studies.items():
+            for arm, runs in data.arms.items():
+                steps = f"{min(run.last_step for run in runs):,} of {data.total_steps:,}"
+                row = {"kind": data.first.spec.kind, "arm": arm, "seeds": ", ".join(str(run.seed) for run in runs)}
+                rows.append({**({"study": study} if study else {}), **row, data.unit: steps})
+        html: str = DataFrame(rows).fillna("").to_html(index=False, max_rows=MOST_ROWS)
+        return html
 
     @cached_property
     def metrics(self) -> "DataFrame":

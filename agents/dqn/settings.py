@@ -96,6 +96,7 @@ class DQNSettings(ReplaySettings, GameSettings):
     same_network: ClassVar[tuple[str, ...]] = (
         *ReplaySettings.same_network, "exploration", "exploration_start", "exploration_steps", "eval_epsilon",
     )  # fmt: skip
+
     @property
     def first_decisions(self) -> int:
         return 20_000 if self.learning_starts == "auto" and self.plays_games() else super().first_decisions

@@ -75,6 +75,11 @@ def test_its_text_names_kind_arms_seeds_steps_and_folder(compared: Path) -> None
     assert repr(load(compared)) == f"Results of {compared}\nppo: 2 arms, 2 seeds, 240 of 240 environment steps"
 
 
+def test_a_notebook_shows_a_row_for_each_arm(compared: Path) -> None:
+    rows = [" ".join(row.split()) for row in load(compared)._repr_html_().split("</tr>")]
+    assert any("<td>fire</td> <td>3, 4</td> <td>240 of 240</td>" in row for row in rows)
+
+
 def test_parts_have_the_rows_of_each_arm_and_seed(compared: Path) -> None:
     results = load(compared)
     parts = results.parts(3, ["agent/weight_norm"])
