@@ -46,12 +46,15 @@ class ArrayVector(BatchedVector):
         return CompiledRows(self._task, self._state, self._running, self._limit, self._bounds, maps)
 
     def step(self, actions: np.ndarray) -> StepResult:
-        """Step all copies in C if no episode ends, else with NumPy."""
+        """Step all copies in C if all results are finite, else with NumPy."""
         if self.compiled is None or (taken := self.compiled.step(np.asarray(actions))) is None:
             return super().step(actions)
-        obs, reward = taken
+        obs, reward, ending = taken
         self.show(obs)
-        return StepResult(obs, reward, np.zeros(len(obs), bool), np.zeros(len(obs), bool), obs, [])
+        if not ending:
+            return StepResult(obs, reward, np.zeros(len(obs), bool), np.zeros(len(obs), bool), obs, [])
+        truncated = self._running.lengths >= self._limit
+        return self.finish_step(obs, reward, self.compiled.terminated.copy(), truncated, {})
 
     def show(self, obs: np.ndarray) -> None:
         """Note what the copies show after steps in C."""

@@ -130,6 +130,19 @@ class BatchedVector(Vector):
         if self._flat is not None:
             obs = self._flat.observations(obs)
         self._running.count(obs, reward, terminated, truncated)
+        return self.finish_step(obs, reward, terminated, truncated, explosions)
+
+    def finish_step(
+        self,
+        obs: np.ndarray,
+        reward: np.ndarray,
+        terminated: NDArray[np.bool_],
+        truncated: NDArray[np.bool_],
+        explosions: Mapping[int, float | str],
+    ) -> StepResult:
+        """Return the result of a step, after which the episodes that have ended begin again.
+
+        explosions: Rows whose physics exploded → the reward."""
         ended = np.flatnonzero(terminated | truncated).tolist()
         if not ended:
             return StepResult(obs, reward, terminated, truncated, obs, [])
@@ -139,8 +152,8 @@ class BatchedVector(Vector):
             obs[i] = self.envs[i].reset()[0]
             self._seen[i] = self._guards[i].last_observation
         self.begin(ended)
-        if shifts is not None:
-            shifts.begin_again(ended)
+        if self._shifts is not None:
+            self._shifts.begin_again(ended)
         return StepResult(obs, reward, terminated, truncated, final_obs, episodes)
 
     def progress(self, steps: int) -> None:

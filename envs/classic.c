@@ -1,13 +1,14 @@
 /* Steps of Gymnasium's classic control and of the nine rooms for several copies at once, with their shifts.
 
-The order of operations is that of the environments, so that the results are equal to the last bit. A step in which
-anything ends is not taken: `take_step` returns 0 then, and nothing has changed. Compile without contraction and builtins. */
+The order of operations is that of the environments, so that the results are equal to the last bit. A step with an
+action that does not exist, or with a result that is not finite, is not taken. Compile without contraction and builtins. */
 
 #include <math.h>
 #include <stdint.h>
 #include <string.h>
 
 enum { CARTPOLE, ACROBOT, PENDULUM, MOUNTAIN_CAR, ROOMS };
+enum { IMPOSSIBLE, PLAIN, ENDING };  /* steps, in some of which an episode ends */
 enum { RENUMBER_ACTION, MIRROR_INDEX, MIRROR_REAL, MULTIPLY, ADD, TAKE, RENUMBER_CELL, NEGATE };
 
 static const double pi = 3.141592653589793, two = 2.0;
@@ -213,26 +214,28 @@ static void show(struct rows *r, int64_t i)
     }
 }
 
-/* Compute the states, observations and rewards of a step that is not taken; return whether something ends. */
+/* Compute the states, observations, rewards and ends of a step that is not taken; return its kind. */
 int64_t try_step(struct rows *r, const void *actions)
 {
     static int (*const tasks[])(struct rows *, int64_t) = {cartpole, acrobot, pendulum, mountain_car, rooms};
-    int64_t ends = 0;
+    int64_t kind = PLAIN;
     if (!r->actions) real(r, actions);
-    else if (!discrete(r, actions)) return 1;
+    else if (!discrete(r, actions)) return IMPOSSIBLE;
     for (int64_t i = 0; i < r->copies; i++) {
         r->terminated[i] = tasks[r->task](r, i);
-        ends |= r->terminated[i] || r->lengths[i] + 1 >= r->limit || !isfinite(r->reward[i]);
+        if (!isfinite(r->reward[i])) return IMPOSSIBLE;
         for (int64_t j = 0; r->task != ROOMS && j < r->numbers; j++)
-            ends |= !isfinite(((float *)r->seen)[i * r->numbers + j]);
+            if (!isfinite(((float *)r->seen)[i * r->numbers + j])) return IMPOSSIBLE;
+        if (r->terminated[i] || r->lengths[i] + 1 >= r->limit) kind = ENDING;
     }
-    return ends;
+    return kind;
 }
 
-int64_t take_step(struct rows *r, const void *actions)
+/* Take a step if its kind is at most `most`, and return its kind, or IMPOSSIBLE if it is not taken. */
+int64_t take_step(struct rows *r, const void *actions, int64_t most)
 {
-    int64_t n = r->copies;
-    if (try_step(r, actions)) return 0;
+    int64_t n = r->copies, kind = try_step(r, actions);
+    if (!kind || kind > most) return IMPOSSIBLE;
     memcpy(r->state, r->next, r->states * n * sizeof(double));
     memcpy(r->last, r->seen, n * (r->task == ROOMS ? sizeof(int64_t) : r->numbers * sizeof(float)));
     for (int64_t i = 0; i < n; i++) {
@@ -242,5 +245,5 @@ int64_t take_step(struct rows *r, const void *actions)
         r->returns[i] += r->reward[i];
         r->lengths[i]++;
     }
-    return 1;
+    return kind;
 }

@@ -1,4 +1,4 @@
-"""Steps of array tasks in C (classic.c): the results of NumPy, bit for bit, in less time, while no episode ends."""
+"""Steps of array tasks in C (classic.c): the results of NumPy, bit for bit, in less time."""
 
 from collections.abc import Sequence
 from ctypes import Structure, byref, c_int64, c_void_p
@@ -17,7 +17,7 @@ from .shifts.base import RowMap
 from .vector import Running
 
 KINDS = ("renumber action", "mirror index", "mirror real", "multiply", "add", "take", "renumber cell", "negate")
-MOST_MAPS = 8
+MOST_MAPS, ENDING = 8, 2  # as in classic.c
 EXACT = ("-O2", "-ffp-contract=off", "-fno-builtin")  # no operation is merged with others or exchanged for them
 STATES = 1000  # that must have the outcomes of NumPy before a task is stepped in C
 SOURCE = Path(__file__).with_name("classic.c")
@@ -96,15 +96,16 @@ class CompiledRows:
             ends = None if map_.ends is None else map_.ends.ctypes.data
             self.rows.map[place] = _Map(KINDS.index(map_.kind), own.ctypes.data, ends)
 
-    def step(self, actions: np.ndarray) -> tuple[np.ndarray, NDArray[np.float64]] | None:
-        """Return the agent's observations (n, numbers) and rewards (n,), or None if the step is not taken.
+    def step(self, actions: np.ndarray) -> tuple[np.ndarray, NDArray[np.float64], bool] | None:
+        """Return the agent's observations (n, numbers), rewards (n,) and whether an episode ends, or None.
 
-        It is not taken if an episode would end in it, by an explosion too, or if the actions are of another type."""
+        The step is not taken if a result is not finite, or if the actions do not exist or are of another type."""
         if actions.dtype != self.actions.dtype or actions.shape != self.actions.shape or not actions.flags.c_contiguous:
             return None
         shown, reward = np.empty(self.shape, np.float32), np.empty(len(actions))
         self.rows.shown, self.rows.reward = shown.ctypes.data, reward.ctypes.data
-        return (shown, reward) if self.take_step(byref(self.rows), c_void_p(actions.ctypes.data)) else None
+        kind = self.take_step(byref(self.rows), c_void_p(actions.ctypes.data), c_int64(ENDING))
+        return (shown, reward, kind == ENDING) if kind else None
 
 
 @cache

@@ -6,6 +6,7 @@ import platform
 import shutil
 import subprocess
 import tempfile
+from contextlib import suppress
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
@@ -17,7 +18,7 @@ PROCESSOR = Path("/proc/cpuinfo")
 
 @cache
 def load_native(source: Path, *flags: str) -> ctypes.CDLL | None:
-    """Return the functions of a file in C, or None on a machine that cannot compile it.
+    """Return the functions of a file in C or C++, or None on a machine that cannot compile it.
 
     They do without a compiler if it has worked here before with the same source, flags and type of processor.
 
@@ -26,12 +27,9 @@ def load_native(source: Path, *flags: str) -> ctypes.CDLL | None:
         flags: Those of the compiler, beside those of a shared library.
     """
     made = cache_folder() / "native" / f"{source.stem}-{_identity(source, flags)}.so"
-    if not made.exists() and not _compile(source, flags, made):
-        return None
-    try:
+    with suppress(OSError):  # there is none, or it was made beside another C library
         return ctypes.CDLL(str(made))
-    except OSError:  # of another C library
-        return None
+    return ctypes.CDLL(str(made)) if _compile(source, flags, made) else None
 
 
 def _identity(source: Path, flags: tuple[str, ...]) -> str:
@@ -43,7 +41,8 @@ def _identity(source: Path, flags: tuple[str, ...]) -> str:
 
 def _compile(source: Path, flags: tuple[str, ...], made: Path) -> bool:
     """Compile a file, and return whether this has worked. Another process may do the same at the same time."""
-    compiler = shutil.which(os.environ.get("CC", "cc")) or shutil.which("gcc") or shutil.which("clang")
+    chosen, *usual = ("CXX", "g++", "c++") if source.suffix == ".cpp" else ("CC", "cc", "gcc", "clang")
+    compiler = next(filter(None, map(shutil.which, [os.environ.get(chosen, ""), *usual])), None)
     if compiler is None:
         return False
     try:
@@ -52,6 +51,7 @@ def _compile(source: Path, flags: tuple[str, ...], made: Path) -> bool:
             fresh = Path(folder) / made.name
             command = [compiler, "-shared", "-fPIC", *flags, str(source), "-o", str(fresh), "-lm"]
             subprocess.run(command, check=True, capture_output=True)
+            ctypes.CDLL(str(fresh))
             fresh.replace(made)
     except (OSError, subprocess.CalledProcessError):
         return False

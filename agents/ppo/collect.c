@@ -10,7 +10,7 @@ struct collector {
     int64_t members, rows, size, outputs, real;  /* rows of all members; numbers of an observation; real actions */
     void *network, *task;                        /* `struct network` of forward.c, `struct rows` of classic.c */
     void (*run_network)(void *, int64_t, const float *, float *);
-    int64_t (*take_step)(void *, const void *);
+    int64_t (*take_step)(void *, const void *, int64_t);
     const float *noise, *deviation;              /* (steps, rows, outputs); of real actions, (members, outputs) */
     float *observed, *output;                    /* the rollout's: (steps, rows, size), (steps, rows, outputs) */
     void *action;                                /* (steps, rows) of int64_t, or (steps, rows, outputs) of float */
@@ -107,7 +107,7 @@ int64_t collect(struct collector *c, int64_t first, int64_t most)
     for (int64_t k = 0; k < most; k++) {
         int64_t step = first + k;
         c->run_network(c->network, c->rows / c->members, c->current, c->output + step * c->rows * c->outputs);
-        if (!choose(c, step) || !c->take_step(c->task, (char *)c->action + step * c->rows * actions)) return k;
+        if (!choose(c, step) || !c->take_step(c->task, (char *)c->action + step * c->rows * actions, 1)) return k;
         memcpy(c->observed + step * c->rows * c->size, c->current, c->rows * c->size * sizeof(float));
         learn_from_reward(c, step);
         observe(c);

@@ -57,6 +57,12 @@ class QueuedRun:
         return (self.folder / FILE).exists()
 
     @property
+    def shape(self) -> tuple[object, ...]:
+        """What runs whose tensors have the same shapes have in common: study, variant and number of seeds."""
+        labels = self.spec.labels
+        return labels.study, repr(labels.variant), len(self.spec.seeds)
+
+    @property
     def label(self) -> str:
         """A text for the user, such as `rates · seed 0 · learning_rate 0.1 · fire`."""
         labels = self.spec.labels
@@ -225,14 +231,16 @@ class Queue(tuple[QueuedRun, ...]):
         """Train one run after another, each with the lock on its folder, until all have an outcome.
 
         Waits while other processes train the remaining runs or depend on such runs. Arms whose trunk failed
-        are skipped.
+        are skipped. Runs of the same shapes as the last one come first, because they use what it has compiled.
 
         Args:
             train: Called with a run and the lock on its folder.
         """
+        last: object = None
         while left := self.left:  # of all runs: a trunk that turns out to be damaged is open again
-            for run in left:
+            for run in sorted(left, key=lambda run: run.shape != last):
                 if run.ready and (held := run.lock()):
+                    last = run.shape
                     with held:
                         if run.open:  # no other process was faster
                             train(run, held)
