@@ -112,7 +112,7 @@ class ValueHead:
 
 
 @dataclass(frozen=True)
-class Categorical(ValueHead):
+class CategoricalHead(ValueHead):
     """A head with the logits of fixed returns at equal distances, 2 or more: `categorical`, C51's.
 
     Args:
@@ -139,7 +139,7 @@ class Categorical(ValueHead):
 
 
 @dataclass(frozen=True)
-class HLGauss(Categorical):
+class HLGaussHead(CategoricalHead):
     """A head with the logits of equal intervals from `low` to `high`: `hl_gauss`. Each stands for its centre."""
 
     def support(self, like: Tensor) -> Tensor:
@@ -151,7 +151,7 @@ class HLGauss(Categorical):
 
 
 @dataclass(frozen=True)
-class Quantile(ValueHead):
+class QuantileHead(ValueHead):
     """A head with the quantiles of the return at the midpoints of equal shares: `quantile`, QR-DQN's."""
 
     outputs: int = 200

@@ -5,10 +5,22 @@ import pytest
 import torch
 from scipy.stats import norm
 
-from supple.networks.value_heads import Categorical, HLGauss, Quantile, ValueHead, gaussian_histogram, project
+from supple.networks.value_heads import (
+    CategoricalHead,
+    HLGaussHead,
+    QuantileHead,
+    ValueHead,
+    gaussian_histogram,
+    project,
+)
 
-HEADS = [ValueHead(), ValueHead(huber=True), Categorical(21, low=-5.0, high=5.0), HLGauss(21, low=-5.0, high=5.0)]
-HEADS += [Quantile(7)]
+HEADS = [
+    ValueHead(),
+    ValueHead(huber=True),
+    CategoricalHead(21, low=-5.0, high=5.0),
+    HLGaussHead(21, low=-5.0, high=5.0),
+]
+HEADS += [QuantileHead(7)]
 IDS = ["mse", "huber", "categorical", "hl_gauss", "quantile"]
 
 
@@ -47,7 +59,7 @@ def test_the_histogram_is_a_gaussian_cut_off_at_both_ends():
 
 
 def test_the_quantile_loss_is_equation_10_of_qr_dqn():
-    head, ours, returns = Quantile(5), 2 * random(2, 5), 2 * random(2, 4, 7).mT[0, :2].clone()
+    head, ours, returns = QuantileHead(5), 2 * random(2, 5), 2 * random(2, 4, 7).mT[0, :2].clone()
     for row, (quantiles, samples) in enumerate(zip(ours.tolist(), returns.tolist(), strict=True)):
         wanted = 0.0
         for i, quantile in enumerate(quantiles):
@@ -63,9 +75,9 @@ def test_a_target_has_the_expectation_r_plus_gamma_times_the_value(head: ValueHe
     discounts = torch.tensor([0.5, 0.0, 0.25, 0.5]).double()  # with which no return leaves the range
     wanted = rewards + discounts * head.values(outputs)
     targets = head.targets(rewards, discounts, outputs)
-    if isinstance(head, Categorical):  # masses, whose logarithms are outputs
+    if isinstance(head, CategoricalHead):  # masses, whose logarithms are outputs
         targets = head.values(targets.clamp_min(1e-30).log())
-        tolerance = 1e-2 if isinstance(head, HLGauss) else 1e-9
+        tolerance = 1e-2 if isinstance(head, HLGaussHead) else 1e-9
         torch.testing.assert_close(targets, wanted, atol=tolerance, rtol=0)
     else:
         torch.testing.assert_close(targets if targets.ndim == 2 else targets.mean(-1), wanted)
