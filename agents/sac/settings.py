@@ -87,3 +87,5 @@ class SACSettings(ReplaySettings):
         yield from super().problems()
         if self.normalization != "none" and self.network != "mlp":
             yield f"--normalization {self.normalization} needs --network mlp: SimBa has its own layer normalisation"
+        if self.critic_head != "mse":
+            yield f"--critic-head {self.critic_head} is for dqn"
