@@ -10,6 +10,7 @@ projects whole matrices to the length that they had at step 0, by the same funct
 What changes weights otherwise, such as an intervention, is followed by the projection too (`contract.settle`).
 """
 
+import functools
 import math
 from collections.abc import Callable, Iterable, Sequence
 
@@ -33,8 +34,8 @@ def rescale_(tensors: Sequence[Tensor], length: float | Tensor, axes: int | tupl
         length: The new Euclidean length of each vector, a number or broadcastable to the tensors.
         axes: The axes that lie within a vector.
     """
-    squares = [tensor.square().sum(axes, keepdim=True) for tensor in tensors]
-    scale = length / torch.stack(squares).sum(0).sqrt_().clamp_min_(SMALLEST)
+    lengths = [torch.linalg.vector_norm(tensor, dim=axes, keepdim=True) for tensor in tensors]
+    scale = length / functools.reduce(torch.hypot, lengths).clamp_min(SMALLEST)
     for tensor in tensors:
         tensor.mul_(scale)
 
