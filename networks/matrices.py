@@ -18,9 +18,8 @@ from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 from torch.nn.utils import parametrize
 
-from .modules import CONV, LINEAR, NORMS, STACKED, is_activation, qualified_name
+from .modules import CONV, LINEAR, NORMS, STACKED, STACKED_NORMS, is_activation, qualified_name
 from .scale import isometry_scale
-from .stacked import StackedLayerNorm
 
 EMBEDDINGS = (nn.Embedding, nn.EmbeddingBag)
 TRANSPOSED = (nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)
@@ -229,7 +228,7 @@ def _others(part: nn.Module, forms: Mapping[str, object], factors: set[Tensor]) 
             continue
         if not is_lazy(tensor) and tensor.ndim < 2:
             continue
-        if isinstance(part, (*STACKED, StackedLayerNorm)):
+        if isinstance(part, (*STACKED, *STACKED_NORMS)):
             continue  # vectors, of several members
         yield own, FACTOR if tensor in factors else _kind(part, own)
     if type(part).__module__.startswith("torch.ao.nn.quantized") and callable(getattr(part, "weight", None)):

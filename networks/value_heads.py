@@ -77,6 +77,10 @@ def quantile_huber(quantiles: Tensor, returns: Tensor) -> Tensor:
     return ((shares[:, None] - (errors < 0).to(shares.dtype)).abs() * huber).mean(-1).sum(-1)
 
 
+def _column(cost: Tensor | float) -> Tensor | float:
+    return cost[..., None] if isinstance(cost, Tensor) else cost
+
+
 @dataclass(frozen=True)
 class ValueHead:
     """A head with one output, the value: `mse`. The other heads differ in all that it does.
@@ -93,15 +97,16 @@ class ValueHead:
         """Return the expected returns, (…), according to outputs of a network, (…, outputs)."""
         return outputs.squeeze(-1)
 
-    def targets(self, rewards: Tensor, discounts: Tensor, outputs: Tensor) -> Tensor:
-        """Return the targets of `losses` for the return r + γ·Z, (…) or (…, outputs). Gradients are not stopped.
+    def targets(self, rewards: Tensor, discounts: Tensor, outputs: Tensor, cost: Tensor | float = 0.0) -> Tensor:
+        """Return the targets of `losses` for the return r + γ·(Z − cost), (…) or (…, outputs).
 
         Args:
-            rewards: r, (…). SAC adds the entropy of the next action, times γ.
+            rewards: r, (…).
             discounts: γ, or 0 after a termination, (…).
-            outputs: Those of the target network for Z, (…, outputs).
+            outputs: Those of the target network for Z, (…, outputs). Gradients are not stopped.
+            cost: What is subtracted from Z: in SAC the log-density of the next action times the temperature, (…).
         """
-        return rewards + discounts * self.values(outputs)
+        return rewards + discounts * (self.values(outputs) - cost)
 
     def losses(self, outputs: Tensor, targets: Tensor) -> Tensor:
         """Return the loss, (…), of outputs, (…, outputs), for targets that `targets` returned."""
@@ -128,8 +133,8 @@ class CategoricalHead(ValueHead):
     def values(self, outputs: Tensor) -> Tensor:
         return outputs.softmax(-1) @ self.support(outputs)
 
-    def targets(self, rewards: Tensor, discounts: Tensor, outputs: Tensor) -> Tensor:
-        returns = rewards[..., None] + discounts[..., None] * self.support(outputs)
+    def targets(self, rewards: Tensor, discounts: Tensor, outputs: Tensor, cost: Tensor | float = 0.0) -> Tensor:
+        returns = rewards[..., None] + discounts[..., None] * (self.support(outputs) - _column(cost))
         return project(returns, outputs.softmax(-1), self.low, self.high, self.outputs)
 
     def losses(self, outputs: Tensor, targets: Tensor) -> Tensor:
@@ -144,8 +149,9 @@ class HLGaussHead(CategoricalHead):
         half = (self.high - self.low) / self.outputs / 2
         return torch.linspace(self.low + half, self.high - half, self.outputs, dtype=like.dtype, device=like.device)
 
-    def targets(self, rewards: Tensor, discounts: Tensor, outputs: Tensor) -> Tensor:
-        return gaussian_histogram(rewards + discounts * self.values(outputs), self.low, self.high, self.outputs)
+    def targets(self, rewards: Tensor, discounts: Tensor, outputs: Tensor, cost: Tensor | float = 0.0) -> Tensor:
+        means = rewards + discounts * (self.values(outputs) - cost)
+        return gaussian_histogram(means, self.low, self.high, self.outputs)
 
 
 @dataclass(frozen=True)
@@ -157,8 +163,8 @@ class QuantileHead(ValueHead):
     def values(self, outputs: Tensor) -> Tensor:
         return outputs.mean(-1)
 
-    def targets(self, rewards: Tensor, discounts: Tensor, outputs: Tensor) -> Tensor:
-        return rewards[..., None] + discounts[..., None] * outputs
+    def targets(self, rewards: Tensor, discounts: Tensor, outputs: Tensor, cost: Tensor | float = 0.0) -> Tensor:
+        return rewards[..., None] + discounts[..., None] * (outputs - _column(cost))
 
     def losses(self, outputs: Tensor, targets: Tensor) -> Tensor:
         return quantile_huber(outputs, targets)

@@ -66,6 +66,13 @@ CASES: dict[str, tuple[Callable[[], Any], Callable[[int], Any], tuple[str, ...]]
         )
         for network, heads in (("mlp", {}), ("simba", {"heads": "environment"}), ("mlp", {"heads": "one-hot"}))
     },
+    **{
+        f"sac, {network}": (
+            lambda settings=settings: sac.agent_with(**settings), lambda seed: sac.world(seed=seed), ("injection",),
+        )
+        for network in ("simba_v2", "flash", "crossq")
+        for settings in [{"network": network, "weight_decay": 0.0, "policy_delay": 2, "noise_repeat": 4}]
+    },
 }  # fmt: skip
 
 
@@ -96,9 +103,10 @@ def test_an_agent_continues_from_its_state_bit_for_bit(case: str) -> None:
     assert ends[0][1] == ends[1][1]
 
 
-@pytest.mark.parametrize(
-    "case", ["ppo", "dqn", "dqn, rows", "dqn, categorical", "sac", "sac, mlp", "sac, layer", "sac, spectral"]
-)
+@pytest.mark.parametrize("case", [
+    "ppo", "dqn", "dqn, rows", "dqn, categorical", "sac", "sac, mlp", "sac, layer", "sac, spectral",
+    "sac, simba_v2", "sac, flash", "sac, crossq",
+])  # fmt: skip
 def test_measuring_and_evaluating_leave_no_trace(case: str) -> None:
     agent, steps = CASES[case][0](), CASES[case][1](0)
     live(agent, steps, 16, begin=True)

@@ -22,6 +22,9 @@ KINDS: dict[str, dict[str, Any]] = {
     "random": {"network": "mlp", "activation": "rand_smooth_leaky", "normalize_observations": False},
     "images": {"network": "mlp", "hidden": (8,), "log_std": "clipped", "encoder": "minatar(channels=[4])"},
     "residual": {"network": "simba", "encoder": "impala(channels=[4])"},
+    "simba_v2": {"network": "simba_v2", "weight_decay": 0.0, "heads": "environment"},
+    "flash": {"network": "flash", "weight_decay": 0.0, "policy_delay": 2, "noise_repeat": 16},
+    "crossq": {"network": "crossq", "actor_blocks": 2, "policy_delay": 3, "heads": "one-hot"},
 }
 
 
