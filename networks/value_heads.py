@@ -14,13 +14,11 @@ Sources: categorical, Bellemare et al. 2017 (arXiv 1707.06887, C51); hl_gauss, F
 """
 
 from dataclasses import dataclass
-from typing import Literal
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-HeadName = Literal["mse", "categorical", "hl_gauss", "quantile"]
 SIGMA = 0.75  # the Gaussian's deviation in widths of an interval (Farebrother et al., Section 3.1)
 
 

@@ -48,7 +48,6 @@ from supple.interventions import (
 from supple.networks import Adam, copy_module_, evaluating, unit_names
 from supple.networks.batch_norm import BatchNorm
 from supple.networks.distributions import independent_normals
-from supple.networks.value_heads import ValueHead
 
 from .inputs import Control, Inputs
 from .networks import (
@@ -96,7 +95,7 @@ class SAC(ReplayAgent):
         self.control = spaces[self.env]
         self.size = len(self.control.low)  # of an action
         self.left: dict[str, int] = {}  # environment, if they have heads → decisions when it was left, for earlier ones
-        self.head = ValueHead()
+        self.head = s.value_head()
         self.actor, self.critics = self._new_actor().to(self.device), self._new_critics().to(self.device)
         self.target = None if s.network == "crossq" else self._new_target()
         self._networks = nn.ModuleList(filter(None, (self.actor, self.critics, self.target)))

@@ -35,6 +35,10 @@ CASES: dict[str, tuple[Callable[[], Any], Callable[[int], Any], tuple[str, ...]]
         lambda: dqn.agent_with(dqn.IMAGES, double_q=True, normalization="spectral", optimizer="rmsprop"),
         lambda seed: dqn.world(dqn.IMAGES), (),
     ),
+    "dqn, categorical": (
+        lambda: dqn.agent_with(dqn.IMAGES, critic_head="categorical", value_range=(-5.0, 5.0)),
+        lambda seed: dqn.world(dqn.IMAGES), ("injection",),
+    ),
     "dqn, stack": (
         lambda: dqn.agent_with(dqn.IMAGES, seeds=(0, 1)), lambda seed: dqn.world(dqn.IMAGES, 4), (),
     ),
@@ -100,8 +104,8 @@ def test_an_agent_continues_from_its_state_bit_for_bit(case: str) -> None:
 
 
 @pytest.mark.parametrize("case", [
-    "ppo", "dqn", "dqn, rows", "sac", "sac, mlp", "sac, layer", "sac, spectral", "sac, simba_v2", "sac, flash",
-    "sac, crossq",
+    "ppo", "dqn", "dqn, rows", "dqn, categorical", "sac", "sac, mlp", "sac, layer", "sac, spectral", "sac, simba_v2",
+    "sac, flash", "sac, crossq",
 ])  # fmt: skip
 def test_measuring_and_evaluating_leave_no_trace(case: str) -> None:
     agent, steps = CASES[case][0](), CASES[case][1](0)
