@@ -104,8 +104,8 @@ def test_an_agent_continues_from_its_state_bit_for_bit(case: str) -> None:
 
 
 @pytest.mark.parametrize("case", [
-    "ppo", "dqn", "dqn, rows", "dqn, categorical", "sac", "sac, mlp", "sac, layer", "sac, spectral",
-    "sac, simba_v2", "sac, flash", "sac, crossq",
+    "ppo", "dqn", "dqn, rows", "dqn, categorical", "sac", "sac, mlp", "sac, layer", "sac, spectral", "sac, simba_v2",
+    "sac, flash", "sac, crossq",
 ])  # fmt: skip
 def test_measuring_and_evaluating_leave_no_trace(case: str) -> None:
     agent, steps = CASES[case][0](), CASES[case][1](0)
