@@ -16,6 +16,7 @@ from supple.networks import Learner, copy_module_, restore_
 from supple.networks.modules import CONV, LINEAR
 from supple.networks.optimizer_state import COUNTERS, FACTORED, check_slots, slot_starts, write_start_
 from supple.networks.optimizers import unwrap_optimizer
+from supple.networks.unit_vectors import project_, projected
 
 Preset = Literal["uniform", "as_released"]
 KEPT_DATA = "replay, observation statistics, generators"  # the heading of what every reset keeps
@@ -39,7 +40,9 @@ class EntropyTemperature:
 class ResetContract:
     """The changes that a reset makes besides the rewritten weights.
 
-    Every contract keeps the replay memory, observation statistics and random generators.
+    Every contract keeps the replay memory, observation statistics and random generators. Weight vectors whose length
+    the network fixes (SimBaV2, FlashSAC) get it back, because what an intervention writes has another one. Scalers and
+    interpolation weights beside them are gains: an intervention writes them if it writes those of normalisations.
 
     Attributes:
         optimizer: `kept`; `zeroed` (state and step counters of the rewritten tensors, in place); `slots` (the same
@@ -87,6 +90,8 @@ class ResetContract:
             "temperature": {"kept": "kept", "start": "back to its start value"}[self.temperature],
             KEPT_DATA: "kept",
         }
+        if projected(learner.module):
+            terms["weights of fixed length"] = "projected to their length afterwards"
         if frozen := learner.frozen():
             more = f" and {len(frozen) - 3} more" if len(frozen) > 3 else ""
             terms["frozen parameters"] = f"kept: {', '.join(frozen[:3])}{more}"
@@ -226,7 +231,7 @@ def zero_slots_(
 
 @torch.no_grad()
 def settle(learner: Learner, written: Sequence[str], contract: ResetContract, masks: Mapping[str, Tensor] = {}) -> None:
-    """Carry out the contract after parameters were rewritten.
+    """Carry out the contract after parameters were rewritten, and project those of fixed length.
 
     Args:
         learner: The learner.
@@ -236,6 +241,7 @@ def settle(learner: Learner, written: Sequence[str], contract: ResetContract, ma
             `zero_slots_`; by default all entries.
     """
     named = dict(learner.module.named_parameters())
+    project_(projected(learner.module))
     if learner.optimizer is not None and contract.optimizer != "kept":
         zeroed = written
         if contract.optimizer == "fresh":
@@ -250,6 +256,8 @@ def settle(learner: Learner, written: Sequence[str], contract: ResetContract, ma
     for follower in learner.followers:
         if contract.target == "online":
             copy_module_(follower, learner.module)
+        elif contract.target == "same":
+            project_(follower.modules())
         elif contract.target == "written":
             restore_(follower, {name: named[name] for name in written})
     if contract.temperature == "start" and (temperature := learner.offers(EntropyTemperature)):

@@ -1,14 +1,15 @@
 """Normalize-and-Project (NaP) normalises before every nonlinearity and keeps the norms of the weights constant.
 
     h ← φ(norm(Wx + b))        before every nonlinearity, once it has been applied
-    W ← W·‖W₀‖_F / ‖W‖_F       after every later update, for each weight matrix or kernel
+    W ← W·‖W₀‖_F / ‖W‖_F       after every later update, for each weight matrix or kernel, or for each of its rows
 
 If pre-activations are normalised, only the direction of W matters, and an update turns a longer W less: the effective
 learning rate decays. The projection to the norm at step 0 prevents this. The normalisation has no parameters, so no
 names change and checkpoints fit. It is over all pre-activations of a sample in a layer, including the positions of a
 convolution (Ba et al. 2016), separately for each member of a stack. Biases and other vectors are not projected. The
 head is projected by default, although the outputs depend on its length: `scope=[encoder,hidden]` leaves it out.
-With `project=false` the layers are only normalised.
+With `project=false` the layers are only normalised. `per=row` keeps the norm of each unit's incoming weights, as
+SimBaV2 does, whose rows have norm 1 (`--network simba_v2` of `sac`). Both are `networks.unit_vectors.rescale_`.
 
 It is meant for the start of a run. Applied later, it changes the function of the network.
 
@@ -31,7 +32,7 @@ from supple.networks import Layer, Learner, Scope
 from supple.networks.hidden_units import check_module
 from supple.networks.members import own_axes
 from supple.networks.modules import CONV
-from supple.networks.stacked import fit
+from supple.networks.unit_vectors import rescale_
 
 from .base import Intervention, interventions
 from .contract import UNIFORM, check_optimizer, settle
@@ -63,16 +64,19 @@ class NormalizeProject(Intervention):
         norm: `layer` (mean 0, variance 1) or `rms` (mean square 1).
         scope: The weights that are projected, if trained.
         project: False for normalisation alone.
+        per: Whether each `matrix` keeps its norm, or each `row`.
     """
 
     at_start = True
 
     def __init__(
-        self, normalize: bool = True, norm: Norm = "layer", scope: Scope = "all", project: bool = True
-    ) -> None:
+        self, normalize: bool = True, norm: Norm = "layer", scope: Scope = "all", project: bool = True,
+        per: Literal["matrix", "row"] = "matrix",
+    ) -> None:  # fmt: skip
         if not normalize and not project:
             raise ValueError("nap: it does nothing with normalize=false and project=false; leave one of them true")
         self.normalize, self.norm, self.scope, self.project = normalize, norm, scope, project
+        self.per = per
         self._norms: dict[str, tuple[Mapping[str, Tensor], dict[str, Tensor]]] = {}  # step-0 values, norms by layer
         self.saved = {"begun": []}  # names of learners
 
@@ -119,14 +123,12 @@ class NormalizeProject(Intervention):
         if not self.project or learner.name not in self.saved["begun"]:
             return
         for layer in self._layers(learner):
-            wanted = self._initial_norm(learner, layer)
-            norms = torch.linalg.vector_norm(layer.weight, dim=own_axes(layer))
-            layer.weight.mul_(fit(wanted / norms.clamp_min_(1e-12), layer.weight))
+            rescale_([layer.weight], self._initial_norm(learner, layer), self._axes(layer))
 
     def _initial_norm(self, learner: Learner, layer: Layer) -> Tensor:
-        """Return the norm of a weight at step 0 for each network, () or (members,).
+        """Return the norms of a weight at step 0, broadcastable to the weight.
 
-        It is computed again if the learner's step-0 values have been replaced: by those of a checkpoint, or by an
+        They are computed again if the learner's step-0 values have been replaced: by those of a checkpoint, or by an
         injection.
         """
         if learner.name not in self._norms or self._norms[learner.name][0] is not learner.initial:
@@ -134,8 +136,12 @@ class NormalizeProject(Intervention):
         norms = self._norms[learner.name][1]
         if layer.name not in norms:
             weight = learner.initial[learner.weight_of(layer)]
-            norms[layer.name] = torch.linalg.vector_norm(weight, dim=own_axes(layer))
+            norms[layer.name] = torch.linalg.vector_norm(weight, dim=self._axes(layer), keepdim=True)
         return norms[layer.name]
+
+    def _axes(self, layer: Layer) -> tuple[int, ...]:
+        """Return the axes of a layer's weight that lie within what keeps its norm."""
+        return own_axes(layer)[self.per == "row" :]
 
     def _layers(self, learner: Learner) -> list[Layer]:
         """Return the layers in the scope that are trained."""

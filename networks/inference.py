@@ -55,7 +55,7 @@ def _functions(module: nn.Module) -> Iterator[Callable[[Tensor], Tensor]]:
     elif type(module) is nn.Linear:
         bias = None if module.bias is None else module.bias.detach()
         yield partial(F.linear, weight=module.weight.detach(), bias=bias)
-    elif type(module) is StackedLinear:
+    elif type(module) is StackedLinear and module.bias is not None:
         yield partial(torch.baddbmm, module.bias.detach()[:, None], batch2=module.weight.detach().mT)
     else:
         yield module.forward

@@ -18,9 +18,8 @@ from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 from torch.nn.utils import parametrize
 
-from .modules import CONV, LINEAR, STACKED, qualified_name
+from .modules import CONV, LINEAR, STACKED, STACKED_NORMS, qualified_name
 from .scale import isometry_scale
-from .stacked import StackedLayerNorm
 
 FROZEN = "frozen (requires_grad=False)"
 FACTOR = "a factor of an adapter, and the map of no layer: merge the adapter first"
@@ -151,7 +150,7 @@ def weight_matrices(module: nn.Module) -> Matrices:
             elif not tensor.requires_grad:
                 found.spared[name] = FROZEN
     for part in module.modules():
-        if isinstance(part, (parametrize.ParametrizationList, *STACKED, StackedLayerNorm)):
+        if isinstance(part, (parametrize.ParametrizationList, *STACKED, *STACKED_NORMS)):
             continue  # said of the layer that it belongs to; vectors, of several members
         for tensor in part.parameters(recurse=False):
             name = names[tensor]

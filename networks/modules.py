@@ -3,15 +3,18 @@
 from torch import nn
 
 from .activations import Activation
+from .batch_norm import BatchNorm
 from .stacked import StackedConv2d, StackedLayerNorm, StackedLinear
+from .unit_vectors import Scaler, UnitRMSNorm
 
 LINEAR = (nn.Linear, StackedLinear)
 CONV = (nn.Conv1d, nn.Conv2d, nn.Conv3d, StackedConv2d)
 STACKED = (StackedLinear, StackedConv2d)
-BATCH_NORM = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
+BATCH_NORM = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, BatchNorm)
 INSTANCE_NORM = (nn.InstanceNorm1d, nn.InstanceNorm2d, nn.InstanceNorm3d)
-LAYER_NORM = (nn.LayerNorm, nn.RMSNorm, StackedLayerNorm)
-NORMS = (*BATCH_NORM, *INSTANCE_NORM, nn.GroupNorm, *LAYER_NORM)
+LAYER_NORM = (nn.LayerNorm, nn.RMSNorm, StackedLayerNorm, UnitRMSNorm)
+STACKED_NORMS = (StackedLayerNorm, BatchNorm, UnitRMSNorm, Scaler)
+NORMS = (*BATCH_NORM, *INSTANCE_NORM, nn.GroupNorm, *LAYER_NORM, Scaler)  # a scaler has a gain for each unit, too
 # Modules of torch that call activations inside, where tracing does not look.
 OPAQUE = (nn.Transformer, nn.TransformerEncoderLayer, nn.TransformerDecoderLayer)
 # What torch files under its activations and is no elementwise nonlinearity.

@@ -15,25 +15,26 @@ def fit(values: Tensor, like: Tensor) -> Tensor:
     return values.view(*values.shape, *[1] * (like.ndim - values.ndim))
 
 
-def _draw_members_(weight: Tensor, bias: Tensor) -> None:
+def _draw_members_(weight: Tensor, bias: Tensor | None) -> None:
     """Draw the members one after the other, as `nn.Linear` and `nn.Conv2d` do."""
     bound = weight[0, 0].numel() ** -0.5  # for weights and biases alike
     for member in range(len(weight)):
         nn.init.uniform_(weight[member], -bound, bound)
-        nn.init.uniform_(bias[member], -bound, bound)
+        if bias is not None:
+            nn.init.uniform_(bias[member], -bound, bound)
 
 
 class StackedLinear(nn.Module):
-    """`members` Linear layers: weight (members, d_out, d_in), bias (members, d_out).
+    """`members` Linear layers: weight (members, d_out, d_in), bias (members, d_out) or None.
 
     Every member has its own weights, drawn as by `nn.Linear`, one member after the other: from one seed, the members
     are equal to successive `nn.Linear` layers.
     """
 
-    def __init__(self, members: int, d_in: int, d_out: int) -> None:
+    def __init__(self, members: int, d_in: int, d_out: int, bias: bool = True) -> None:
         super().__init__()
         self.weight = nn.Parameter(torch.empty(members, d_out, d_in))
-        self.bias = nn.Parameter(torch.empty(members, d_out))
+        self.bias = nn.Parameter(torch.empty(members, d_out)) if bias else None
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -43,7 +44,7 @@ class StackedLinear(nn.Module):
         """Return inputs of each member (members, n, d_in), or one input for all (n, d_in) → (members, n, d_out)."""
         x = x.expand(len(self.weight), -1, -1)
         if torch.is_autocast_enabled(x.device.type):  # which does not look into a function of ours
-            return torch.baddbmm(self.bias[:, None], x, self.weight.mT)
+            return _affine(x, self.weight, self.bias)
         return _Affine.apply(x, self.weight, self.bias)
 
     def extra_repr(self) -> str:
@@ -98,14 +99,18 @@ class StackedMaxPool2d(nn.MaxPool2d):
         return super().forward(x.flatten(0, 1)).unflatten(0, x.shape[:2])
 
 
+def _affine(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    return torch.bmm(x, weight.mT) if bias is None else torch.baddbmm(bias[:, None], x, weight.mT)
+
+
 class _Affine(torch.autograd.Function):
     """x·Wᵀ + b for a stack. PyTorch's own gradient of `baddbmm` comes transposed in memory, and accumulating it
     then takes a sixth of the backward pass."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         ctx.save_for_backward(x, weight)
-        return torch.baddbmm(bias[:, None], x, weight.mT)
+        return _affine(x, weight, bias)
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:

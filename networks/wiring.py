@@ -28,6 +28,7 @@ _APART = {
     *(f"{pool}{d}d" for pool in ("max_pool", "avg_pool", "adaptive_max_pool", "adaptive_avg_pool") for d in (1, 2, 3)),
     *("flatten", "unflatten", "view", "reshape", "contiguous", "clone", "float", "to"),
 }  # fmt: skip
+_ARITHMETIC = ("add", "sub", "mul", "truediv", "div")  # with a number, not with another tensor
 
 
 @dataclass(frozen=True)
@@ -172,7 +173,8 @@ class Paths:
         if node.op == "call_module":
             part = self.modules[str(node.target)]
             return is_activation(part) or (is_transparent(part) and _is_plain(part))
-        return operation(node).rstrip("_") in _APART
+        with_number = len(node.all_input_nodes) == 1 and operation(node).strip("_").removeprefix("i") in _ARITHMETIC
+        return with_number or operation(node).rstrip("_") in _APART
 
     def describe(self, node: fx.Node) -> str:
         if node.op == "call_module":

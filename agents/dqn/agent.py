@@ -3,8 +3,10 @@
     L = Huber(Q(s, a) − [sign(r) + γ·(1 − terminated)·max Q⁻(s′)]),   Q⁻ := Q every `target_period` steps
 
 (Mnih et al. 2015.) With `double_q` the online network chooses the action at s′: Q⁻(s′, argmax Q(s′)) (van Hasselt et
-al. 2016, arXiv 1509.06461, Equation 4). Replay is uniform. If an episode is truncated by a time limit or a checkpoint,
-its last transition bootstraps from the true last observation.
+al. 2016, arXiv 1509.06461, Equation 4). With another `critic_head` than `mse`, the network learns the distribution of
+the return of each action, of which Q is the expectation: C51, HL-Gauss, QR-DQN (see `networks.value_heads`). Replay is
+uniform. If an episode is truncated by a time limit or a checkpoint, its last transition bootstraps from the true last
+observation.
 """
 
 from collections.abc import Iterator, Mapping
@@ -14,7 +16,6 @@ from typing import Any
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -57,7 +58,7 @@ class DQN(ReplayAgent):
             ValueError: The environments differ in their sizes, or there is not enough memory.
         """
         s = self.settings = settings
-        self.space = only_space("DQN", spaces)
+        self.space, self.head = only_space("DQN", spaces), s.value_head(huber=s.loss == "huber")
         super().__init__(s, s.device)
         self.network = self._new_network().to(self.device)
         self.target = self._new_network().to(self.device).requires_grad_(False).eval()
@@ -78,8 +79,8 @@ class DQN(ReplayAgent):
         s, space = self.settings, self.space
         return self.draw_network(
             lambda draws, members: ValueNetwork(
-                space.size, space.layout.actions, s.hidden, s.activation, draws, s.normalization, s.initialization,
-                s.softmax_values, members, space.picture, s.encoder,
+                space.size, space.layout.actions * self.head.outputs, s.hidden, s.activation, draws, s.normalization,
+                s.initialization, s.softmax_values, members, space.picture, s.encoder,
             )
         )  # fmt: skip
 
@@ -106,8 +107,8 @@ class DQN(ReplayAgent):
             batches=self.experience.batches(self._sample_losses, draws),
             redraw=lambda: {name: p.detach() for name, p in self._new_network().named_parameters()},
             followers=(self.target,),
-            policy=lambda values, _: values.argmax(-1),
-            values=lambda values: values,
+            policy=lambda outputs, _: self.values_of(outputs).argmax(-1),
+            values=self.values_of,
             capabilities=(
                 EndlessData(),
                 OtherMinibatch(lambda: self._states(self.experience.another(draws))),
@@ -136,7 +137,7 @@ class DQN(ReplayAgent):
         """Begin episodes with these observations of all environments, (rows, stack, H, W) or (rows, size)."""
         self.current = self.centre.centre_rows(observations)
         if self.centre.known:  # else the first step decides how they are stored
-            self.experience.memory.begin(self.current)
+            self.experience.begin(self.current)
 
     @property
     def epsilon(self) -> float:
@@ -159,7 +160,7 @@ class DQN(ReplayAgent):
         if greedy.any():
             states = torch.from_numpy(by_member(observations, self.stack)).to(self.device, non_blocking=True)
             with keep_states(self._idle_activations(greedy)):
-                values = self.network(states).cpu().numpy()
+                values = self.values_of(self.network(states)).cpu().numpy()
             actions = np.where(greedy, values.argmax(-1), actions)
         return actions.ravel()
 
@@ -177,7 +178,7 @@ class DQN(ReplayAgent):
         rewards = np.sign(result.reward) if self.settings.clip_rewards else result.reward
         if not self.centre.known:
             self.centre.begin(by_member(result.final_obs, self.stack))
-            self.experience.memory.begin(self.centre.centre_rows(self.current))
+            self.experience.begin(self.centre.centre_rows(self.current))
         kept = self.centre.centre_result(result)
         self.experience.add(self.actions, rewards, kept)
         self.current = kept.obs
@@ -212,38 +213,48 @@ class DQN(ReplayAgent):
         return losses.mean(-1), value
 
     def losses_of(self, sample: Sample, targets: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """Return the loss of each error, (*stack, n), Huber with threshold 1 or squared, and the mean Q(s, a).
+        """Return the loss of each transition, (*stack, n), and the mean Q(s, a).
 
         `targets`: what `targets_of` returns for the sample, if it is known already."""
         if targets is None:
             targets = self.targets_of(sample)
         states, _ = self.space.split(sample.frames)
-        values = self._values(self.network, states).gather(-1, sample.actions[..., None]).squeeze(-1)
-        loss = F.smooth_l1_loss if self.settings.loss == "huber" else F.mse_loss
-        return loss(values, targets, reduction="none"), values.detach().mean(-1)
+        outputs = self._of(sample.actions, self._outputs(self.network, states))
+        return self.head.losses(outputs, targets), self.head.values(outputs).detach().mean(-1)
 
     @torch.no_grad()
     def targets_of(self, sample: Sample) -> Tensor:
-        """Return r + γ·(1 − terminated)·max Q⁻(s′), (*stack, n), or with double Q the value of the online choice.
+        """Return the head's target for r + γ·Z⁻(s′, a′), (*stack, n) or (*stack, n, outputs).
 
-        Both networks are in evaluation mode, so that random activations use their mean slope. Targets then have no
-        noise, and measuring the loss does not advance the generator of training."""
+        γ is 0 after a termination. a′ is the best action by the target network, or with double Q by the online network.
+        Both are in evaluation mode, so that random activations use their mean slope. Targets then have no noise, and
+        measuring the loss does not advance the generator of training."""
         _, after = self.space.split(sample.frames)
-        values = self._values(self.target, after)
+        outputs = choosing = self._outputs(self.target, after)
         if self.settings.double_q:
             with evaluating(self.network):
-                best = self._values(self.network, after).argmax(-1, keepdim=True)
-            value = values.gather(-1, best).squeeze(-1)
+                choosing = self._outputs(self.network, after)
+        if choosing is outputs and self.head.outputs == 1:
+            best = outputs.amax(-2)  # compiled code reduces faster than it looks up
         else:
-            value = values.amax(-1)
-        return sample.rewards + self.settings.gamma * value * ~sample.terminated
+            best = self._of(self.head.values(choosing).argmax(-1), outputs)
+        return self.head.targets(sample.rewards, sample.discounts, best)
 
-    def _values(self, network: ValueNetwork, observations: Tensor) -> Tensor:
-        """Return a network's action values in the precision of updates, (*stack, n, actions) float32."""
+    def values_of(self, outputs: Tensor) -> Tensor:
+        """Return the action values, (…, actions), that outputs of a network, (…, actions · outputs), say."""
+        return self.head.values(outputs.unflatten(-1, (-1, self.head.outputs)))
+
+    def _outputs(self, network: ValueNetwork, observations: Tensor) -> Tensor:
+        """Return a network's outputs in the precision of updates, (*stack, n, actions, outputs) float32."""
         device = observations.device.type
         with torch.autocast(device, torch.bfloat16, enabled=self.settings.precision == "bfloat16"):
-            values: Tensor = network(observations)
-        return values.float()
+            outputs: Tensor = network(observations)
+        return outputs.float().unflatten(-1, (-1, self.head.outputs))
+
+    @staticmethod
+    def _of(actions: Tensor, outputs: Tensor) -> Tensor:
+        """Return the outputs for one action in each row, (*stack, n, outputs)."""
+        return outputs.take_along_dim(actions[..., None, None], -2).squeeze(-2)
 
     def _learn_from(self, sample: Sample, hooks: HookDriver | None = None) -> None:
         """Make one gradient step on each batch in the sample, in order, without synchronising with the GPU."""

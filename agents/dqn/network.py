@@ -47,14 +47,14 @@ class Sizes(NamedTuple):
         if self.layout.stack is None:
             s, after = frames.unbind(-2)
             return s, after
-        return frames[..., :-1, :, :], frames[..., 1:, :, :]
+        return frames[..., : self.layout.stack, :, :], frames[..., -self.layout.stack :, :, :]
 
 
 class ValueNetwork(nn.Module):
-    """A network that returns action values.
+    """A network that returns action values, or with another head than `mse` the outputs for them (see `value_heads`).
 
-        vectors (n, size) → encoder: a hidden layer         → mlp: the other hidden layers, linear → (n, actions)
-        images (n, size)  → encoder: convolutions, flatten  → mlp: hidden layers, linear → (n, actions)
+        vectors (n, size) → encoder: a hidden layer         → mlp: the other hidden layers, linear → (n, outputs)
+        images (n, size)  → encoder: convolutions, flatten  → mlp: hidden layers, linear → (n, outputs)
 
     Plasticity injection duplicates `mlp`. Normalisation applies to linear hidden layers, not to convolutions (one layer
     was enough for Gogianu et al. 2021, arXiv 2105.05246).
@@ -63,7 +63,7 @@ class ValueNetwork(nn.Module):
     def __init__(
         self,
         size: int,
-        actions: int,
+        outputs: int,
         widths: Sequence[int] | None,
         activation: str,
         generator: torch.Generator | None,
@@ -78,7 +78,7 @@ class ValueNetwork(nn.Module):
 
         Args:
             size: Numbers of an observation.
-            actions: Number of actions.
+            outputs: Number of outputs: one for each action, or for each action and number of its `ValueHead`.
             widths: Widths of the linear hidden layers. None: 256 and 256, or those usual behind the encoder.
             activation: Name of the activation, with optional parameters.
             generator: Draws the initial weights. None for a stack.
@@ -103,13 +103,13 @@ class ValueNetwork(nn.Module):
         for width in widths or USUAL:
             hidden.append(hidden_layer(size, width, units, normalization, draw))
             size = units.features(width)
-        head = draw(hidden_linear(size, actions, members=members))
+        head = draw(hidden_linear(size, outputs, members=members))
         self.encoder = nn.Sequential(*hidden.pop(0)) if convolutions is None else convolutions
         behind = [head, nn.Softmax(-1)] if softmax else [head]
         self.mlp = nn.Sequential(*(part for parts in hidden for part in parts), *behind)
 
     def forward(self, observations: Tensor) -> Tensor:
-        """Return the action values, (n, actions), of observations of any type: (n, size), or stacked frames."""
+        """Return the outputs, (n, outputs), for observations of any type: (n, size), or stacked frames."""
         if isinstance(self.encoder, Convolutions):
             return self.mlp(self.encoder(observations.flatten(self.axis)))
         return self.mlp(self.encoder(observations.float()))

@@ -54,7 +54,7 @@ class DQNSettings(ReplaySettings, GameSettings):
     max_grad_norm: NotNegative[float] = 0.0
     """Clip the global gradient norm to this value; 0: no clipping."""
     loss: Literal["huber", "mse"] = "huber"
-    """Loss of the temporal-difference error: Huber loss with threshold 1, or squared error."""
+    """Loss of the temporal-difference error with --critic-head mse: Huber loss with threshold 1, or squared error."""
     double_q: bool = False
     """Double DQN: choose the action at s′ by the online network, and evaluate it by the target network."""
     gamma: Share = 0.99
@@ -128,6 +128,9 @@ class DQNSettings(ReplaySettings, GameSettings):
         if given := [name for name in of_other if getattr(self, name) != getattr(DQNSettings, name)]:
             names = ", ".join(f"--{name.replace('_', '-')}" for name in given)
             yield f"{names} has no effect with --optimizer {self.optimizer}"
+        if self.critic_head != "mse" and (self.softmax_values or self.loss != "huber"):
+            single = "--softmax-values True" if self.softmax_values else f"--loss {self.loss}"
+            yield f"{single} needs single values, --critic-head mse, got --critic-head {self.critic_head}"
 
     def resolve(self) -> str | None:
         note, self.exploration_steps = super().resolve(), self.exploring_steps

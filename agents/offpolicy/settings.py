@@ -2,12 +2,16 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from math import ceil
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from supple.agents.image_settings import ImageSettings
 from supple.agents.limits import compile_problem, drawn_by_member, in_one_line
 from supple.engine.settings import Device, Groups, device_here
-from supple.registry.schema import NotNegative, Positive
+from supple.registry.schema import NotNegative, Positive, Share
+
+if TYPE_CHECKING:
+    from supple.networks.value_heads import ValueHead
 
 Start = NotNegative[int] | Literal["auto"]
 
@@ -24,6 +28,18 @@ class ReplaySettings(ImageSettings):
     replay_sampling: str = "uniform"
     """Which transitions are learned: uniform, recency(horizon=80000,low=.1), or reservoir, a sample of all so far."""
     learning_starts: Start
+    gamma: Share
+    n_step: Positive[int] = 1
+    """Rewards that a target sums before it bootstraps. Windows are shorter where an episode ends."""
+    scale_rewards: NotNegative[float] = 0.0
+    """Scale rewards by statistics of their discounted returns: to a standard deviation of 1, but within ± this bound
+    (SimBaV2: 5). 0: rewards as they are."""
+    critic_head: Literal["mse", "categorical", "hl_gauss", "quantile"] = "mse"
+    """What is learned of the return: its mean, or its distribution, as C51 (categorical), HL-Gauss or QR-DQN do."""
+    atoms: Positive[int] = 51
+    """Outputs for each value: fixed returns (C51 51, SimBaV2 101), intervals, or quantiles (QR-DQN 200)."""
+    value_range: tuple[float, float] | None = None
+    """Least and largest return that categorical and hl_gauss represent (default: ± --scale-rewards). C51: -10 10."""
     priming_updates: NotNegative[int] = 0
     """Gradient steps made at once when learning begins (heavy priming, Nikishin et al. 2022). DQN's target stays."""
     device: Device = "auto"
@@ -32,7 +48,11 @@ class ReplaySettings(ImageSettings):
     capture: bool = True
     """On a GPU, record the update as a CUDA graph and replay it, which is faster."""
 
-    groups: ClassVar[Groups] = {"speed": ("replay_folder", "device", "compile", "capture")}
+    groups: ClassVar[Groups] = {
+        "environment": ("scale_rewards",),
+        "network": ("critic_head", "atoms", "value_range"),
+        "speed": ("replay_folder", "device", "compile", "capture"),
+    }
     stackable = True
     same_network: ClassVar[tuple[str, ...]] = (*ImageSettings.same_network, "learning_rate", "gamma", "learning_starts")
 
@@ -61,14 +81,32 @@ class ReplaySettings(ImageSettings):
         learning = decisions - self.first_decisions
         return 0 if learning < 0 else self.priming_updates + int(self.replay_ratio * learning + 1e-9)  # 0.3 · 40 < 12
 
+    def value_head(self, huber: bool = False) -> "ValueHead":
+        """Return the head of the critics. huber: With `mse`, use the Huber loss."""
+        from supple.networks.value_heads import CategoricalHead, HLGaussHead, QuantileHead, ValueHead
+
+        if self.critic_head == "mse":
+            return ValueHead(huber=huber)
+        if self.critic_head == "quantile":
+            return QuantileHead(self.atoms)
+        low, high = self.value_range or (-self.scale_rewards, self.scale_rewards)
+        return (CategoricalHead if self.critic_head == "categorical" else HLGaussHead)(self.atoms, low=low, high=high)
+
     def problems(self) -> Iterator[str]:
-        from .sampling import parse_sampling  # PyTorch, which help lines do without
+        from .sampling import Reservoir, parse_sampling  # PyTorch, which help lines do without
 
         yield from super().problems()
+        yield from self._head_problems()
         try:
-            parse_sampling(self.replay_sampling)
+            if isinstance(parse_sampling(self.replay_sampling), Reservoir) and self.n_step > 1:
+                yield f"--n-step {self.n_step} needs the steps after a transition, which a reservoir does not have"
         except ValueError as error:
             yield f"--replay-sampling: {error}"
+        if self.n_step > (rows := ceil(self.replay_size / max(1, self.num_envs))):
+            yield (
+                f"--n-step is {self.n_step}, but the replay memory has only {rows} steps of each copy of the "
+                f"environment (--replay-size / --num-envs)"
+            )
         decisions = self.life // max(1, self.action_repeat)
         if decisions and not self.updates_after(decisions):
             unit = "steps" if self.action_repeat == 1 else "decisions"
@@ -78,6 +116,19 @@ class ReplaySettings(ImageSettings):
             )
         if self.replay_size < self.batch_size:
             yield f"--replay-size is {self.replay_size}, but must be at least --batch-size ({self.batch_size})"
+
+    def _head_problems(self) -> Iterator[str]:
+        head, bounded = f"--critic-head {self.critic_head}", self.critic_head in ("categorical", "hl_gauss")
+        if bounded and not (self.value_range or self.scale_rewards):
+            yield f"{head} needs a range: give --value-range LOW HIGH, or --scale-rewards, whose bound is one"
+        if self.value_range is not None and not bounded:
+            yield f"--value-range has no effect with {head}"
+        elif self.value_range is not None and self.value_range[0] >= self.value_range[1]:
+            yield "--value-range must be two numbers, the smaller one first, got {} {}".format(*self.value_range)
+        if self.critic_head == "mse" and self.atoms != type(self).atoms:
+            yield f"--atoms has no effect with {head}"
+        elif bounded and self.atoms == 1:
+            yield f"--atoms must be 2 or more with {head}, got 1"
 
     def resolve(self) -> str | None:
         self.device, self.learning_starts = device_here(self.device), self.first_decisions

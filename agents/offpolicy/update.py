@@ -7,11 +7,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from supple.engine.hooks.driver import HookDriver
 from supple.interventions import Learner
 from supple.networks.optimizers import clip_, match_layout, step
+from supple.networks.unit_vectors import project_
 
 WARM_UP = 3  # eager calls on a side stream before recording, as PyTorch requires; they create Adam's state
 
@@ -31,7 +32,7 @@ def differentiate(
 
 def take_step(
     learner: Learner, parameters: Sequence[Tensor], gradients: Sequence[Tensor | None], hooks: HookDriver | None = None,
-    max_norm: float = 0.0,
+    max_norm: float = 0.0, projected: Sequence[nn.Module] = (),
 ) -> None:  # fmt: skip
     """Make a step of a learner's optimizer, with the penalties of its hooks and what they do before and after.
 
@@ -41,6 +42,7 @@ def take_step(
         gradients: Theirs, or None for one that rests.
         hooks: Act on the learner.
         max_norm: The gradient norm of each member above which gradients are clipped. 0: no clipping.
+        projected: The layers that are projected afterwards (see `networks.unit_vectors`).
     """
     assert learner.optimizer is not None
     for parameter, gradient in zip(parameters, gradients, strict=True):
@@ -54,10 +56,13 @@ def take_step(
     step(learner.optimizer)
     if hooks:
         hooks.after_update(learner)
+    project_(projected)
 
 
 class UpdateGraph:
-    """A function `learn(*tensors)` that is recorded once for each set of shapes. The types must not change.
+    """A function `learn(*tensors)` that is recorded once for each set of shapes and each phase.
+
+    The types must not change.
 
     The graph reads and writes the memory of parameters, optimizer state and target network, so that the next replay
     sees in-place changes by interventions. An intervention that changes the architecture (plasticity injection) changes
@@ -74,19 +79,20 @@ class UpdateGraph:
         """
         self.learn, self.draws = learn, draws
         self.structure = -1
-        self._graphs: dict[tuple[torch.Size, ...], tuple[torch.cuda.CUDAGraph, list[Tensor]]] = {}
-        self._calls: dict[tuple[torch.Size, ...], int] = {}
+        self._graphs: dict[tuple[Any, ...], tuple[torch.cuda.CUDAGraph, list[Tensor]]] = {}
+        self._calls: dict[tuple[Any, ...], int] = {}
 
-    def __call__(self, *tensors: Tensor, structure: int) -> None:
+    def __call__(self, *tensors: Tensor, structure: int, phase: int = 0) -> None:
         """Learn from the tensors.
 
         Args:
             tensors: The arguments of `learn`.
             structure: A number that changes whenever parameters are added or removed.
+            phase: Which of several computations `learn` makes now.
         """
         if structure != self.structure:
             self._graphs, self._calls, self.structure = {}, {}, structure
-        shapes = tuple(tensor.shape for tensor in tensors)
+        shapes = (phase, *(tensor.shape for tensor in tensors))
         if shapes in self._graphs:
             graph, inputs = self._graphs[shapes]
             for ours, theirs in zip(inputs, tensors, strict=True):

@@ -46,27 +46,31 @@ from supple.interventions import (
     snapshot,
 )
 from supple.networks import Adam, copy_module_, evaluating, unit_names
+from supple.networks.batch_norm import BatchNorm
 from supple.networks.distributions import independent_normals
 
 from .inputs import Control, Inputs
 from .networks import (
+    BODIES,
     Actor,
     Body,
     Critics,
-    Draw,
     MLPBody,
+    NewHead,
+    Plain,
     QNetworks,
     Seeing,
-    SimBa,
     features_of,
     he_normal,
     initialise_,
     layers_of,
-    orthogonal,
+    new_head,
     uniform,
 )
 from .settings import SACSettings
-from .update import STATISTICS, SoftUpdate, Temperature, Transitions
+from .update import STATISTICS, Joint, SoftUpdate, Temperature, Transitions
+
+JOINT: dict[str, Joint] = {"crossq": "critics", "flash": "both"}  # networks with batch normalisation
 
 
 class SAC(ReplayAgent):
@@ -91,15 +95,23 @@ class SAC(ReplayAgent):
         self.control = spaces[self.env]
         self.size = len(self.control.low)  # of an action
         self.left: dict[str, int] = {}  # environment, if they have heads → decisions when it was left, for earlier ones
+        self.head = s.value_head()
         self.actor, self.critics = self._new_actor().to(self.device), self._new_critics().to(self.device)
-        self.target = self._new_critics().to(self.device).requires_grad_(False).eval()  # see `Learner.followers`
-        copy_module_(self.target, self.critics)
+        self.target = None if s.network == "crossq" else self._new_target()
+        self._networks = nn.ModuleList(filter(None, (self.actor, self.critics, self.target)))
         self.temperature = Temperature(s.temperature, self.stack).to(self.device)
+        self.kept: dict[str, Tensor] = {}  # noise of exploration, and the decisions for which it is kept from now on
+        if s.noise_repeat > 1:
+            self.kept["noise"] = torch.zeros(*self.stack, s.num_envs, self.size)
+            self.kept["decisions"] = torch.zeros(*self.stack, 1, 1, dtype=torch.long)
         self.exploration, self.noise = generators(s, "exploration"), generators(s, "action noise")
         self.experience = Experience(s, self.inputs.layout, self.device, STATISTICS, self._prepare)
         self.learners = self._learners()
         actor, critic = self.learners["actor"], self.learners["critic"]
-        self.soft_update = SoftUpdate(actor, critic, s.gamma, s.tau, s.target_entropy * self.size, s.compile == "on")
+        self.soft_update = SoftUpdate(
+            actor, critic, self.head, s.tau, s.target_entropy * self.size, s.compile == "on", s.policy_delay,
+            JOINT.get(s.network, ""),
+        )  # fmt: skip
         on_gpu = self.device.type == "cuda"
         self.captured = UpdateGraph(self._learn_from, self.activations) if on_gpu and s.capture else None
         self.begin_activations(s, self.actor, self.critics)
@@ -108,29 +120,28 @@ class SAC(ReplayAgent):
 
     def _new_body(
         self, d_in: int, width: int, blocks: int, draws: torch.Generator, members: int
-    ) -> tuple[Body, int, Draw]:
-        """Return a new body, the width of its features, and what draws the weights of its heads."""
+    ) -> tuple[Body, NewHead]:
+        """Return a new body, and what makes its heads."""
         s, encoder = self.settings, None
         if self.control.picture is not None:
-            of_layer = partial(initialise_, draw=(he_normal if s.network == "simba" else uniform)(draws))
+            of_layer = partial(initialise_, draw=(uniform if s.network == "mlp" else he_normal)(draws))
             units = Units(s.activation, members)
             encoder = Convolutions(self.control.picture, d_in, s.encoder, units, of_layer)
             d_in = encoder.features
-        body: SimBa | MLPBody
-        if s.network == "simba":
-            body = SimBa(d_in, width, blocks, s.activation, draws, members)
-        else:
+        body: Plain
+        if s.network == "mlp":
             body = MLPBody(d_in, s.hidden, s.activation, draws, members, s.normalization)
-            width = body.width
-        draw = (orthogonal if s.network == "simba" else uniform)(draws)
-        return body if encoder is None else Seeing(encoder, body), width, draw
+        else:
+            body = BODIES[s.network](d_in, width, blocks, s.activation, draws, members)
+        head = new_head(s.network, body.width, members, draws)
+        return body if encoder is None else Seeing(encoder, body), head
 
     def _new_actor(self) -> Actor:
         s = self.settings
 
         def make(draws: torch.Generator, members: int) -> Actor:
-            body, width, draw = self._new_body(self._width_in, s.actor_width, s.actor_blocks, draws, members)
-            return Actor(body, width, self.size, draw, s.log_std == "clipped", members, self._environments)
+            body, head = self._new_body(self._width_in, s.actor_width, s.actor_blocks, draws, members)
+            return Actor(body, head, self.size, s.log_std == "clipped", self._environments)
 
         return self.draw_network(make)
 
@@ -139,10 +150,21 @@ class SAC(ReplayAgent):
 
         def make(draws: torch.Generator, seeds: int) -> Critics:
             networks = max(1, seeds) * s.critics
-            body, width, draw = self._new_body(d_in, s.critic_width, s.critic_blocks, draws, networks)
-            return Critics(QNetworks(body, width, networks, draw, self._environments, seeds))
+            body, head = self._new_body(d_in, s.critic_width, s.critic_blocks, draws, networks)
+            return Critics(QNetworks(body, head, networks, self.head.outputs, self._environments, seeds))
 
         return self.draw_network(make)
+
+    def _new_target(self) -> Critics:
+        """Return a copy of the critics that follows them. Only batch normalisation is in training mode in it.
+
+        FlashSAC's target normalises a batch by its own statistics."""
+        target = self._new_critics().to(self.device).requires_grad_(False).eval()  # see `Learner.followers`
+        copy_module_(target, self.critics)
+        for part in target.modules():
+            if isinstance(part, BatchNorm):
+                part.training = part.own = True
+        return target
 
     def _new_adam(self, module: nn.Module, weight_decay: float, networks: int = 1) -> Adam:
         """Return AdamW. networks: those of one seed among the module's."""
@@ -168,7 +190,8 @@ class SAC(ReplayAgent):
         critic = self._learner(
             "critic", self.critics, self._new_critics, layers_of(net, "net."), SoftUpdate.critic_losses_of, 2, more,
             self.settings.critics,
-            features=features_of(net, "net."), followers=(self.target,), values=lambda values: values,
+            features=features_of(net, "net."), followers=(self.target,) if self.target else (),
+            values=lambda outputs: outputs if self.head.outputs == 1 else self.head.values(outputs),
         )  # fmt: skip
         return {"actor": actor, "critic": critic}
 
@@ -182,12 +205,12 @@ class SAC(ReplayAgent):
 
         def losses(seen: tuple[Transitions, Tensor]) -> Tensor:
             """Return the loss of each network on each row, (networks, n), with all networks in evaluation mode."""
-            with evaluating(self.actor), evaluating(self.critics):
+            with evaluating(self._networks):
                 each = losses_of(self.soft_update, *seen)[0]
             return each.flatten(0, 1) if each.ndim == 3 else each
 
         def probe_loss() -> Tensor:
-            with evaluating(self.critics if module is self.actor else self.actor):
+            with evaluating(nn.ModuleList(part for part in self._networks if part is not module)):
                 return losses_of(self.soft_update, *experience.require_recent())[0].mean(-1).sum(-1).sum()
 
         another = OtherMinibatch(lambda: (seen := experience.another(draws)) and seen[0][:read])
@@ -230,7 +253,7 @@ class SAC(ReplayAgent):
     def begin_episodes(self, observations: NDArray[Any]) -> None:
         """Begin episodes: all environments were reset to these observations, (rows, d)."""
         if self.inputs.centre.known:  # else the first step decides how they are stored
-            self.experience.memory.begin(self.inputs.stored(observations))
+            self.experience.begin(self.inputs.stored(observations))
         self.current = observations
 
     def act(self) -> NDArray[np.float32]:
@@ -244,8 +267,21 @@ class SAC(ReplayAgent):
             actions = draw(torch.rand, shape, self.exploration).mul_(2).sub_(1)
             self.actions: NDArray[np.float32] = actions.view(-1, self.size).numpy()
         else:
-            self.actions = self.choose(self.current, draw(torch.randn, shape, self.exploration))
+            self.actions = self.choose(self.current, self._exploration_noise(shape))
         return self.to_bounds(self.actions)
+
+    def _exploration_noise(self, shape: tuple[int, int]) -> Tensor:
+        """Return the noise of an action in each environment, (*stack, n, actions), new or kept from before."""
+        noise = draw(torch.randn, shape, self.exploration)
+        if self.settings.noise_repeat > 1:
+            shares = torch.arange(1.0, self.settings.noise_repeat + 1).pow(-2).cumsum(0)
+            spans = torch.searchsorted(shares, draw(torch.rand, (1, 1), self.exploration) * shares[-1])
+            over = self.kept["decisions"] == 0
+            self.kept = {
+                "noise": noise.where(over, self.kept["noise"]),
+                "decisions": (1 + spans).where(over, self.kept["decisions"]) - 1,
+            }
+        return self.kept["noise"] if self.kept else noise
 
     @torch.no_grad()
     def choose(
@@ -268,7 +304,7 @@ class SAC(ReplayAgent):
         """Store the result of the actions that `act` returned."""
         if not self.inputs.centre.known:
             self.inputs.centre.begin(by_member(result.final_obs, self.stack))
-            self.experience.memory.begin(self.inputs.stored(self.current))
+            self.experience.begin(self.inputs.stored(self.current))
         self.experience.add(self.actions, result.reward, self.inputs.stored_result(result))
         self.current = result.obs
 
@@ -282,7 +318,7 @@ class SAC(ReplayAgent):
 
     def _transitions(self, sample: Sample) -> Transitions:
         states, next_states = self.inputs.of_frames(sample.frames)
-        return Transitions(states, sample.actions, sample.rewards, sample.terminated, next_states)
+        return Transitions(states, sample.actions, sample.rewards, sample.discounts, next_states)
 
     # -- learning ------------------------------------------------------------------------------------------
 
@@ -292,22 +328,24 @@ class SAC(ReplayAgent):
             noise = self._action_noise(sample.rewards.shape[-1], self.noise)
             if self.captured and not (hooks.penalizes or hooks.follows_updates):
                 changes = sum(len(learner.changes) for learner in self.learners.values())
-                self.captured(*sample, noise, structure=hash((changes, self.soft_update.resting)))
+                phase = self.experience.taken % self.settings.policy_delay  # which of the updates are the actor's
+                self.captured(*sample, noise, structure=hash((changes, self.soft_update.resting)), phase=phase)
             else:
                 self._learn_from(*sample, noise, hooks=hooks)
         return True
 
     def _learn_from(
-        self, frames: Tensor, actions: Tensor, rewards: Tensor, terminated: Tensor, noise: Tensor,
+        self, frames: Tensor, actions: Tensor, rewards: Tensor, discounts: Tensor, noise: Tensor,
         hooks: HookDriver | None = None,
     ) -> None:  # fmt: skip
         """Make one gradient step on each batch in the sample, in order, without synchronising with the GPU."""
-        tensors = (*self._transitions(Sample(frames, actions, rewards, terminated)), noise)
+        tensors = (*self._transitions(Sample(frames, actions, rewards, discounts)), noise)
         axis = len(self.stack)
-        for batch in zip(*(tensor.split(self.settings.batch_size, axis) for tensor in tensors), strict=True):
+        batches = [*zip(*(tensor.split(self.settings.batch_size, axis) for tensor in tensors), strict=True)]
+        for number, batch in enumerate(batches, self.experience.taken - len(batches)):
             if self.stack:  # one layout, and so one compiled update, however many batches there are
                 batch = tuple(tensor.contiguous() for tensor in batch)
-            self.experience.sums += self.soft_update(Transitions(*batch[:-1]), batch[-1], hooks)
+            self.experience.sums += self.soft_update(Transitions(*batch[:-1]), batch[-1], hooks, number)
 
     # -- checkpoints ---------------------------------------------------------------------------------------
 
@@ -318,6 +356,7 @@ class SAC(ReplayAgent):
             "experience": self.experience.state_dict(),
             "generators": {name: states_of(draws) for name, draws in self._generators().items()},
             **({"env": self.env, "left": dict(self.left)} if self.inputs.several else {}),
+            **({"kept noise": self.kept} if self.kept else {}),
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -329,6 +368,7 @@ class SAC(ReplayAgent):
         if self.inputs.several:
             self.env = self.inputs.key = state["env"]
             self.left = dict(state["left"])
+        self.kept = dict(state["kept noise"]) if self.kept else {}
         self.experience.load_state_dict(state["experience"])
         for name, draws in self._generators().items():
             set_states(draws, state["generators"][name])

@@ -1,4 +1,10 @@
-"""The networks of SAC: SimBa (Lee et al. 2025) and plain MLPs, each as a single network or as a stack.
+"""The networks of SAC, each as a single network or as a stack.
+
+    mlp        linear → normalisation → activation, as often as there are widths in --hidden
+    simba      linear → residual blocks → layer normalisation                             Lee et al. 2025a
+    simba_v2   unit rows, ℓ2-normalised features, interpolating blocks with scalers       Lee et al. 2025b
+    flash      unit rows, batch normalisation in residual blocks → RMS normalisation      FlashSAC
+    crossq     batch renormalisation of the inputs and after each activation              Bhatt et al. 2024
 
 Images are read by convolutions before these. The actor and each critic have convolutions of their own, trained by their
 own loss. In Stable-Baselines3, which also separates actor and critics, the critics share theirs. DrQ (Kostrikov et al.
@@ -19,6 +25,8 @@ from torch import Tensor, nn
 from supple.agents.encoders import Convolution, Convolutions
 from supple.interventions import Layer, StackedLayerNorm, StackedLinear, Units, chain
 from supple.networks import Normalization, Role, hidden_linear, hidden_norm
+from supple.networks.batch_norm import BatchNorm
+from supple.networks.unit_vectors import Scaler, UnitBatchNorm, UnitRMSNorm, normalize, shift, unit_linear
 
 EPSILON = 1e-6  # of SimBa's layer normalisation: Flax's default
 TRUNCATED = 0.87962566  # standard deviation of N(0, 1) truncated at ±2
@@ -26,18 +34,26 @@ LOG_STD = (-10.0, 2.0)  # range of the policy's log-standard deviation, as in Si
 CLIPPED = (-20.0, 2.0)  # its range in Haarnoja et al.'s released code and in Stable-Baselines3
 LOG_2PI = math.log(2 * math.pi)
 
+SHIFT = 3.0  # the number that SimBaV2 appends to its inputs, c_shift (Table 4)
+POSITIVE = 1e-8  # what SimBaV2's code adds to activations, so that not all are 0
+WARM_UP = 100_000  # training passes before CrossQ's normalisations renormalise, as in its code
+RENORM_EPSILON = 1e-3  # of these
+
 Draw = Callable[[Tensor], object]  # writes new values into one weight matrix
+NewHead = Callable[[int], nn.Module]  # of a number of outputs: features (n, width) → (n, outputs)
 
 
 def orthogonal(generator: torch.Generator) -> Draw:
     return lambda weight: nn.init.orthogonal_(weight, generator=generator)
 
 
-def he_normal(generator: torch.Generator) -> Draw:
-    """Return Flax's `he_normal`: N(0, 2/d_in), truncated at two standard deviations and scaled to keep its variance."""
+def he_normal(generator: torch.Generator, gain: float = 2.0) -> Draw:
+    """Return Flax's `he_normal`, or its `lecun_normal` for a gain of 1.
+
+    It is N(0, gain/d_in), truncated at two standard deviations and scaled to keep its variance."""
 
     def draw(weight: Tensor) -> None:
-        std = math.sqrt(2 / weight.shape[1]) / TRUNCATED
+        std = math.sqrt(gain / weight.shape[1]) / TRUNCATED
         nn.init.trunc_normal_(weight, std=std, a=-2 * std, b=2 * std, generator=generator)
 
     return draw
@@ -120,10 +136,13 @@ class SimBa(nn.Module):
         members: Number of networks in a stack. 0: no stack.
     """
 
+    features = "norm"
+
     def __init__(
         self, d_in: int, width: int, blocks: int, activation: str, generator: torch.Generator, members: int = 0
     ) -> None:
         super().__init__()
+        self.width = width
         self.embed = make_linear(d_in, width, members, orthogonal(generator))
         units = Units(activation, members)
         self.blocks = nn.Sequential(*(Residual(width, members, units, generator) for _ in range(blocks)))
@@ -131,6 +150,144 @@ class SimBa(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         return self.norm(self.blocks(self.embed(x)))
+
+
+class Interpolation(nn.Module):
+    """A block of SimBaV2: x ← ℓ2(x + α ⊙ (z − x)), z = ℓ2(narrow(activation(s ⊙ wide(x)))), on the unit sphere.
+
+    Args:
+        width: Width of x.
+        members: Number of blocks in a stack. 0: no stack.
+        units: The activation.
+        draw: Draws one weight matrix.
+        alpha: The first value of α.
+    """
+
+    def __init__(self, width: int, members: int, units: Units, draw: Draw, alpha: float) -> None:
+        super().__init__()
+        inner, start = units.preactivations(4 * width), math.sqrt(2 / width) / 2
+        self.wide = unit_linear(width, inner, members, draw)
+        self.scaler = Scaler(inner, start, start, members)
+        self.activation = units(4 * width)
+        self.narrow = unit_linear(units.features(4 * width), width, members, draw)
+        self.alpha = Scaler(width, alpha, width**-0.5, members)
+
+    def forward(self, x: Tensor) -> Tensor:
+        z = normalize(self.narrow(self.activation(self.scaler(self.wide(x))) + POSITIVE))
+        return normalize(x + self.alpha(z - x))
+
+
+class SimBaV2(nn.Module):
+    """The body of SimBaV2, with the arguments of `SimBa`: inputs (n, d_in) → features (n, width) of length 1.
+
+        ℓ2(x, 3) → embed (linear) → scaler → ℓ2 → blocks × Interpolation
+
+    All rows of its Linear layers have length 1, before and after each optimizer step (see `networks.unit_vectors`).
+    Source: Lee et al. 2025, arXiv 2502.15280, Section 4 and released code, whose 1e-8 after the activation the paper
+    does not have. Initial values and scales are those of Table 4.
+    """
+
+    features = "blocks"
+
+    def __init__(
+        self, d_in: int, width: int, blocks: int, activation: str, generator: torch.Generator, members: int = 0
+    ) -> None:
+        super().__init__()
+        self.width = width
+        draw, units, start = orthogonal(generator), Units(activation, members), math.sqrt(2 / width)
+        self.embed = unit_linear(d_in + 1, width, members, draw)
+        self.scaler = Scaler(width, start, start, members)
+        alpha = 1 / (blocks + 1)
+        self.blocks = nn.Sequential(*(Interpolation(width, members, units, draw, alpha) for _ in range(blocks)))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.blocks(normalize(self.scaler(self.embed(normalize(shift(x, SHIFT))))))
+
+
+class FlashBlock(nn.Module):
+    """A block of FlashSAC: x + activation(norm(narrow(activation(norm(wide(x)))))), four times as wide inside.
+
+    Args:
+        width: Width of x.
+        members: Number of blocks in a stack. 0: no stack.
+        units: The activation.
+        draw: Draws one weight matrix.
+    """
+
+    def __init__(self, width: int, members: int, units: Units, draw: Draw) -> None:
+        super().__init__()
+        if (features := units.features(width)) != width:
+            raise ValueError(f"--network flash adds its units to {width} features, but {units.text} has {features}")
+        inner, outer = units.preactivations(4 * width), units.preactivations(width)
+        self.wide = unit_linear(width, inner, members, draw)
+        self.wide_norm = UnitBatchNorm(inner, members)
+        self.activation = units(4 * width)
+        self.narrow = unit_linear(units.features(4 * width), outer, members, draw)
+        self.narrow_norm = UnitBatchNorm(outer, members)
+        self.last = units(width)
+
+    def forward(self, x: Tensor) -> Tensor:
+        z = self.activation(self.wide_norm(self.wide(x)))
+        return x + self.last(self.narrow_norm(self.narrow(z)))
+
+
+class Flash(nn.Module):
+    """The body of FlashSAC, with the arguments of `SimBa`: inputs (n, d_in) → features (n, width).
+
+        batch normalisation → embed (linear) → blocks × FlashBlock → RMS normalisation
+
+    The rows of its Linear layers have length 1, and the gains and shifts of its normalisations length √width (see
+    `networks.unit_vectors`). Source: released code (Holiday-Robot/FlashSAC, 87edc90).
+    """
+
+    features = "norm"
+
+    def __init__(
+        self, d_in: int, width: int, blocks: int, activation: str, generator: torch.Generator, members: int = 0
+    ) -> None:
+        super().__init__()
+        self.width = width
+        draw, units = orthogonal(generator), Units(activation, members)
+        self.first_norm = UnitBatchNorm(d_in, members)
+        self.embed = unit_linear(d_in, width, members, draw)
+        self.blocks = nn.Sequential(*(FlashBlock(width, members, units, draw) for _ in range(blocks)))
+        self.norm = UnitRMSNorm(width, members)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.norm(self.blocks(self.embed(self.first_norm(x))))
+
+
+class CrossQ(nn.Module):
+    """The body of CrossQ, with the arguments of `SimBa`: inputs (n, d_in) → features (n, width).
+
+        norm → blocks × (linear → activation → norm)
+
+    Source: Bhatt et al. 2024 (arXiv 1902.05605), Figure 3 and released code (adityab/CrossQ), which renormalises
+    batches in the actor and in the critics.
+    """
+
+    features = "layers"
+
+    def __init__(
+        self, d_in: int, width: int, blocks: int, activation: str, generator: torch.Generator, members: int = 0
+    ) -> None:
+        super().__init__()
+        draw, units = he_normal(generator, gain=1.0), Units(activation, members)
+        self.width = features = units.features(width)
+        self.first_norm = BatchNorm(d_in, members, RENORM_EPSILON, WARM_UP)
+        self.layers = nn.Sequential(
+            *(
+                nn.Sequential(
+                    make_linear(d, units.preactivations(width), members, draw),
+                    units(width),
+                    BatchNorm(features, members, RENORM_EPSILON, WARM_UP),
+                )
+                for d in [d_in, *[features] * blocks][:blocks]
+            )
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.layers(self.first_norm(x))
 
 
 class MLPBody(nn.Module):
@@ -149,6 +306,8 @@ class MLPBody(nn.Module):
     Attributes:
         width: hidden[-1], or the number of features that the activation returns for it.
     """
+
+    features = None
 
     def __init__(
         self,
@@ -186,7 +345,7 @@ class Seeing(nn.Module):
         body: The network that reads these features.
     """
 
-    def __init__(self, encoder: Convolutions, body: SimBa | MLPBody) -> None:
+    def __init__(self, encoder: Convolutions, body: "Plain") -> None:
         super().__init__()
         self.encoder, self.body = encoder, body
 
@@ -194,7 +353,11 @@ class Seeing(nn.Module):
         return self.body(self.encoder(x))
 
 
-Body = SimBa | MLPBody | Seeing
+Plain = SimBa | SimBaV2 | Flash | CrossQ | MLPBody
+Body = Plain | Seeing
+BODIES: dict[str, type[SimBa | SimBaV2 | Flash | CrossQ]] = {
+    "simba": SimBa, "simba_v2": SimBaV2, "flash": Flash, "crossq": CrossQ,
+}  # fmt: skip
 
 
 class Heads(nn.ModuleDict):
@@ -209,13 +372,35 @@ class Heads(nn.ModuleDict):
         return outputs.gather(-2, own).squeeze(-2)
 
 
-def make_head(
-    width: int, d_out: int, members: int, draw: Draw, environments: Sequence[str]
-) -> nn.Linear | StackedLinear | Heads:
+def make_head(new: NewHead, d_out: int, environments: Sequence[str]) -> nn.Module:
     """Return a head, or one for each of these environments."""
-    if not environments:
-        return make_linear(width, d_out, members, draw)
-    return Heads({env: make_linear(width, d_out, members, draw) for env in environments})
+    return Heads({env: new(d_out) for env in environments}) if environments else new(d_out)
+
+
+def linear_head(width: int, members: int, draw: Draw) -> NewHead:
+    """Return what makes linear heads, (n, width) → (n, d_out), or stacks of them (see `make_linear`)."""
+    return lambda d_out: make_linear(width, d_out, members, draw)
+
+
+def new_head(network: str, width: int, members: int, generator: torch.Generator) -> NewHead:
+    """Return what makes the heads behind the body of a network, (n, width) → (n, d_out).
+
+    They are linear. SimBaV2's have a hidden layer with a scaler and no activation, and unit rows, as FlashSAC's have.
+    """
+    draw = orthogonal(generator)
+    if network == "simba_v2":
+        return lambda d_out: nn.Sequential(
+            unit_linear(width, width, members, draw),
+            Scaler(width, members=members),
+            unit_linear(width, d_out, members, draw, bias=True),
+        )
+    if network == "flash":
+        return lambda d_out: unit_linear(width, d_out, members, draw, bias=True)
+    if network == "crossq":
+        draw = he_normal(generator, gain=1.0)
+    elif network == "mlp":
+        draw = uniform(generator)
+    return linear_head(width, members, draw)
 
 
 class Actor(nn.Module):
@@ -226,30 +411,26 @@ class Actor(nn.Module):
 
     Args:
         body: The network below the heads, (n, d) → (n, width).
-        width: Width of the body's features.
+        head: Makes a head.
         actions: Length of an action.
-        draw: Draws the weights of the heads.
         clipped: Clip the log-standard deviation to `CLIPPED`; otherwise a tanh squashes it into `LOG_STD`. A new
             network has outputs near 0, so its standard deviation is about 1 if it is clipped, and e⁻⁴ if it is
             squashed.
-        members: Number of policies in a stack. 0: no stack.
         environments: The environments that have heads of their own. (): all share one.
     """
 
     def __init__(
         self,
         body: Body,
-        width: int,
+        head: NewHead,
         actions: int,
-        draw: Draw,
         clipped: bool = False,
-        members: int = 0,
         environments: Sequence[str] = (),
     ) -> None:
         super().__init__()
         self.body, self.clipped, self.several = body, clipped, bool(environments)
-        self.mean = make_head(width, actions, members, draw, environments)
-        self.log_std = make_head(width, actions, members, draw, environments)
+        self.mean = make_head(head, actions, environments)
+        self.log_std = make_head(head, actions, environments)
 
     def forward(self, observations: Tensor) -> tuple[Tensor, Tensor]:
         own: tuple[Tensor, ...] = ()
@@ -265,48 +446,50 @@ class Actor(nn.Module):
     def sample(self, observations: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
         """Return actions tanh(u), u = μ + σ·noise, in (−1, 1), (n, actions), and their log-densities, (n,).
 
-        In a stack, observations, noise and both results have the members as their first axis.
+        In a stack, observations, noise and both results have the members as their first axis. Observations without
+        noise, which follow the others, only count in the statistics of batches.
         log π = Σ log N(u; μ, σ) − log(1 − tanh²u) (Haarnoja et al. 2018, Appendix C). The last term is computed as
         2·(log 2 − u − softplus(−2u)), which is accurate for large u."""
-        mean, log_std = self(observations)
+        mean, log_std = (each[..., : noise.shape[-2], :] for each in self(observations))
         u = mean + log_std.exp() * noise
         gaussian = -0.5 * noise.square() - log_std - 0.5 * LOG_2PI
         return torch.tanh(u), (gaussian - 2 * (math.log(2) - u - F.softplus(-2 * u))).sum(-1)
 
 
 class QNetworks(nn.Module):
-    """A stack of Q-networks: inputs (n, d + actions), or those of each seed, (seeds, n, d + actions) → (members, n).
+    """A stack of Q-networks: inputs (n, d + actions), or those of each seed, (seeds, n, d + actions).
 
+    The outputs are (members, n), or (members, n, outputs) if there are several for each value (see `value_heads`).
     With a head for each environment, another input follows these, the number of the environment.
 
     Args:
         body: The network below the head, (n, d + actions) → (members, n, width).
-        width: Width of the body's features.
+        head: Makes a head.
         members: Number of networks, those of a seed one after the other.
-        draw: Draws the weights of one head.
+        outputs: The outputs for each value.
         environments: The environments that have heads of their own. (): all share one.
         seeds: Number of seeds. 0: the networks are those of one, whose inputs have no axis of seeds.
     """
 
     def __init__(
-        self, body: Body, width: int, members: int, draw: Draw, environments: Sequence[str] = (), seeds: int = 0
-    ) -> None:
+        self, body: Body, head: NewHead, members: int, outputs: int = 1, environments: Sequence[str] = (),
+        seeds: int = 0,
+    ) -> None:  # fmt: skip
         super().__init__()
         self.body, self.members, self.seeds, self.several = body, members, seeds, bool(environments)
-        self.head = make_head(width, 1, members, draw, environments)
+        self.head, self.single = make_head(head, outputs, environments), outputs == 1
 
     def forward(self, x: Tensor) -> Tensor:
         if self.seeds:  # all networks of a seed get the inputs of that seed
             x = x[:, None].expand(-1, self.members // self.seeds, -1, -1).flatten(0, 1)
         elif isinstance(self.body, Seeing):
             x = x.expand(self.members, -1, -1)
-        if not self.several:
-            return self.head(self.body(x)).squeeze(-1)
-        return self.head(self.body(x[..., :-1]), x[..., -1]).squeeze(-1)
+        outputs = self.head(self.body(x[..., :-1]), x[..., -1]) if self.several else self.head(self.body(x))
+        return outputs.squeeze(-1) if self.single else outputs
 
 
 class Critics(nn.Module):
-    """The critics as one module: (n, d), (n, actions) → (members, n). Plasticity injection duplicates `net`.
+    """The critics as one module: (n, d), (n, actions) → (members, n[, outputs]). Plasticity injection duplicates `net`.
 
     For several seeds, observations and actions have the seeds as their first axis.
     """
@@ -336,6 +519,6 @@ def layers_of(headed: Actor | QNetworks, prefix: str = "") -> tuple[Layer, ...]:
 
 
 def features_of(headed: Actor | QNetworks, prefix: str = "") -> str | None:
-    """Return the name of SimBa's last normalisation, or None for a body that ends in an activation."""
+    """Return the name of the module whose outputs the heads read, or None for a body that ends in an activation."""
     body, path = (headed.body.body, "body.body") if isinstance(headed.body, Seeing) else (headed.body, "body")
-    return f"{prefix}{path}.norm" if isinstance(body, SimBa) else None
+    return body.features and f"{prefix}{path}.{body.features}"

@@ -10,6 +10,7 @@ from supple.engine.settings import Groups
 from supple.registry.schema import BelowOne, NotNegative, Positive, Share, Widths
 
 HeadsSetting = Literal["one", "environment", "one-hot"]
+UNIT_ROWS = ("simba_v2", "flash")  # networks whose weights are projected after each optimizer step
 WIDEST = 128  # networks that gain on a CPU from a stack: products of wider ones take nearly all the time
 
 
@@ -25,16 +26,16 @@ class SACSettings(ReplaySettings):
     """Transitions per gradient step."""
     learning_starts: Start = 5_000
     """Decisions with random actions before learning begins. auto: 1 % of the run, but at least a batch."""
-    network: Literal["simba", "mlp"] = "simba"
-    """SimBa's residual networks, or plain MLPs with the widths of --hidden."""
+    network: Literal["mlp", "simba", "simba_v2", "flash", "crossq"] = "simba"
+    """Networks of SimBa, SimBaV2, FlashSAC or CrossQ, or plain MLPs with the widths of --hidden. See the presets."""
     actor_width: Positive[int] = 128
-    """Width of the SimBa actor."""
+    """Width of the actor, unless --network mlp."""
     actor_blocks: Positive[int] = 1
-    """Residual blocks of the SimBa actor."""
+    """Residual blocks of the actor; layers with --network crossq."""
     critic_width: Positive[int] = 512
-    """Width of each SimBa critic."""
+    """Width of each critic, unless --network mlp."""
     critic_blocks: Positive[int] = 2
-    """Residual blocks of each SimBa critic."""
+    """Residual blocks of each critic; layers with --network crossq."""
     hidden: Widths = (256, 256)
     """With --network mlp: widths of the hidden layers of actor and critics."""
     normalization: Literal["none", "layer", "spectral"] = "none"
@@ -62,10 +63,14 @@ class SACSettings(ReplaySettings):
     """Discount factor per decision."""
     tau: Share = 0.005
     """Rate at which the target critics move towards the critics at each gradient step."""
+    policy_delay: Positive[int] = 1
+    """Gradient steps of the critics for one of actor and temperature."""
     temperature: Positive[float] = 0.01
     """Initial temperature (the weight of the entropy), which is then learned."""
     target_entropy: float = -0.5
     """Target entropy per dimension of the action, in nats. Haarnoja et al. use −1."""
+    noise_repeat: Positive[int] = 1
+    """Most decisions for which exploration keeps its noise. Their number has probabilities ∝ 1/k² (FlashSAC: 16)."""
     compile: Literal["auto", "on", "off"] = "auto"
     """Compile the update: faster, after about a minute, once. auto: from 20,000 gradient steps on."""
 
@@ -82,10 +87,15 @@ class SACSettings(ReplaySettings):
         return self.planned_updates() >= 20_000
 
     def worth_stacking(self) -> bool:
-        widths = (self.actor_width, self.critic_width) if self.network == "simba" else self.hidden
+        widths = self.hidden if self.network == "mlp" else (self.actor_width, self.critic_width)
         return not self.on_cpu or (max(widths) <= WIDEST and not self.find_picture())
 
     def problems(self) -> Iterator[str]:
         yield from super().problems()
         if self.normalization != "none" and self.network != "mlp":
-            yield f"--normalization {self.normalization} needs --network mlp: SimBa has its own layer normalisation"
+            yield f"--normalization {self.normalization} needs --network mlp: the others have their own normalisations"
+        if self.network in UNIT_ROWS and self.weight_decay:
+            yield (
+                f"--weight-decay is {self.weight_decay:g}, but weights of --network {self.network} keep their length: "
+                f"give --weight-decay 0"
+            )

@@ -35,6 +35,10 @@ CASES: dict[str, tuple[Callable[[], Any], Callable[[int], Any], tuple[str, ...]]
         lambda: dqn.agent_with(dqn.IMAGES, double_q=True, normalization="spectral", optimizer="rmsprop"),
         lambda seed: dqn.world(dqn.IMAGES), (),
     ),
+    "dqn, categorical": (
+        lambda: dqn.agent_with(dqn.IMAGES, critic_head="categorical", scale_rewards=5.0, n_step=3),
+        lambda seed: dqn.world(dqn.IMAGES), ("injection",),
+    ),
     "dqn, stack": (
         lambda: dqn.agent_with(dqn.IMAGES, seeds=(0, 1)), lambda seed: dqn.world(dqn.IMAGES, 4), (),
     ),
@@ -61,6 +65,13 @@ CASES: dict[str, tuple[Callable[[], Any], Callable[[int], Any], tuple[str, ...]]
             lambda seed: sac.world(sac.IMAGES, 1), ("injection",),
         )
         for network, heads in (("mlp", {}), ("simba", {"heads": "environment"}), ("mlp", {"heads": "one-hot"}))
+    },
+    **{
+        f"sac, {network}": (
+            lambda settings=settings: sac.agent_with(**settings), lambda seed: sac.world(seed=seed), ("injection",),
+        )
+        for network in ("simba_v2", "flash", "crossq")
+        for settings in [{"network": network, "weight_decay": 0.0, "policy_delay": 2, "noise_repeat": 4}]
     },
 }  # fmt: skip
 
@@ -92,7 +103,10 @@ def test_an_agent_continues_from_its_state_bit_for_bit(case: str) -> None:
     assert ends[0][1] == ends[1][1]
 
 
-@pytest.mark.parametrize("case", ["ppo", "dqn", "dqn, rows", "sac", "sac, mlp", "sac, layer", "sac, spectral"])
+@pytest.mark.parametrize("case", [
+    "ppo", "dqn", "dqn, rows", "dqn, categorical", "sac", "sac, mlp", "sac, layer", "sac, spectral", "sac, simba_v2",
+    "sac, flash", "sac, crossq",
+])  # fmt: skip
 def test_measuring_and_evaluating_leave_no_trace(case: str) -> None:
     agent, steps = CASES[case][0](), CASES[case][1](0)
     live(agent, steps, 16, begin=True)

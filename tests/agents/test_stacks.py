@@ -66,6 +66,9 @@ def test_first_updates_are_those_alone(name: str, kind: str) -> None:
         ("dqn", "rmsprop", ("redo(tau=0.9)@every:12", "injection@0.4", "reset(toward=fresh)@0.6")),
         ("sac", "simba", ("fire(contract=as_released)@0.4", "reset(what=head,contract=as_released)@0.5")),
         ("sac", "mlp", ("snp(noise=0.01)@0.4", "l2_init(strength=0.01)")),
+        ("sac", "simba_v2", ("fire@0.4", "redo(tau=0.9)@every:12", "reset(toward=fresh)@0.6")),
+        ("sac", "flash", ("snp@0.4", "critic/cbp(replacement_rate=0.05,maturity=2)")),
+        ("sac", "crossq", ("redo(tau=0.9)@every:12", "l2_init(strength=0.01)")),
         ("sac", "simba", ("redo(tau=0.9)@every:12", "critic/cbp(replacement_rate=0.05,maturity=2)")),
     ],
 )

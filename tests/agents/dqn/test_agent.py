@@ -18,6 +18,7 @@ from supple.engine.hooks.driver import HookDriver
 from supple.envs import Picture
 from supple.interventions import parse_hook
 from supple.networks import unit_names
+from supple.networks.value_heads import project
 from tests.agents.dqn.worlds import IMAGES, PIXELS, VECTORS, agent_with, lived, world
 from tests.agents.lives import live
 
@@ -143,8 +144,44 @@ def test_the_target_is_that_of_the_equation(double_q: bool) -> None:
     best = online.argmax(1)
     assert not torch.equal(best, target.argmax(1))
     value = target[range(32), best] if double_q else target.max(1).values
-    wanted = torch.where(batch.terminated, batch.rewards, batch.rewards + 0.9 * value)
+    wanted = batch.rewards + batch.discounts * value
     torch.testing.assert_close(agent.targets_of(batch), wanted)
+
+
+@pytest.mark.parametrize("double_q", [False, True])
+def test_a_distribution_is_that_of_the_best_action_and_learned_for_the_chosen_one(double_q: bool) -> None:
+    """The targets and losses of C51, with the head's own functions, in the order of Bellemare et al.'s Algorithm 1."""
+    own: dict[str, Any] = {"critic_head": "categorical", "value_range": (-5.0, 5.0), "atoms": 11}
+    agent = differing(lived(double_q=double_q, gamma=0.9, **own))
+    batch, support = batch_of(agent), torch.linspace(-5, 5, 11)
+    with torch.no_grad():
+        states, online, target = (
+            network(batch.frames[:, row]).view(32, 3, 11)
+            for network, row in ((agent.network, 0), (agent.network, 1), (agent.target, 1))
+        )
+    best = ((online if double_q else target).softmax(-1) * support).sum(-1).argmax(-1)
+    returns = batch.rewards[:, None] + batch.discounts[:, None] * support
+    wanted = project(returns, target[range(32), best].softmax(-1), -5.0, 5.0, 11)
+    torch.testing.assert_close(agent.targets_of(batch), wanted)
+    losses, mean = agent.losses_of(batch)
+    chosen = states[range(32), batch.actions].log_softmax(-1)
+    torch.testing.assert_close(losses, -(wanted * chosen).sum(-1))
+    torch.testing.assert_close(mean, (chosen.exp() @ support).mean())
+
+
+@pytest.mark.parametrize("head", ["categorical", "hl_gauss", "quantile"])
+def test_actions_policy_and_values_are_those_of_the_expectations(head: Any) -> None:
+    own = {"value_range": (-5.0, 5.0)} if head != "quantile" else {}
+    agent = lived(critic_head=head, eval_epsilon=0.0, **own)
+    outputs = agent.network(torch.from_numpy(agent.current))
+    values = torch.stack([agent.head.values(part) for part in outputs.chunk(3, -1)], -1)
+    assert agent.learner.values is not None
+    assert agent.learner.policy is not None
+    torch.testing.assert_close(agent.learner.values(outputs), values)
+    with agent.greedy("a") as policy:
+        chosen = policy(agent.current + agent.centre.offset)
+    np.testing.assert_array_equal(chosen, values.argmax(-1))
+    assert torch.equal(agent.learner.policy(outputs, {}), values.argmax(-1))
 
 
 def test_double_q_asks_the_network_as_it_is_at_each_gradient_step() -> None:
@@ -190,7 +227,7 @@ def test_a_gradient_step_is_that_of_stable_baselines3(
     batch = batch_of(agent, 8)
     states, following = agent.space.split(batch.frames)
     samples = ReplayBufferSamples(
-        states, batch.actions[:, None], following, batch.terminated.float()[:, None], batch.rewards[:, None], None
+        states, batch.actions[:, None], following, 1.0 * (batch.discounts == 0)[:, None], batch.rewards[:, None], None
     )
     monkeypatch.setattr(peer.replay_buffer, "sample", lambda *a, **k: samples)
     monkeypatch.setattr(type(peer), "logger", SimpleNamespace(record=lambda *a, **k: None))
@@ -211,8 +248,9 @@ def test_the_loss_is_hubers_or_the_square(loss: str, expected: list[float]) -> N
 
 @pytest.mark.slow
 @pytest.mark.skipif(not can_compile(), reason="torch.compile does not work here")
-def test_compiled_updates_are_those_of_eager_mode_with_penalties_and_double_q() -> None:
-    agents = [agent_with(IMAGES, compile=how, double_q=True, max_grad_norm=0.1) for how in ("off", "on")]
+@pytest.mark.parametrize("own", [{}, {"critic_head": "categorical", "value_range": (-5.0, 5.0)}], ids=["mse", "c51"])
+def test_compiled_updates_are_those_of_eager_mode_with_penalties_and_double_q(own: dict[str, Any]) -> None:
+    agents = [agent_with(IMAGES, compile=how, double_q=True, max_grad_norm=0.1, **own) for how in ("off", "on")]
     for agent in agents:
         hook = parse_hook("l2_init(strength=0.01)")
         live(agent, world(IMAGES), 12, HookDriver([hook], agent.learners, lambda **_: None, 40), begin=True)

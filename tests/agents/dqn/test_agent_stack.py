@@ -22,6 +22,9 @@ KINDS: dict[str, tuple[Sizes, dict[str, Any]]] = {
     "slopes": (VECTORS, {"activation": "prelu(granularity=global)", "target_period": 10, "replay_ratio": 1.5}),
     "images": (PIXELS, {"hidden": (8,), "normalization": "layer", "batch_size": 2}),
     "minatar": (IMAGES, {"hidden": (8,), "normalization": "layer"}),
+    "categorical": (VECTORS, {"critic_head": "categorical", "value_range": (-5.0, 5.0), "atoms": 9, "double_q": True}),
+    "hl_gauss": (IMAGES, {"hidden": (8,), "critic_head": "hl_gauss", "scale_rewards": 5.0, "atoms": 9}),
+    "quantile": (PIXELS, {"hidden": (8,), "critic_head": "quantile", "atoms": 5, "batch_size": 2, "n_step": 3}),
     "rmsprop": (VECTORS, {"optimizer": "rmsprop", "weight_decay": 0.01, "max_grad_norm": 0.1, "double_q": True}),
 }
 
@@ -53,7 +56,7 @@ def in_float64(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         return network.mlp(network.encoder(x))
 
     monkeypatch.setattr(ValueNetwork, "forward", forward)
-    monkeypatch.setattr(DQN, "_values", lambda _, network, observations: network(observations))
+    monkeypatch.setattr(DQN, "_outputs", lambda own, network, x: network(x).unflatten(-1, (-1, own.head.outputs)))
     torch.set_default_dtype(torch.float64)
     yield
     torch.set_default_dtype(torch.float32)

@@ -15,6 +15,7 @@ from supple.interventions import Learner
 from tests.agents.lives import ENVS, Lives, images, of_seeds, vectors
 from tests.agents.sac.worlds import CONTROL, IMAGES, D, agent_with
 
+RANGE: dict[str, Any] = {"critic_head": "categorical", "atoms": 7, "value_range": (-3.0, 3.0), "weight_decay": 0.0}
 KINDS: dict[str, dict[str, Any]] = {
     "simba": {"network": "simba", "target_entropy": -1.0, "heads": "one-hot"},
     "mlp": {"network": "mlp", "normalization": "layer", "critics": 3, "replay_ratio": 1.5, "priming_updates": 20},
@@ -22,6 +23,15 @@ KINDS: dict[str, dict[str, Any]] = {
     "random": {"network": "mlp", "activation": "rand_smooth_leaky", "normalize_observations": False},
     "images": {"network": "mlp", "hidden": (8,), "log_std": "clipped", "encoder": "minatar(channels=[4])"},
     "residual": {"network": "simba", "encoder": "impala(channels=[4])"},
+    "simba_v2": {"network": "simba_v2", "heads": "environment", **RANGE},
+    "flash": {"network": "flash", "policy_delay": 2, "noise_repeat": 16, **RANGE, "critic_head": "hl_gauss"},
+    "crossq": {
+        "network": "crossq",
+        "actor_blocks": 2,
+        "policy_delay": 3,
+        "heads": "one-hot",
+        "critic_head": "quantile",
+    },
 }
 
 

@@ -21,6 +21,7 @@ from supple.agents.sac.networks import (
     SimBa,
     features_of,
     layers_of,
+    linear_head,
     orthogonal,
     uniform,
 )
@@ -69,11 +70,13 @@ def scattered(module: nn.Module, seed: int = 1) -> None:
 
 
 def actor_of(blocks: int = 1) -> Actor:
-    return Actor(SimBa(5, 8, blocks, "relu", draws()), 8, 3, orthogonal(draws()))
+    return Actor(SimBa(5, 8, blocks, "relu", draws()), linear_head(8, 0, orthogonal(draws())), 3)
 
 
 def critics_of(blocks: int = 2, members: int = 2) -> Critics:
-    return Critics(QNetworks(SimBa(7, 8, blocks, "relu", draws(), members), 8, members, orthogonal(draws(3))))
+    return Critics(
+        QNetworks(SimBa(7, 8, blocks, "relu", draws(), members), linear_head(8, members, orthogonal(draws(3))), members)
+    )
 
 
 # -- what they compute -------------------------------------------------------------------------------------
@@ -126,7 +129,7 @@ def test_epsilon_of_every_normalisation_is_that_of_flax() -> None:
 
 def test_plain_networks_are_layers_with_an_activation_after_each() -> None:
     body = MLPBody(5, (7, 6), "tanh", draws(), members=2)
-    critics = QNetworks(body, 6, 2, uniform(draws()))
+    critics = QNetworks(body, linear_head(6, 2, uniform(draws())), 2)
     scattered(critics)
     x = torch.randn(3, 5)
     for member in range(2):
@@ -145,9 +148,9 @@ def test_simba_begins_as_released(name: str) -> None:
     """The networks of h1-walk: embedding and heads are isometries, and blocks are drawn as Flax's `he_normal`, whose
     variance is 2/d_in after the cut, so that the cut lies at 2/0.8796 deviations."""
     if name == "actor":
-        network = Actor(SimBa(51, 128, 1, "relu", draws()), 128, 19, orthogonal(draws(1)))
+        network = Actor(SimBa(51, 128, 1, "relu", draws()), linear_head(128, 0, orthogonal(draws(1))), 19)
     else:
-        network = QNetworks(SimBa(70, 512, 2, "relu", draws(), 2), 512, 2, orthogonal(draws(1)))
+        network = QNetworks(SimBa(70, 512, 2, "relu", draws(), 2), linear_head(512, 2, orthogonal(draws(1))), 2)
     assert sum(p.numel() for p in network.parameters()) == {"actor": 143_782, "critics": 8_478_722}[name]
     for layer in layers_of(network):
         weights = layer.weight.detach()
@@ -168,7 +171,7 @@ def test_simba_begins_as_released(name: str) -> None:
 
 
 def test_weights_of_plain_networks_begin_as_pytorchs_own() -> None:
-    actor = Actor(MLPBody(50, (400, 300), "relu", draws()), 300, 200, uniform(draws(1)))
+    actor = Actor(MLPBody(50, (400, 300), "relu", draws()), linear_head(300, 0, uniform(draws(1))), 200)
     for layer in layers_of(actor):
         bound = layer.weight.shape[1] ** -0.5
         assert 0.99 * bound < float(layer.weight.detach().abs().max()) <= bound
@@ -229,7 +232,7 @@ def test_log_density_of_saturated_actions_is_exact_and_has_gradients() -> None:
 def test_a_policys_deviation_is_clipped_or_squashed() -> None:
     x = torch.randn(64, 5, generator=draws())
     for clipped, at_0, (low, high) in ((True, 0.0, CLIPPED), (False, -4.0, LOG_STD)):
-        actor = Actor(MLPBody(5, (8,), "relu", draws()), 8, 3, uniform(draws()), clipped)
+        actor = Actor(MLPBody(5, (8,), "relu", draws()), linear_head(8, 0, uniform(draws())), 3, clipped)
         with torch.no_grad():
             actor.log_std.weight.zero_()
             for bias, found in ((-1e3, low), (0.0, at_0), (1e3, high)):
@@ -260,7 +263,9 @@ def test_layers_are_named_in_forward_order_with_their_roles_and_units_lie_betwee
 
 @pytest.mark.parametrize("normalization", ["none", "layer", "spectral"])
 def test_units_of_plain_networks_lie_between_layers_the_last_before_the_heads(normalization: Any) -> None:
-    actor = Actor(MLPBody(5, (8, 6), "relu", draws(), normalization=normalization), 6, 3, uniform(draws()))
+    actor = Actor(
+        MLPBody(5, (8, 6), "relu", draws(), normalization=normalization), linear_head(6, 0, uniform(draws())), 3
+    )
     found, _ = trace_wiring(actor, unit_names(actor))
     norms = [(f"body.norms.{i}.0",) if normalization == "layer" else () for i in range(2)]
     assert {name: (wires.incoming, wires.norms, wires.outgoing) for name, wires in found.items()} == {

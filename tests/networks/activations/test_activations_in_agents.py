@@ -6,7 +6,7 @@ import torch
 from supple.agents.dqn.network import ValueNetwork
 from supple.agents.ppo.network import MultiHead, PolicySpace
 from supple.agents.ppo.policies import Gaussian
-from supple.agents.sac.networks import Actor, MLPBody, QNetworks, SimBa, uniform
+from supple.agents.sac.networks import Actor, MLPBody, QNetworks, SimBa, linear_head, uniform
 from supple.envs import Picture
 from supple.interventions import activation_registry
 
@@ -23,9 +23,10 @@ BUILT = {  # name → makes the network; a function that passes inputs through; 
             lambda net: [*net(X, "a"), *net.log_std.values()], [(5, 2), (5,), (2,)]),
     "DQN": (lambda text: ValueNetwork(2 * 36 * 36, 3, (8,), text, draws(), picture=Picture(2, 36, 36)),
             lambda net: [net(FRAMES)], [(2, 3)]),
-    "actor": (lambda text: Actor(SimBa(3, 8, 1, text, draws()), 8, 2, uniform(draws())),
+    "actor": (lambda text: Actor(SimBa(3, 8, 1, text, draws()), linear_head(8, 0, uniform(draws())), 2),
               lambda net: net(X), [(5, 2), (5, 2)]),
-    "critics": (lambda text: QNetworks(body := MLPBody(3, (8, 4), text, draws(), 2), body.width, 2, uniform(draws())),
+    "critics": (lambda text: QNetworks(
+                    body := MLPBody(3, (8, 4), text, draws(), 2), linear_head(body.width, 2, uniform(draws())), 2),
                 lambda net: [net(X)], [(2, 5)]),
 }  # fmt: skip
 
