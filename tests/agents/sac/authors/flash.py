@@ -101,7 +101,7 @@ def run(dtype: torch.dtype, updates: int) -> dict[str, Any]:
             num_bins=common.ATOMS,
             gamma=common.GAMMA,
             n_step=1,
-            **common,
+            **others,
         )
         update.update_target_network(target)
         losses.append([of_actor["actor/loss"].item(), 2 * of_critic["critic/loss"].item()])  # theirs is the mean
