@@ -82,8 +82,11 @@ def transitions(agent: SAC) -> tuple[Transitions, Tensor]:
     n, size, observation = agent.settings.batch_size, agent.size, agent.control.observation
     states, next_states = torch.randn(2, n, observation, generator=random)
     actions = 2 * torch.rand(n, size, generator=random) - 1
-    rewards, terminated = torch.rand(n, generator=random), torch.rand(n, generator=random) < 0.02
-    return Transitions(states, actions, rewards, terminated, next_states), torch.randn(n, 2, size, generator=random)
+    rewards, discounts = (
+        torch.rand(n, generator=random),
+        agent.settings.gamma * (torch.rand(n, generator=random) > 0.02),
+    )
+    return Transitions(states, actions, rewards, discounts, next_states), torch.randn(n, 2, size, generator=random)
 
 
 # -- classifiers ------------------------------------------------------------------------------------------------------

@@ -224,11 +224,11 @@ class DQN(ReplayAgent):
 
     @torch.no_grad()
     def targets_of(self, sample: Sample) -> Tensor:
-        """Return the head's target for r + γ·(1 − terminated)·Z⁻(s′, a′), (*stack, n) or (*stack, n, outputs).
+        """Return the head's target for r + γ·Z⁻(s′, a′), (*stack, n) or (*stack, n, outputs).
 
-        a′ is the best action by the target network, or with double Q by the online network. Both are in evaluation
-        mode, so that random activations use their mean slope. Targets then have no noise, and measuring the loss does
-        not advance the generator of training."""
+        γ is 0 after a termination. a′ is the best action by the target network, or with double Q by the online network.
+        Both are in evaluation mode, so that random activations use their mean slope. Targets then have no noise, and
+        measuring the loss does not advance the generator of training."""
         _, after = self.space.split(sample.frames)
         outputs = choosing = self._outputs(self.target, after)
         if self.settings.double_q:
@@ -238,7 +238,7 @@ class DQN(ReplayAgent):
             best = outputs.amax(-2)  # compiled code reduces faster than it looks up
         else:
             best = self._of(self.head.values(choosing).argmax(-1), outputs)
-        return self.head.targets(sample.rewards, self.settings.gamma * ~sample.terminated, best)
+        return self.head.targets(sample.rewards, sample.discounts, best)
 
     def values_of(self, outputs: Tensor) -> Tensor:
         """Return the action values, (…, actions), that outputs of a network, (…, actions · outputs), say."""

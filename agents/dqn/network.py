@@ -47,7 +47,7 @@ class Sizes(NamedTuple):
         if self.layout.stack is None:
             s, after = frames.unbind(-2)
             return s, after
-        return frames[..., :-1, :, :], frames[..., 1:, :, :]
+        return frames[..., : self.layout.stack, :, :], frames[..., -self.layout.stack :, :, :]
 
 
 class ValueNetwork(nn.Module):

@@ -102,9 +102,9 @@ class Experience(Generic[Prepared]):
             raise ValueError(f"--replay-folder {folder} is not a folder: create it or choose another")
         members, size = len(s.members) if s.stacked else 0, (s.replay_size, s.num_envs, layout)
         self.memory = (
-            ReservoirMemory(*size, generators(s, "reservoir"), folder, members)
+            ReservoirMemory(*size, generators(s, "reservoir"), folder, members, s.gamma)
             if isinstance(self.sampling, Reservoir)
-            else ReplayMemory(*size, folder, members, self.sampling)
+            else ReplayMemory(*size, folder, members, self.sampling, s.n_step, s.gamma)
         )
         self.feed = ReplayFeed(self.memory, device)
         self.draws = generators(s, "replay")

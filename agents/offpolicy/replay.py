@@ -28,16 +28,16 @@ CHUNK = 16_384  # rows read at once from a checkpoint: 116 MB of 84×84 images
 
 
 class Sample(NamedTuple):
-    """Transitions (s, a, r, s′).
+    """Transitions (s, a, r, s′), or windows of several steps, of which r is the discounted sum of the rewards.
 
-    For images that are stacked, s = frames[:, :-1] and s′ = frames[:, 1:], both (size, stack, *frame). For observations
-    of one frame, s = frames[:, 0] and s′ = frames[:, 1], both (size, *frame). In samples of several members, each
-    tensor has the members as its first axis: (members, size, …)."""
+    For images that are stacked, s = frames[:, :stack] and s′ = frames[:, -stack:], both (size, stack, *frame). For
+    observations of one frame, s = frames[:, 0] and s′ = frames[:, 1], both (size, *frame). In samples of several
+    members, each tensor has the members as its first axis: (members, size, …)."""
 
-    frames: Tensor  # (size, stack + 1, *frame) as kept
+    frames: Tensor  # (size, stack + 1, *frame) as kept, (size, 2 · stack, *frame) for windows
     actions: Tensor  # (size,) int64, or (size, *action) float32
-    rewards: Tensor  # (size,) float32
-    terminated: Tensor  # (size,) bool: s′ is worth nothing, and its newest frame is zero
+    rewards: Tensor  # (size,) float32: Σ γᵏ·r of the m steps of a window, k < m
+    discounts: Tensor  # (size,) float32: γᵐ, or 0 after a termination: the newest frame of s′ is zero then
 
 
 @dataclass(frozen=True)
@@ -102,6 +102,11 @@ class ReplayMemory:
     Memory is only used as rows fill. With `folder`, the frames are in a nameless file
     there, which grows in the same way and is deleted when the process ends. RAM is then only its cache.
 
+    Windows of `steps` steps are made when they are sampled. They end earlier, with m < steps, where an episode
+    terminates or is truncated, and at the newest row, where the rewards after it are not known yet. s′ is the
+    observation after their last step, so that all of them bootstrap rightly, by γᵐ. (Dopamine drops the transitions
+    from which no whole window remains before a truncation.)
+
     For a stack of agents, it is the memories of all members side by side. The rows of a step are those of the members'
     environments, one member after the other.
 
@@ -112,6 +117,8 @@ class ReplayMemory:
         folder: Where the file with the frames is made. None: the frames are in RAM.
         members: Number of agents in the stack; 0 if there is no stack.
         sampling: With what probabilities transitions are drawn.
+        steps: The most steps of a window.
+        gamma: The discount factor of a step.
 
     Attributes:
         rings: Number of environments of all members.
@@ -121,10 +128,14 @@ class ReplayMemory:
 
     def __init__(
         self, capacity: int, num_envs: int, layout: ReplayLayout, folder: Path | None = None, members: int = 0,
-        sampling: Uniform | None = None,
+        sampling: Uniform | None = None, steps: int = 1, gamma: float = 1.0,
     ) -> None:  # fmt: skip
         self.num_envs, self.layout, self.stack, self.members = num_envs, layout, layout.depth, members
-        self.sampling = sampling or Uniform()
+        self.sampling, self.steps = sampling or Uniform(), steps
+        self.powers = np.power(gamma, np.arange(steps + 1)).astype(np.float32)
+        self.after = layout.depth if steps > 1 else 1  # frames of s′ that a sample has besides those of s
+        # of a transition's frames from its row, those of s and the others; in a longer window these come later
+        self.offsets = np.concatenate([np.arange(1 - layout.depth, 1), np.arange(2 - self.after, 2)])
         self.rings = max(members, 1) * num_envs
         self.window = math.ceil(capacity / num_envs)  # rows of each ring that can be sampled
         self.rows = self.window + layout.depth  # with depth − 1 frames before those, and one after
@@ -250,10 +261,10 @@ class ReplayMemory:
         self.end[envs] = row + 1
 
     def buffer(self, size: int, pin_memory: bool = False) -> Tensor:
-        """Return an uninitialised tensor for the frames of a sample, (size, stack + 1, *frame).
+        """Return an uninitialised tensor for the frames of a sample, (size, frames, *frame).
 
-        In a stack, the rows of all members follow one another: (members · size, stack + 1, *frame)."""
-        shape = (max(self.members, 1) * size, self.stack + 1, *self.layout.frame)
+        In a stack, the rows of all members follow one another: (members · size, frames, *frame)."""
+        shape = (max(self.members, 1) * size, self.stack + self.after, *self.layout.frame)
         return torch.empty(shape, dtype=torch.from_numpy(self.frames[:0]).dtype, pin_memory=pin_memory)
 
     def sample(self, size: int, draws: Draws, out: Tensor | None = None) -> Sample:
@@ -276,24 +287,42 @@ class ReplayMemory:
         out = self.buffer(size) if out is None else out
         ring, row = self._draw(size, sources)
         first = ring * self.rows
-        at = first + row % self.rows
-        terminated = self.terminated.reshape(-1)[at]
-        offsets = np.arange(1 - self.stack, 2)  # of a transition's frames from its row
-        places = first[:, None] + (row[:, None] + offsets) % self.rows
+        at = end = first + row % self.rows
+        rewards, discounts = self.reward.reshape(-1)[at], self.powers[1:]
+        places = row[:, None] + self.offsets
+        if self.steps > 1:
+            rewards, length = self._windows(first, row)
+            discounts = self.powers[length]
+            end = first + (row + length - 1) % self.rows
+            places[:, self.stack :] += length[:, None] - 1
+        places = first[:, None] + places % self.rows
         # mode="raise" would gather into a temporary buffer first.
         frames = out.numpy()
         np.take(self.frames.reshape(-1, *self.layout.frame), places, axis=0, out=frames, mode="clip")
-        if self.stack > 1:
-            frames[:, :-1][-offsets[:-1] > self.age.reshape(-1)[at][:, None]] = 0  # before the episode began
+        for part in (slice(self.stack), slice(self.stack, None))[: self.after] if self.stack > 1 else ():
+            newest = places[:, part][:, -1]
+            back = self.offsets[part][-1] - self.offsets[part]
+            frames[:, part][back > self.age.reshape(-1)[newest][:, None]] = 0  # before the episode began
+        terminated = self.terminated.reshape(-1)[end]
         frames[terminated, -1] = 0
         actions = self.action.reshape(-1, *self.layout.action)[at]
         sample = Sample(
             out,
             torch.from_numpy(actions if self.layout.action else actions.astype(np.int64)),
-            torch.from_numpy(self.reward.reshape(-1)[at]),
-            torch.from_numpy(terminated),
+            torch.from_numpy(rewards),
+            torch.from_numpy(discounts * ~terminated),
         )
         return Sample(*(tensor.unflatten(0, (self.members, size)) for tensor in sample)) if self.members else sample
+
+    def _windows(self, first: Integers, row: Integers) -> tuple[NDArray[np.float32], Integers]:
+        """Return Σ γᵏ·r and the number of steps m, (size,) each, of the windows that begin at these rows of rings.
+
+        first: The places of the first rows of these rings in all columns, (size,)."""
+        at = first[:, None] + (row[:, None] + np.arange(self.steps)) % self.rows
+        inside = self.acted.reshape(-1)[at]
+        inside[:, 1:] &= ~self.terminated.reshape(-1)[at[:, :-1]]
+        np.logical_and.accumulate(inside, 1, out=inside)
+        return (self.reward.reshape(-1)[at] * self.powers[:-1]).sum(1, where=inside), inside.sum(1)
 
     def _draw(self, size: int, sources: Sequence[torch.Generator]) -> tuple[Integers, Integers]:
         """Return rings and rows of transitions, (members · size,) each.

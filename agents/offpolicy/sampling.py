@@ -112,7 +112,7 @@ class ReservoirMemory(ReplayMemory):
         num_envs: Number of environments of a member.
         layout: The contents of one step.
         draws: Draw which transitions are kept. In a stack, one generator for each member.
-        folder, members: As in `ReplayMemory`.
+        folder, members, gamma: As in `ReplayMemory`.
 
     Attributes:
         seen: The number of transitions of each member so far, (members,), or (1,) outside a stack.
@@ -120,10 +120,10 @@ class ReservoirMemory(ReplayMemory):
 
     def __init__(
         self, capacity: int, num_envs: int, layout: ReplayLayout, draws: Draws, folder: Path | None = None,
-        members: int = 0,
+        members: int = 0, gamma: float = 1.0,
     ) -> None:  # fmt: skip
         self.each = layout.depth + 1  # rows of a transition
-        super().__init__(capacity * self.each, 1, layout, folder, members)
+        super().__init__(capacity * self.each, 1, layout, folder, members, gamma=gamma)
         self.capacity, self.draws = capacity, draws
         self.num_envs, self.rings = num_envs, max(members, 1) * num_envs
         self.seen = self.marks = np.zeros(max(members, 1), np.int64)

@@ -109,7 +109,7 @@ class SAC(ReplayAgent):
         self.learners = self._learners()
         actor, critic = self.learners["actor"], self.learners["critic"]
         self.soft_update = SoftUpdate(
-            actor, critic, self.head, s.gamma, s.tau, s.target_entropy * self.size, s.compile == "on", s.policy_delay,
+            actor, critic, self.head, s.tau, s.target_entropy * self.size, s.compile == "on", s.policy_delay,
             JOINT.get(s.network, ""),
         )  # fmt: skip
         on_gpu = self.device.type == "cuda"
@@ -318,7 +318,7 @@ class SAC(ReplayAgent):
 
     def _transitions(self, sample: Sample) -> Transitions:
         states, next_states = self.inputs.of_frames(sample.frames)
-        return Transitions(states, sample.actions, sample.rewards, sample.terminated, next_states)
+        return Transitions(states, sample.actions, sample.rewards, sample.discounts, next_states)
 
     # -- learning ------------------------------------------------------------------------------------------
 
@@ -335,11 +335,11 @@ class SAC(ReplayAgent):
         return True
 
     def _learn_from(
-        self, frames: Tensor, actions: Tensor, rewards: Tensor, terminated: Tensor, noise: Tensor,
+        self, frames: Tensor, actions: Tensor, rewards: Tensor, discounts: Tensor, noise: Tensor,
         hooks: HookDriver | None = None,
     ) -> None:  # fmt: skip
         """Make one gradient step on each batch in the sample, in order, without synchronising with the GPU."""
-        tensors = (*self._transitions(Sample(frames, actions, rewards, terminated)), noise)
+        tensors = (*self._transitions(Sample(frames, actions, rewards, discounts)), noise)
         axis = len(self.stack)
         batches = [*zip(*(tensor.split(self.settings.batch_size, axis) for tensor in tensors), strict=True)]
         for number, batch in enumerate(batches, self.experience.taken - len(batches)):

@@ -51,12 +51,13 @@ class Temperature(nn.Module):
 class Transitions(NamedTuple):
     """A batch with normalised observations, whose last numbers may say the environment (see `inputs`).
 
-    Shapes: states and next_states (*stack, n, d), actions (*stack, n, a), rewards and terminated (*stack, n)."""
+    Shapes: states and next_states (*stack, n, d), actions (*stack, n, a), rewards and discounts (*stack, n). Discounts
+    are γ, with --n-step γᵐ, or 0 after a termination."""
 
     states: Tensor
     actions: Tensor
     rewards: Tensor
-    terminated: Tensor
+    discounts: Tensor
     next_states: Tensor
 
 
@@ -71,7 +72,6 @@ class SoftUpdate:
         actor: The actor's learner, which offers the temperature.
         critics: The critics' learner, whose follower is the target; without one, the critics are their own.
         head: What the critics' outputs say about the return.
-        gamma: The discount factor per decision, in [0, 1].
         tau: The rate at which the target moves towards the critics, in [0, 1].
         target_entropy: The target H̄ of the entropy, in nats.
         compiled: Compute losses and gradients by torch.compile, with forward and backward pass in one graph. With two
@@ -83,7 +83,7 @@ class SoftUpdate:
     """
 
     def __init__(
-        self, actor: Learner, critics: Learner, head: ValueHead, gamma: float, tau: float, target_entropy: float,
+        self, actor: Learner, critics: Learner, head: ValueHead, tau: float, target_entropy: float,
         compiled: bool, delay: int = 1, joint: Joint = "",
     ) -> None:  # fmt: skip
         temperature = actor.offers(EntropyTemperature)
@@ -92,7 +92,7 @@ class SoftUpdate:
         self.actor, self.critics, self.temperature, self.policy = actor, critics, temperature.learner, actor.module
         self.target = critics.followers[0] if critics.followers else None
         self.stack: tuple[int, ...] = (actor.seeds,) if actor.seeds else ()
-        self.head, self.gamma, self.tau, self.target_entropy = head, gamma, tau, target_entropy
+        self.head, self.tau, self.target_entropy = head, tau, target_entropy
         self.delay, self.joint = delay, joint
         self.latest: dict[str, Tensor] = {}  # losses of the last update without penalties, (*stack,), by learner
         self.resting: frozenset[str] = frozenset()  # environments whose heads stay as they are, without data for them
@@ -202,8 +202,7 @@ class SoftUpdate:
         outputs = self._outputs_of(self.critics.module, states, actions)
         with torch.no_grad():
             after = self._smallest((outputs if self.target is None else after)[..., -rows:, :])
-            discounts = self.gamma * (~batch.terminated).to(after.dtype)
-            targets = self.head.targets(batch.rewards, discounts, after, cost)
+            targets = self.head.targets(batch.rewards, batch.discounts, after, cost)
             targets = targets.unsqueeze(len(self.stack))
         outputs = outputs[..., :rows, :]
         targets = targets.expand(*outputs.shape[: len(self.stack) + 1], *targets.shape[len(self.stack) + 1 :])

@@ -93,7 +93,7 @@ class JaxUpdate:
 
     def _step(self, state: Any, batch: Any, noise: jax.Array) -> tuple[Any, jax.Array]:
         actor, critics, target, log_alpha, actor_slots, critic_slots, alpha_slots = state
-        states, actions, rewards, terminated, next_states = batch
+        states, actions, rewards, discounts, next_states = batch
         s = self.settings
 
         def actor_loss(actor: Parameters) -> tuple[jax.Array, jax.Array]:
@@ -111,7 +111,7 @@ class JaxUpdate:
 
         next_actions, log_probs = self._policy(actor, next_states, noise[:, 1])
         next_values = self._values(target, next_states, next_actions).min(0) - jnp.exp(log_alpha) * log_probs
-        wanted = rewards + s.gamma * next_values * ~terminated
+        wanted = rewards + discounts * next_values
 
         def critic_loss(critics: Parameters) -> tuple[jax.Array, jax.Array]:
             values = self._values(critics, states, actions)

@@ -95,6 +95,8 @@ WRONG: list[tuple[str, dict[str, Any], str]] = [
     ("dqn", {"atoms": 7}, "--atoms has no effect with --critic-head mse"),
     ("dqn", {"critic_head": "quantile", "loss": "mse"}, "--loss mse needs single values, --critic-head mse"),
     ("dqn", {"critic_head": "quantile", "softmax_values": True}, "--softmax-values True needs single values"),
+    ("sac", {"n_step": 1_001, "num_envs": 1}, "--n-step is 1001, but the replay memory has only 1000 steps"),
+    ("dqn", {"n_step": 3, "replay_sampling": "reservoir"}, "--n-step 3 needs the steps after a transition"),
     ("dqn", {"max_grad_norm": -1.0}, "--max-grad-norm must be 0 or more"),
     ("sac", {"gamma": 1.5}, "--gamma must lie in [0, 1], got 1.5"),
     ("sac", {"replay_size": 100}, "--replay-size is 100, but must be at least --batch-size"),

@@ -144,7 +144,7 @@ def test_the_target_is_that_of_the_equation(double_q: bool) -> None:
     best = online.argmax(1)
     assert not torch.equal(best, target.argmax(1))
     value = target[range(32), best] if double_q else target.max(1).values
-    wanted = torch.where(batch.terminated, batch.rewards, batch.rewards + 0.9 * value)
+    wanted = batch.rewards + batch.discounts * value
     torch.testing.assert_close(agent.targets_of(batch), wanted)
 
 
@@ -160,7 +160,7 @@ def test_a_distribution_is_that_of_the_best_action_and_learned_for_the_chosen_on
             for network, row in ((agent.network, 0), (agent.network, 1), (agent.target, 1))
         )
     best = ((online if double_q else target).softmax(-1) * support).sum(-1).argmax(-1)
-    returns = batch.rewards[:, None] + 0.9 * support * ~batch.terminated[:, None]
+    returns = batch.rewards[:, None] + batch.discounts[:, None] * support
     wanted = project(returns, target[range(32), best].softmax(-1), -5.0, 5.0, 11)
     torch.testing.assert_close(agent.targets_of(batch), wanted)
     losses, mean = agent.losses_of(batch)
@@ -227,7 +227,7 @@ def test_a_gradient_step_is_that_of_stable_baselines3(
     batch = batch_of(agent, 8)
     states, following = agent.space.split(batch.frames)
     samples = ReplayBufferSamples(
-        states, batch.actions[:, None], following, batch.terminated.float()[:, None], batch.rewards[:, None], None
+        states, batch.actions[:, None], following, 1.0 * (batch.discounts == 0)[:, None], batch.rewards[:, None], None
     )
     monkeypatch.setattr(peer.replay_buffer, "sample", lambda *a, **k: samples)
     monkeypatch.setattr(type(peer), "logger", SimpleNamespace(record=lambda *a, **k: None))

@@ -62,8 +62,8 @@ def test_truncated_transitions_bootstrap_from_the_true_last_observation_terminat
             s.tobytes(): (end, after) for s, end, after in zip(states, result.terminated, following, strict=True)
         }
     sample = agent.experience.memory.sample(300, torch.Generator().manual_seed(0))
-    assert 0 < sample.terminated.sum() < 300
-    for (state, after), terminated in zip(sample.frames.numpy(), sample.terminated, strict=True):
+    assert 0 < (sample.discounts == 0).sum() < 300
+    for (state, after), discount in zip(sample.frames.numpy(), sample.discounts, strict=True):
         ended, following = wanted[state.tobytes()]
-        assert terminated == ended
+        assert float(discount) == pytest.approx(0.99 * (not ended))
         np.testing.assert_array_equal(after, following)

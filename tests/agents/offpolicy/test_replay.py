@@ -27,7 +27,7 @@ class Transition(NamedTuple):
     action: np.ndarray
     reward: float
     following: np.ndarray
-    terminated: bool
+    discount: float
 
 
 class World:
@@ -82,10 +82,28 @@ class World:
         for e in range(n):
             following = final[e].copy()
             following[-1 if stacked else slice(None)] *= not terminated[e]
-            self.kept[e].append(Transition(self.obs[e], actions[e], float(rewards[e]), following, bool(terminated[e])))
+            self.kept[e].append(
+                Transition(self.obs[e], actions[e], float(rewards[e]), following, float(not terminated[e]))
+            )
             if truncated[e] and not terminated[e]:
                 self.kept[e].append(None)
         self.obs = obs
+
+    def windows(self, steps: int, gamma: float) -> dict[float, Transition]:
+        """Return the window of at most so many steps from each transition on, by the reward of the first."""
+        found = {}
+        for kept in self.kept:
+            for i, first in enumerate(kept):
+                inside: list[Transition] = []
+                for row in kept[i : i + steps]:
+                    if row is None or (inside and not inside[-1].discount):
+                        break
+                    inside.append(row)
+                if first is not None:
+                    total = sum(gamma**k * row.reward for k, row in enumerate(inside))
+                    left = gamma ** len(inside) * inside[-1].discount
+                    found[first.reward] = Transition(first.s, first.action, total, inside[-1].following, left)
+        return found
 
     def newest(self, capacity: int, share: float = 1.0) -> dict[float, Transition]:
         """Return the newest share of the transitions that a memory has room for."""
@@ -107,15 +125,22 @@ def same(a: Sample, b: Sample) -> bool:
 
 def assert_whole(sample: Sample, wanted: Mapping[float, Transition], layout: ReplayLayout) -> None:
     """Require that transitions of a sample are those that were kept whole, and that none of these is missing."""
-    assert set(sample.rewards.tolist()) == wanted.keys()
+
+    def key(s: np.ndarray) -> bytes:  # rewards of windows may be equal, frames are not
+        return np.ascontiguousarray(s if layout.stack is None else s[-1], layout.dtype).tobytes()
+
+    by_frame, found, depth = {key(transition.s): transition for transition in wanted.values()}, set(), layout.depth
     assert sample.actions.dtype == (torch.float32 if layout.action else torch.int64)
-    for frames, taken, reward, terminated in zip(*sample, strict=True):
-        transition = wanted[float(reward)]
-        s, following = (frames[0], frames[1]) if layout.stack is None else (frames[:-1], frames[1:])
+    for frames, taken, reward, discount in zip(*(tensor.numpy() for tensor in sample), strict=True):
+        s, following = (frames[0], frames[1]) if layout.stack is None else (frames[:depth], frames[-depth:])
+        transition = by_frame[key(s)]
+        found.add(key(s))
         assert np.array_equal(s, transition.s.astype(layout.dtype))
-        assert np.array_equal(following, transition.following.astype(layout.dtype))
+        if discount or len(frames) == depth + 1:
+            assert np.array_equal(following, transition.following.astype(layout.dtype))
         assert np.array_equal(taken, transition.action.astype(np.float32 if layout.action else int))
-        assert bool(terminated) == transition.terminated
+        np.testing.assert_allclose([reward, discount], [transition.reward, transition.discount], rtol=1e-6)
+    assert found == by_frame.keys()
 
 
 def stream(memory: Any, world: World, steps: int, cuts: float = 0.0) -> None:
@@ -141,20 +166,24 @@ def stream(memory: Any, world: World, steps: int, cuts: float = 0.0) -> None:
     cuts=st.sampled_from([0.0, 0.1]),
     share=st.sampled_from([0.0, 0.1, 0.5, 0.95, 1.0]),
     later=st.integers(0, 40),
+    window=st.sampled_from([1, 2, 5]),
 )
 def test_samples_are_exactly_the_newest_transitions_of_a_memory_that_stores_them_whole(
     seed: int, num_envs: int, capacity: int, stack: int | None, kind: tuple[tuple[int, ...], type],
     action: tuple[int, ...], steps: int, ends: float, truncations: float, cuts: float, share: float, later: int,
+    window: int,
 ) -> None:  # fmt: skip
-    """Also after all but a share of each environment's was forgotten."""
+    """Also after all but a share of each environment's was forgotten, and in windows of several steps."""
     layout = ReplayLayout(*kind, stack, action)
-    memory, world = ReplayMemory(capacity, num_envs, layout), World(seed, num_envs, layout, ends, truncations)
+    memory = ReplayMemory(capacity, num_envs, layout, steps=window, gamma=0.9)
+    world = World(seed, num_envs, layout, ends, truncations)
     stream(memory, world, steps, cuts)
     left, last = world.newest(capacity, share), (world.steps + 1) * num_envs
     memory.keep(share)
     for _ in range(later):
         world.step(memory)
-    expected = {r: transition for r, transition in world.newest(capacity).items() if r in left or r >= last}
+    windows = world.windows(window, 0.9)
+    expected = {r: windows[r] for r in world.newest(capacity) if r in left or r >= last}
     assert memory.sizes().sum() == len(expected)
     if not expected:
         with pytest.raises(ValueError, match="the replay memory is empty"):
@@ -165,6 +194,7 @@ def test_samples_are_exactly_the_newest_transitions_of_a_memory_that_stores_them
 
 KINDS: dict[str, Callable[..., ReplayMemory]] = {
     "ring": lambda layout, draws, members=0: ReplayMemory(60, 2, layout, members=members),
+    "windows": lambda layout, draws, members=0: ReplayMemory(60, 2, layout, members=members, steps=3, gamma=0.9),
     "recency": lambda layout, draws, members=0: ReplayMemory(60, 2, layout, members=members, sampling=Recency(20, 0.2)),
     "reservoir": lambda layout, draws, members=0: ReservoirMemory(60, 2, layout, draws, members=members),
 }

@@ -164,7 +164,7 @@ def test_losses_and_gradients_are_those_of_stable_baselines3s_cnn_policy() -> No
     states, next_states = torch.randint(256, (2, 6, picture.size), dtype=torch.uint8, generator=rng)
     images, next_images = states.view(6, 3, 36, 36), next_states.view(6, 3, 36, 36)
     actions, rewards = torch.rand(6, A, generator=rng) * 2 - 1, torch.randn(6, generator=rng)
-    terminated = torch.tensor([True, *[False] * 5])
+    discounts = torch.tensor([0.0, *[0.9] * 5])
 
     torch.manual_seed(1)
     chosen, log_probs = theirs.actor.action_log_prob(images)
@@ -173,14 +173,14 @@ def test_losses_and_gradients_are_those_of_stable_baselines3s_cnn_policy() -> No
     with torch.no_grad():
         following, log_probs = theirs.actor.action_log_prob(next_images)
         value = theirs.critic_target(next_images, following)[0][:, 0] - alpha * log_probs
-    targets = rewards + 0.9 * value * ~terminated
+    targets = rewards + discounts * value
     critic_loss = nn.functional.mse_loss(theirs.critic(images, actions)[0][:, 0], targets)
 
     noises = []
     for seed in (1, 2):
         torch.manual_seed(seed)
         noises.append(torch.normal(torch.zeros(6, A), torch.ones(6, A)))
-    seen = Transitions(states, actions, rewards, terminated, next_states), torch.stack(noises, 1)
+    seen = Transitions(states, actions, rewards, discounts, next_states), torch.stack(noises, 1)
     for wanted, found, their_network, network in (
         (actor_loss, ours.soft_update.actor_loss_of(*seen)[0], theirs.actor, ours.actor),
         (critic_loss, ours.soft_update.critic_loss_of(*seen)[0], theirs.critic, ours.critics),

@@ -37,9 +37,9 @@ def batches(dtype: torch.dtype) -> Iterator[tuple[Transitions, Tensor]]:
     while True:
         states, next_states = torch.randn(2, N, D, generator=g, dtype=dtype)
         actions = torch.rand(N, A, generator=g, dtype=dtype) * 2 - 1
-        terminated = torch.rand(N, generator=g) < 0.3
+        discounts = GAMMA * (torch.rand(N, generator=g) < 0.7).to(dtype)
         rewards, noise = torch.randn(N, generator=g, dtype=dtype), torch.randn(N, 2, A, generator=g, dtype=dtype)
-        yield Transitions(states, actions, rewards, terminated, next_states), noise
+        yield Transitions(states, actions, rewards, discounts, next_states), noise
 
 
 # -- the same, written out ---------------------------------------------------------------------------------
@@ -93,7 +93,7 @@ class Peer:
         with torch.no_grad():
             next_actions, log_probs = self.policy(batch.next_states, noise[:, 1])
             values = torch.min(*(target(batch.next_states, next_actions) for target in self.targets))
-            y = batch.rewards + GAMMA * (1 - batch.terminated.double()) * (values - self.log_alpha.exp() * log_probs)
+            y = batch.rewards + batch.discounts * (values - self.log_alpha.exp() * log_probs)
         found = torch.stack([critic(batch.states, batch.actions) for critic in self.critics])
         critic_loss = (found - y).square().mean(1).sum()
         self.of_critics.zero_grad()
