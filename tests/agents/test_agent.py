@@ -19,6 +19,7 @@ HOOKS = [
     "parseval", "ewc(samples=16)", "weight_clip(kappa=1.1)", "hare_tortoise@every:6", "upgd", "dash(batches=3)@8",
     "spectral", "wasserstein", "soft_snp(epsilon=0.01)", "adam_rel@every:4", "reset(what=optimizer)@6",
     "regrama(tau=0.5)@8", "cpr(period=3)", "l2_er(period=3)", "nap",
+    "adamo",
 ]  # fmt: skip
 
 

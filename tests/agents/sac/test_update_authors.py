@@ -61,6 +61,7 @@ def test_updates_are_those_of_the_authors_code(network: str, dtype: torch.dtype)
         fields = {name: torch.from_numpy(value) for name, value in batch.items()}
         fields = {name: value if value.dtype == torch.bool else value.to(dtype) for name, value in fields.items()}
         noise: Tensor = fields.pop("noise")
+        fields["discounts"] = common.GAMMA * (~fields.pop("terminated")).to(dtype)
         agent.soft_update(Transitions(**fields), noise, number=number)
         ours = [agent.soft_update.latest[name].item() for name in ("actor", "critic")]
         assert ours == pytest.approx(losses, rel=tolerance)
