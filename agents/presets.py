@@ -58,8 +58,8 @@ MUJOCO: dict[str, Any] = {
 }  # fmt: skip
 # Returns scaled to [−5, 5], on which 101 atoms lie (normalized_g_max, critic_num_bins in both papers' configurations).
 SCALED: dict[str, Any] = {"critic_head": "categorical", "atoms": 101, "scale_rewards": 5.0}
-# SimBaV2 (arXiv 2502.15280): released code, configs/agent/simbaV2.yaml. γ is that of configs/online_rl.yaml for episodes
-# of 1000 steps. The defaults of SACSettings, which are SimBa's, are the rest of that file, from widths to temperature.
+# SimBaV2 (arXiv 2502.15280): released code, configs/agent/simbaV2.yaml. γ is that of configs/online_rl.yaml if episodes
+# have 1000 steps. The defaults of SACSettings, which are SimBa's, are the rest of that file.
 SIMBA_V2: dict[str, Any] = {
     **MUJOCO, **SCALED, "network": "simba_v2", "gamma": 0.995,
     "schedule": "linear", "schedule_over": "run", "min_rate": 0.5,  # learning_rate_init 1e-4, _end 5e-5

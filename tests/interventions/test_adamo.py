@@ -7,9 +7,9 @@ from supple.metrics import dfi
 from supple.networks.optimizers import step
 
 
-def trained(module, gradient, **options):
+def trained(module, gradient):
     """Return a learner whose parameters have these gradients, with PyTorch's Adam."""
-    target = learner_for(module, torch.optim.Adam(module.parameters(), lr=0.1), **options)
+    target = learner_for(module, torch.optim.Adam(module.parameters(), lr=0.1))
     for parameter in module.parameters():
         parameter.grad = torch.full_like(parameter, gradient)
     return target
@@ -31,7 +31,7 @@ def test_the_step_is_adams_along_the_gradient_of_the_task_plus_one_along_that_of
 
 
 def test_members_and_kernels_are_matrices_of_their_own_and_a_scope_is_kept():
-    stack = trained(nn.Sequential(StackedLinear(2, 4, 3), nn.ReLU(), StackedLinear(2, 3, 2)), 0.0, networks=2)
+    stack = trained(nn.Sequential(StackedLinear(2, 4, 3), nn.ReLU(), StackedLinear(2, 3, 2)), 0.0)
     first, last = stack.module[0].weight, stack.module[2].weight.detach().clone()
     want = [w - 0.1 * torch.autograd.grad(parseval_penalty(w), w)[0] for w in first.detach().requires_grad_().unbind()]
     make("adamo", strength=1.0, scope="encoder").before_update(stack)

@@ -25,7 +25,9 @@ def test_a_pass_that_trains_it_is_that_of_pytorchs_batch_norm():
     theirs.load_state_dict({**ours.state_dict(), "num_batches_tracked": torch.tensor(0)})
     outputs = [norm(x.requires_grad_()) for norm in (ours, theirs)]
     torch.testing.assert_close(*outputs)
-    of = [torch.autograd.grad(y.pow(3).sum(), (x, *n.parameters())) for y, n in zip(outputs, (ours, theirs), strict=True)]
+    of = [
+        torch.autograd.grad(y.pow(3).sum(), (x, *n.parameters())) for y, n in zip(outputs, (ours, theirs), strict=True)
+    ]
     torch.testing.assert_close(*of)
     torch.testing.assert_close({**ours.state_dict(), "num_batches_tracked": torch.tensor(1)}, theirs.state_dict())
 

@@ -1,7 +1,8 @@
 """What comparisons with the authors' own code have in common: weights, batches, and how results are written down.
 
 `flash.py` and `simba_v2.py` beside this file run the released code on these weights and batches, and write its results
-into `numbers.json`; the first lines of each say how. `test_update_authors.py` compares ours with them. NumPy alone is needed.
+into `numbers.json`; the first lines of each say how. `test_update_authors.py` compares ours with them. This file needs
+NumPy alone.
 """
 
 import json
