@@ -4,6 +4,7 @@ For a stack of agents, the statistics have the members as their first axis, and 
 `stack` is (members,) then, and () for one agent.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -122,13 +123,56 @@ class RewardScale:
 
     def __call__(self, rewards: Array, done: NDArray[np.bool_], clip: float) -> Array:
         """Return the scaled rewards, (*stack, num_envs), clipped to ±clip, and update the scale."""
+        self.count(rewards, done)
+        scaled = rewards / np.sqrt(self.statistics.variance + self.statistics.epsilon)
+        return np.minimum(np.maximum(scaled, -clip), clip)
+
+    def count(self, rewards: NDArray[np.floating], done: NDArray[np.bool_]) -> None:
+        """Update the scale with the rewards of a step, (*stack, num_envs)."""
         self.returns *= self.gamma
         self.returns += rewards
         self.statistics.update(self.returns[..., None])
         self.returns[done] = 0.0
-        scaled = rewards / np.sqrt(self.statistics.variance + self.statistics.epsilon)
-        return np.minimum(np.maximum(scaled, -clip), clip)
 
     def reset_returns(self) -> None:
         """Set the running returns to 0, because all episodes were interrupted."""
         self.returns[:] = 0.0
+
+
+class BoundedRewardScale(RewardScale):
+    """A scale with which discounted returns have a standard deviation of 1 at most, and lie within ±bound:
+
+        r / max(√(var G + ε), max|G| / bound)
+
+    G are the discounted returns so far. Source: SimbaV2 (Lee et al. 2025, arXiv 2502.15280). In its released code the
+    reward of an episode's last step is carried over into the return of the next one. Here every return starts at 0.
+    """
+
+    def __init__(self, num_envs: int, gamma: float, stack: tuple[int, ...], bound: float) -> None:
+        super().__init__(num_envs, gamma, stack)
+        self.bound, self.largest = bound, np.zeros((*stack, 1))
+
+    def count(self, rewards: NDArray[np.floating], done: NDArray[np.bool_]) -> None:
+        largest = np.abs(self.gamma * self.returns + rewards).max(-1, keepdims=True)
+        np.maximum(self.largest, largest, out=self.largest)
+        super().count(rewards, done)
+
+    def factors(self) -> NDArray[np.float32]:
+        """Return by what the rewards of each member are multiplied, (members,), or (1,) outside a stack."""
+        deviation = np.sqrt(self.statistics.variance + self.statistics.epsilon)
+        return (1 / np.maximum(deviation, self.largest / self.bound)).astype(np.float32).ravel()
+
+    def forget(self, members: Sequence[int]) -> None:
+        """Begin again for these members of a stack."""
+        own = list(members)
+        self.statistics.mean[own], self.statistics.variance[own] = 0.0, 1.0
+        self.returns[own], self.largest[own] = 0.0, 0.0
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the state, without the returns of running episodes."""
+        return {"statistics": self.statistics.state_dict(), "largest": self.largest.copy()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Restore a state that `state_dict` returned."""
+        self.statistics.load_state_dict(state["statistics"])
+        self.largest = state["largest"].copy()

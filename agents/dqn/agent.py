@@ -137,7 +137,7 @@ class DQN(ReplayAgent):
         """Begin episodes with these observations of all environments, (rows, stack, H, W) or (rows, size)."""
         self.current = self.centre.centre_rows(observations)
         if self.centre.known:  # else the first step decides how they are stored
-            self.experience.memory.begin(self.current)
+            self.experience.begin(self.current)
 
     @property
     def epsilon(self) -> float:
@@ -178,7 +178,7 @@ class DQN(ReplayAgent):
         rewards = np.sign(result.reward) if self.settings.clip_rewards else result.reward
         if not self.centre.known:
             self.centre.begin(by_member(result.final_obs, self.stack))
-            self.experience.memory.begin(self.centre.centre_rows(self.current))
+            self.experience.begin(self.centre.centre_rows(self.current))
         kept = self.centre.centre_result(result)
         self.experience.add(self.actions, rewards, kept)
         self.current = kept.obs

@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from supple.agents.draws import Draws, generators, set_states, states_of
-from supple.agents.stacks import StackedAgent
+from supple.agents.normalize import BoundedRewardScale
+from supple.agents.stacks import StackedAgent, by_member
 from supple.engine.storage.restoring import require_like
 from supple.engine.work import Numbers
 from supple.envs import StepResult
@@ -101,6 +102,8 @@ class Experience(Generic[Prepared]):
         if folder and not folder.is_dir():
             raise ValueError(f"--replay-folder {folder} is not a folder: create it or choose another")
         members, size = len(s.members) if s.stacked else 0, (s.replay_size, s.num_envs, layout)
+        self.stack = (members,) if members else ()
+        self.scale = BoundedRewardScale(s.num_envs, s.gamma, self.stack, s.scale_rewards) if s.scale_rewards else None
         self.memory = (
             ReservoirMemory(*size, generators(s, "reservoir"), folder, members, s.gamma)
             if isinstance(self.sampling, Reservoir)
@@ -113,13 +116,21 @@ class Experience(Generic[Prepared]):
         self.resumes = 0  # decisions before which no gradient steps are made
         self.forgotten = 0  # decisions whose transitions were forgotten
         self.updates = 0  # gradient steps since the last call of `numbers`
-        shape = (members, len(statistics)) if members else (len(statistics),)
-        self.sums = torch.zeros(shape, dtype=torch.float64, device=device)  # over those steps
+        self.sums = torch.zeros(*self.stack, len(statistics), dtype=torch.float64, device=device)  # over those steps
         self._recent: tuple[int, Prepared] | None = None
+
+    def begin(self, observations: np.ndarray) -> None:
+        """Begin episodes in every environment, as `ReplayMemory.begin` does."""
+        self.memory.begin(observations)
+        if self.scale:
+            self.scale.reset_returns()
 
     def add(self, actions: np.ndarray, rewards: np.ndarray, result: StepResult) -> None:
         """Store one step of every environment, as `ReplayMemory.add` does."""
         self.memory.add(actions, rewards, result)
+        if self.scale:
+            self.scale.count(*(by_member(rows, self.stack) for rows in (rewards, result.terminated | result.truncated)))
+            self.memory.factors = self.scale.factors()
         self.decisions += self.settings.num_envs
 
     # -- learning ------------------------------------------------------------------------------------------
@@ -144,6 +155,9 @@ class Experience(Generic[Prepared]):
     def freeze(self, members: Sequence[int]) -> None:
         """Let the data of these members of a stack, which have diverged, be finite."""
         self.memory.make_finite(members)
+        if self.scale:
+            self.scale.forget(members)
+            self.memory.factors = self.scale.factors()
         self.sums[list(members)] = 0.0
         self._recent = None
 
@@ -229,6 +243,7 @@ class Experience(Generic[Prepared]):
             "forgotten": self.forgotten,
             "updates": self.updates,
             "sums": self.sums,
+            **({"reward scale": self.scale.state_dict()} if self.scale else {}),
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -239,6 +254,9 @@ class Experience(Generic[Prepared]):
         self.decisions, self.taken, self.updates = state["decisions"], state["taken"], state["updates"]
         self.resumes, self.forgotten = state["resumes"], state["forgotten"]
         self.sums.copy_(state["sums"])
+        if self.scale:
+            self.scale.load_state_dict(state["reward scale"])
+            self.memory.factors = self.scale.factors()
 
 
 class ReplayAgent(StackedAgent):

@@ -124,6 +124,8 @@ class ReplayMemory:
         rings: Number of environments of all members.
         start: The row of each ring from which on transitions are kept, (rings,); those before are forgotten.
         marks: The numbers that `keep` writes, the same count for each member after one another.
+        factors: By what rewards are multiplied when they are sampled, (members,), or (1,) outside a stack. None: they
+            are not.
     """
 
     def __init__(
@@ -152,6 +154,7 @@ class ReplayMemory:
         }  # fmt: skip
         self.end = np.zeros(self.rings, np.int64)  # rows so far; row i of ring e lies at [e, i % self.rows]
         self.start = self.marks = np.zeros(self.rings, np.int64)
+        self.factors: NDArray[np.float32] | None = None
         self._ready = False  # whether it is known that every member has a transition
 
     @property
@@ -303,6 +306,8 @@ class ReplayMemory:
             newest = places[:, part][:, -1]
             back = self.offsets[part][-1] - self.offsets[part]
             frames[:, part][back > self.age.reshape(-1)[newest][:, None]] = 0  # before the episode began
+        if self.factors is not None:
+            rewards = (rewards.reshape(len(self.factors), -1) * self.factors[:, None]).ravel()
         terminated = self.terminated.reshape(-1)[end]
         frames[terminated, -1] = 0
         actions = self.action.reshape(-1, *self.layout.action)[at]

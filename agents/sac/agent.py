@@ -253,7 +253,7 @@ class SAC(ReplayAgent):
     def begin_episodes(self, observations: NDArray[Any]) -> None:
         """Begin episodes: all environments were reset to these observations, (rows, d)."""
         if self.inputs.centre.known:  # else the first step decides how they are stored
-            self.experience.memory.begin(self.inputs.stored(observations))
+            self.experience.begin(self.inputs.stored(observations))
         self.current = observations
 
     def act(self) -> NDArray[np.float32]:
@@ -304,7 +304,7 @@ class SAC(ReplayAgent):
         """Store the result of the actions that `act` returned."""
         if not self.inputs.centre.known:
             self.inputs.centre.begin(by_member(result.final_obs, self.stack))
-            self.experience.memory.begin(self.inputs.stored(self.current))
+            self.experience.begin(self.inputs.stored(self.current))
         self.experience.add(self.actions, result.reward, self.inputs.stored_result(result))
         self.current = result.obs
 

@@ -36,7 +36,7 @@ CASES: dict[str, tuple[Callable[[], Any], Callable[[int], Any], tuple[str, ...]]
         lambda seed: dqn.world(dqn.IMAGES), (),
     ),
     "dqn, categorical": (
-        lambda: dqn.agent_with(dqn.IMAGES, critic_head="categorical", value_range=(-5.0, 5.0), n_step=3),
+        lambda: dqn.agent_with(dqn.IMAGES, critic_head="categorical", scale_rewards=5.0, n_step=3),
         lambda seed: dqn.world(dqn.IMAGES), ("injection",),
     ),
     "dqn, stack": (

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from supple.agents.normalize import Centre, RewardScale, RunningMeanStd
+from supple.agents.normalize import BoundedRewardScale, Centre, RewardScale, RunningMeanStd
 
 
 @pytest.mark.slow
@@ -115,3 +115,23 @@ def test_a_discounted_return_ends_with_its_episode(end: str) -> None:
     if end == "cut":
         scale.reset_returns()
     np.testing.assert_array_equal(scale.returns, [0.0, 1.0] if end == "done" else [0.0, 0.0])
+
+
+def test_bounded_rewards_are_divided_by_the_spread_or_the_largest_magnitude_of_the_return() -> None:
+    """SimbaV2's rule, for each member of a stack; a member that begins again is as new."""
+    rng = np.random.default_rng(0)
+    scale, returns, seen = BoundedRewardScale(2, 0.9, (3,), 5.0), np.zeros((3, 2)), []
+    rewards = rng.normal(size=(60, 3, 2))
+    rewards[-1, 1] = -50.0  # only its magnitude is unusual
+    for step in rewards:
+        done = rng.random((3, 2)) < 0.1
+        scale.count(step, done)
+        returns = 0.9 * returns + step
+        seen.append(returns.copy())
+        returns[done] = 0.0
+    found, each = scale.factors(), np.stack(seen).swapaxes(0, 1).reshape(3, -1)
+    spread, largest = np.sqrt(each.var(1) + 1e-8), np.abs(each).max(1) / 5
+    np.testing.assert_allclose(found, 1 / np.maximum(spread, largest), rtol=1e-6)
+    np.testing.assert_array_equal(largest > spread, [False, True, False])
+    scale.forget([1])
+    np.testing.assert_array_equal(scale.factors(), [found[0], 1.0, found[2]])

@@ -24,8 +24,10 @@ IMAGES: dict[str, Any] = {
     "encoder": "minatar(channels=[4])", "hidden": (8,), "shift": None,
     "hook": ("fire@0.6", "redo(tau=0.5)@every:80", "l2_init(strength=0.01)"),
 }  # fmt: skip
+RETURNS: dict[str, Any] = {"critic_head": "categorical", "n_step": 3, "scale_rewards": 5.0}
 FORGETTING = {
     "dqn": {
+        **RETURNS,
         "replay_sampling": "recency(horizon=100,low=.2)",
         "hook": ("replay(keep=0.3)@every:60", "replay@task", "reset(what=head)@task"),
     },
@@ -64,7 +66,7 @@ RESUMED: dict[str, tuple[str, tuple[int, ...], dict[str, Any]]] = {
         "double_q": True, "normalization": "spectral", "hook": ("injection@0.4", "fire@0.7"),
     }),
     "dqn, random stack": ("dqn", (3, 5), {**RANDOM, "double_q": True, "hook": ("injection@0.4",)}),
-    "sac, priming": ("sac", (0,), {"learning_starts": 90, "priming_updates": 40}),
+    "sac, priming": ("sac", (0,), {"learning_starts": 90, "priming_updates": 40, **RETURNS}),
 }  # fmt: skip
 
 
@@ -95,7 +97,7 @@ def test_a_resumed_run_is_the_uninterrupted_one(
 FORKED: dict[str, tuple[str, str, dict[str, Any]]] = {
     **{f"{kind}, ewc": (kind, "ewc(strength=5,samples=16)", RANDOM) for kind in KINDS},
     "ppo, rate": ("ppo", "snp@task", FALLING | {"eval_tasks": "past"}),
-    "dqn, forgetting": ("dqn", "replay(keep=.2)@task", FALLING),
+    "dqn, forgetting": ("dqn", "replay(keep=.2)@task", FALLING | RETURNS),
     "ppo, images": ("ppo", "fire@task", IMAGES | {"env": "Column-v0", "hook": ()}),
     "ppo, environments": ("ppo", "fire@task", {
         "sequence": "inverted_pendulum,inverted_double_pendulum", "env": None, "cycles": 1, "adapter": 8,

@@ -23,7 +23,7 @@ KINDS: dict[str, tuple[Sizes, dict[str, Any]]] = {
     "images": (PIXELS, {"hidden": (8,), "normalization": "layer", "batch_size": 2}),
     "minatar": (IMAGES, {"hidden": (8,), "normalization": "layer"}),
     "categorical": (VECTORS, {"critic_head": "categorical", "value_range": (-5.0, 5.0), "atoms": 9, "double_q": True}),
-    "hl_gauss": (IMAGES, {"hidden": (8,), "critic_head": "hl_gauss", "value_range": (-5.0, 5.0), "atoms": 9}),
+    "hl_gauss": (IMAGES, {"hidden": (8,), "critic_head": "hl_gauss", "scale_rewards": 5.0, "atoms": 9}),
     "quantile": (PIXELS, {"hidden": (8,), "critic_head": "quantile", "atoms": 5, "batch_size": 2, "n_step": 3}),
     "rmsprop": (VECTORS, {"optimizer": "rmsprop", "weight_decay": 0.01, "max_grad_norm": 0.1, "double_q": True}),
 }

@@ -49,6 +49,22 @@ def test_priming_updates_are_made_at_once_when_learning_begins(make: Any) -> Non
 
 
 @both
+def test_rewards_are_scaled_when_they_are_sampled_by_the_returns_so_far(make: Any) -> None:
+    """Episodes that `begin` interrupts have no more returns, and what was stored stays as it is."""
+    agents = [make(learning_starts=1_000, **own) for own in ({}, {"scale_rewards": 2.0})]
+    for agent in agents:
+        steps = vectors(3, rows=2)
+        live(agent, steps, 20, begin=True)
+        agent.begin_episodes(next(steps).obs)
+    plain, scaled = (agent.experience.memory.sample(50, torch.Generator().manual_seed(0)) for agent in agents)
+    scale = agents[1].experience.scale
+    assert not scale.returns.any()
+    assert not torch.equal(scaled.rewards, plain.rewards)
+    torch.testing.assert_close(scaled.rewards, plain.rewards * float(scale.factors()[0]))
+    np.testing.assert_array_equal(agents[0].experience.memory.reward, agents[1].experience.memory.reward)
+
+
+@both
 def test_truncated_transitions_bootstrap_from_the_true_last_observation_terminated_ones_do_not(make: Any) -> None:
     agent, steps = make(learning_starts=1_000), vectors(3, rows=2)
     agent.begin_episodes(next(steps).obs)
