@@ -1,5 +1,6 @@
 """The presets of agents: named settings of whole experiments."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -50,6 +51,36 @@ SAC_MLP: dict[str, Any] = {
     "target_entropy": -1.0,
     "learning_starts": 100,
 }
+# What the next three have in common: MuJoCo at 1M steps, one gradient step per step, no action repeat, no decay.
+MUJOCO: dict[str, Any] = {
+    "env": "HalfCheetah-v5", "steps": 1_000_000, "action_repeat": 1, "replay_ratio": 1.0, "weight_decay": 0.0,
+    "eval_episodes": 10,
+}  # fmt: skip
+# Returns scaled to [−5, 5], on which 101 atoms lie (normalized_g_max, critic_num_bins in both papers' configurations).
+SCALED: dict[str, Any] = {"critic_head": "categorical", "atoms": 101, "scale_rewards": 5.0}
+# SimBaV2 (arXiv 2502.15280): released code, configs/agent/simbaV2.yaml. γ is that of configs/online_rl.yaml if episodes
+# have 1000 steps. The defaults of SACSettings, which are SimBa's, are the rest of that file.
+SIMBA_V2: dict[str, Any] = {
+    **MUJOCO, **SCALED, "network": "simba_v2", "gamma": 0.995,
+    "schedule": "linear", "schedule_over": "run", "min_rate": 0.5,  # learning_rate_init 1e-4, _end 5e-5
+}  # fmt: skip
+# FlashSAC (Holiday-Robot/FlashSAC, 87edc90): configs/agent/flashSAC.yaml, and scripts/run_mujoco.sh for CPU simulators.
+# There the rates of actor and temperature decay half as fast, because they are counted by their own updates.
+FLASH_SAC: dict[str, Any] = {
+    **MUJOCO, **SCALED, "network": "flash", "normalize_observations": False, "batch_size": 512,
+    "learning_starts": 10_000, "actor_width": 128, "actor_blocks": 2, "critic_width": 256, "critic_blocks": 2,
+    "learning_rate": 3e-4, "schedule": "cosine", "schedule_over": "run", "min_rate": 0.5, "tau": 0.01,
+    "policy_delay": 2,  # actor_update_period
+    "noise_repeat": 16,  # actor_noise_zeta_max, with actor_noise_zeta_mu 2
+    "target_entropy": 0.5 * math.log(2 * math.pi * math.e * 0.15**2),  # temp_target_sigma
+}  # fmt: skip
+# CrossQ (arXiv 1902.05605): released code (adityab/CrossQ), train.py with -algo crossq, and defaults of sbx/sac/sac.py.
+# There β₁ of the temperature is .9, and the critics are updated before the actor.
+CROSSQ: dict[str, Any] = {
+    **MUJOCO, "network": "crossq", "normalize_observations": False, "log_std": "clipped", "actor_width": 256,
+    "actor_blocks": 2, "critic_width": 2048, "critic_blocks": 2, "learning_rate": 1e-3, "adam_betas": (0.5, 0.999),
+    "policy_delay": 3, "temperature": 1.0, "target_entropy": -1.0,
+}  # fmt: skip
 
 # Continual Gym Control as in C-CHAIN's code (Tang et al., ICML 2025; the notebook of TRAC, Muppidi et al. 2024, has
 # width 128 and learning rate 1e-2): tasks of 200 rollouts of 800 steps, each with another constant offset of the
@@ -240,5 +271,21 @@ add(
         SAC_MLP,
         arms=("none", *FIRE_ARMS),
         seeds=FIVE,
+    ),
+    *(
+        Preset(
+            name,
+            f"paper size: SAC with the networks and settings of {paper} on HalfCheetah (--env for others), 1M steps",
+            "sac",
+            settings,
+            arms=("none", *FIRE_ARMS),
+            seeds=FIVE,
+            leads=FINAL,
+        )
+        for name, paper, settings in (
+            ("simba-v2", "SimBaV2", SIMBA_V2),
+            ("flash-sac", "FlashSAC", FLASH_SAC),
+            ("crossq", "CrossQ", CROSSQ),
+        )
     ),
 )

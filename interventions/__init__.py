@@ -26,6 +26,7 @@ from supple.networks import (
 from supple.registry import UnknownName, did_you_mean, parse_call
 
 from .adam_rel import AdamRel
+from .adamo import AdamO
 from .balance import balance_layers_, rebalance_
 from .base import Intervention, Reinitialization, interventions, make, restructure
 from .cbp import ContinualBackprop
@@ -79,6 +80,7 @@ __all__ = [
     "TRAC",
     "UNIFORM",
     "UPGD",
+    "AdamO",
     "AdamRel",
     "AtStart",
     "AtTask",

@@ -10,7 +10,7 @@ gradient is the one given to the optimizer: it includes penalties, and is clippe
 that do not share their weights are treated (see wiring.py). Units of another task, which have no gradient, are
 unchanged. Each member of a stack is treated as a network of its own.
 
-Source: LucMc/continual-learning, continual_learning/optim/cpr.py, 2026.
+Source: arXiv 2607.24996; code LucMc/continual-learning, continual_learning/optim/cpr.py, 2026.
 
 Resets: nothing else. Biases, normalisation layers, the optimizer's state and target networks are kept.
 

@@ -43,6 +43,22 @@ def parseval_penalty(weight: Tensor, s: float = 1.0) -> Tensor:
     return distance + s**2 * max(weight.shape[-2] - weight.shape[-1], 0)
 
 
+def distance_gradient(weight: Tensor, s: float = 1.0) -> Tensor:
+    """Return the gradient of `parseval_penalty` with respect to the matrix, 4·(WWᵀ − sI)·W: (…, d_out, d_in)."""
+    return _times(weight, _excess(weight, s)).mul_(4)
+
+
+def _excess(weight: Tensor, s: float) -> Tensor:
+    """Return WWᵀ − sI, or WᵀW − sI if that is smaller."""
+    product = weight.mT @ weight if weight.shape[-2] > weight.shape[-1] else weight @ weight.mT
+    product.diagonal(dim1=-2, dim2=-1).sub_(s)
+    return product
+
+
+def _times(weight: Tensor, excess: Tensor) -> Tensor:
+    return weight @ excess if weight.shape[-2] > weight.shape[-1] else excess @ weight
+
+
 class _Distance(torch.autograd.Function):
     """‖WWᵀ − sI‖²_F, or ‖WᵀW − sI‖²_F if that is smaller.
 
@@ -51,8 +67,7 @@ class _Distance(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, weight: Tensor, s: float) -> Tensor:
-        excess = weight.mT @ weight if weight.shape[-2] > weight.shape[-1] else weight @ weight.mT
-        excess.diagonal(dim1=-2, dim2=-1).sub_(s)
+        excess = _excess(weight, s)
         ctx.save_for_backward(weight, excess)
         return excess.square().sum((-2, -1))
 
@@ -60,8 +75,7 @@ class _Distance(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, outer: Tensor) -> tuple[Tensor, None]:
         weight, excess = ctx.saved_tensors
-        product = weight @ excess if weight.shape[-2] > weight.shape[-1] else excess @ weight
-        return product.mul_(4 * outer[..., None, None]), None
+        return _times(weight, excess).mul_(4 * outer[..., None, None]), None
 
 
 @interventions.register("parseval")

@@ -129,7 +129,7 @@ class Scaler(nn.Module):
     """A learned factor for each feature, s·init/scale·x: (n, width), or (members, n, width) for a stack → the same.
 
     s starts at `scale`. So the factor starts at `init`, and Adam's step changes it by init/scale times the learning
-    rate (SimBaV2, Section 4.3, after nGPT).
+    rate (SimBaV2's released code, simbaV2_layer.py).
 
     Args:
         width: Number of features.

@@ -34,7 +34,7 @@ LOG_STD = (-10.0, 2.0)  # range of the policy's log-standard deviation, as in Si
 CLIPPED = (-20.0, 2.0)  # its range in Haarnoja et al.'s released code and in Stable-Baselines3
 LOG_2PI = math.log(2 * math.pi)
 
-SHIFT = 3.0  # the number that SimBaV2 appends to its inputs, c_shift (Table 4)
+SHIFT = 3.0  # the number that SimBaV2 appends to its inputs, `c_shift` of configs/agent/simbaV2.yaml
 POSITIVE = 1e-8  # what SimBaV2's code adds to activations, so that not all are 0
 WARM_UP = 100_000  # training passes before CrossQ's normalisations renormalise, as in its code
 RENORM_EPSILON = 1e-3  # of these
@@ -183,8 +183,8 @@ class SimBaV2(nn.Module):
         ℓ2(x, 3) → embed (linear) → scaler → ℓ2 → blocks × Interpolation
 
     All rows of its Linear layers have length 1, before and after each optimizer step (see `networks.unit_vectors`).
-    Source: Lee et al. 2025, arXiv 2502.15280, Section 4 and released code, whose 1e-8 after the activation the paper
-    does not have. Initial values and scales are those of Table 4.
+    Source: Lee et al. 2025, arXiv 2502.15280, in the form of the released code (DAVIAN-Robotics/SimbaV2, 86899c2), with
+    the initial values and scales of its configs/agent/simbaV2.yaml.
     """
 
     features = "blocks"
@@ -262,8 +262,8 @@ class CrossQ(nn.Module):
 
         norm → blocks × (linear → activation → norm)
 
-    Source: Bhatt et al. 2024 (arXiv 1902.05605), Figure 3 and released code (adityab/CrossQ), which renormalises
-    batches in the actor and in the critics.
+    Source: Bhatt et al. 2024 (arXiv 1902.05605) and released code (adityab/CrossQ), which renormalises batches in the
+    actor and in the critics.
     """
 
     features = "layers"

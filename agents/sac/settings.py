@@ -94,6 +94,8 @@ class SACSettings(ReplaySettings):
         yield from super().problems()
         if self.normalization != "none" and self.network != "mlp":
             yield f"--normalization {self.normalization} needs --network mlp: the others have their own normalisations"
+        if self.network == "crossq" and self.tau != type(self).tau:
+            yield f"--tau {self.tau:g} has no effect with --network crossq, which has no target network"
         if self.network in UNIT_ROWS and self.weight_decay:
             yield (
                 f"--weight-decay is {self.weight_decay:g}, but weights of --network {self.network} keep their length: "

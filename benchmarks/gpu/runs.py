@@ -37,11 +37,11 @@ from supple.metrics import metrics, trainability
 from supple.registry.errors import UsageError
 
 HOOKS = (
-    "none", "adam_rel@0.5", "cbp(replacement_rate=0.5,maturity=1)", "chain", "cpr(period=2)", "l2_er(period=2)",
-    "dash(batches=2)@0.5", "ewc(samples=2)", "fire@0.5", "hare_tortoise@0.5", "injection@0.5", "l2_init", "muon@0.5",
-    "nap@0.5", "parseval", "rebalance(lam=1)@0.5", "replay(keep=0.5)@0.5", "redo@0.5", "regrama@0.5", "reset@0.5",
-    "sib@0.5", "snp(noise=0.1)@0.5", "snr(window=2,eta=0.4)", "soft_snp", "spectral", "swap(activation=elu)@0.5",
-    "trac", "upgd", "wasserstein", "weight_clip",
+    "none", "adamo", "adam_rel@0.5", "cbp(replacement_rate=0.5,maturity=1)", "chain", "cpr(period=2)",
+    "l2_er(period=2)", "dash(batches=2)@0.5", "ewc(samples=2)", "fire@0.5", "hare_tortoise@0.5", "injection@0.5",
+    "l2_init", "muon@0.5", "nap@0.5", "parseval", "rebalance(lam=1)@0.5", "replay(keep=0.5)@0.5", "redo@0.5",
+    "regrama@0.5", "reset@0.5", "sib@0.5", "snp(noise=0.1)@0.5", "snr(window=2,eta=0.4)", "soft_snp", "spectral",
+    "swap(activation=elu)@0.5", "trac", "upgd", "wasserstein", "weight_clip",
 )  # fmt: skip
 GOOD = ("fine", "refused")  # what need not be tried again
 REAL = torch.cuda.is_available()  # which a simulated GPU also answers

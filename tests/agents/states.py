@@ -36,6 +36,7 @@ def everything(agent: Any) -> dict[str, Tensor]:
         found |= {f"{key} {name}": torch.tensor(value) for name, value in statistics.state_dict().items()}
     if hasattr(agent, "experience"):
         found["sums"] = agent.experience.sums.clone()
+    found |= {f"kept {name}": value.clone() for name, value in getattr(agent, "kept", {}).items()}
     return found | {"global": torch.get_rng_state()}
 
 

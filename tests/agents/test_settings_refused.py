@@ -85,6 +85,8 @@ WRONG: list[tuple[str, dict[str, Any], str]] = [
     ("dqn", {"hidden": (8, 0)}, "--hidden must be a positive number"),
     ("sac", {"activation": "relo"}, "relo"),
     ("sac", {"normalization": "spectral"}, "--normalization spectral needs --network mlp"),
+    ("sac", {"network": "simba_v2"}, "--weight-decay is 0.01, but weights of --network simba_v2 keep their length"),
+    ("sac", {"network": "crossq", "tau": 0.1}, "--tau 0.1 has no effect with --network crossq"),
     ("dqn", {"adam_betas": (0.9, 1.0)}, "--adam-betas must lie in"),
     ("dqn", {"rmsprop_decay": 0.9}, "--rmsprop-decay has no effect with --optimizer adam"),
     ("dqn", {"optimizer": "rmsprop", "adam_epsilon": 1e-8}, "--adam-epsilon has no effect with --optimizer rmsprop"),

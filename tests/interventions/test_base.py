@@ -34,7 +34,14 @@ def test_each_moment_is_optional_and_a_missing_one_raises_an_error() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        *("cbp(replacement_rate=1.5)", "snr(period=0)", "chain(share=0.0)", "cpr(rate=1.5)", "dash(alpha=0.0)"),
+        *(
+            "adamo(strength=-1.0)",
+            "cbp(replacement_rate=1.5)",
+            "snr(period=0)",
+            "chain(share=0.0)",
+            "cpr(rate=1.5)",
+            "dash(alpha=0.0)",
+        ),
         *(
             "ewc(decay=1.5)",
             "hare_tortoise(momentum=1.0)",

@@ -288,7 +288,7 @@ def test_an_optimizer_that_cannot_be_reset_is_refused_by_name_at_attach(hook, ki
         make(hook, **TOUCHING[hook]).attach(learner_with(make_optimizer))
 
 
-@pytest.mark.parametrize("hook", ["l2_init", "weight_clip", "soft_snp", "parseval", "swap", "trac", "upgd"])
+@pytest.mark.parametrize("hook", ["adamo", "l2_init", "weight_clip", "soft_snp", "parseval", "swap", "trac", "upgd"])
 def test_interventions_that_keep_the_state_accept_any_optimizer(hook):
     make(hook, **({"activation": "leaky_relu"} if hook == "swap" else {})).attach(learner_with(ScheduleFree))
     make("reset", contract="as_released").attach(learner_with(ScheduleFree, capabilities=(ReleasedCode("dqn"),)))

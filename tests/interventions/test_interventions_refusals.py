@@ -49,7 +49,8 @@ def test_settings_that_cannot_work_are_refused_when_it_is_made(call, words):
 
 REFUSED: list[tuple[str, Callable[[], Learner], str]] = [
     *((name, shallow, "'model' has no hidden units") for name in ("l2_er", "nap", "redo", "cbp", "snr")),
-    *((name, frozen, "no layer .*is trained") for name in ("spectral", "parseval")),
+    *((name, frozen, "no layer .*is trained") for name in ("spectral", "parseval", "adamo")),
+    ("adamo", lambda: plain(optimizer=None), "has no optimizer"),
     ("redo", lambda: plain(nn.Linear(4, 8), nn.GLU(), nn.Linear(4, 2), units=("1",)),
      r"no private units: '1' \(GLU\) has not one unit for each output of '0'"),
     ("redo", lambda: plain(nn.Conv2d(1, 4, 3), nn.ReLU(), nn.Conv2d(4, 4, 3, groups=2)), "is a grouped convolution"),

@@ -6,6 +6,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from supple.interventions import Learner, learner_for, make, restructure, snapshot
+from supple.networks.unit_vectors import project_, unit_linear
 from tests.interventions.common import changed, refused, slots, update
 from tests.interventions.common import learner as learner_of
 
@@ -43,6 +44,21 @@ def test_after_every_update_each_weight_has_its_norm_of_step_0_and_its_direction
             assert torch.equal(value, before[name])
         else:
             torch.testing.assert_close(*(F.normalize(each.flatten(), dim=0) for each in (value, before[name])))
+
+
+def test_per_row_the_norm_of_each_unit_is_kept_by_the_projection_of_networks_with_unit_rows():
+    target, nap = learner(), make("nap", normalize=False, per="row")
+    start = [layer.weight.detach().flatten(1).norm(dim=1) for layer in target.layers]
+    nap.apply(target)
+    update(target, nap, 2)
+    torch.testing.assert_close([layer.weight.detach().flatten(1).norm(dim=1) for layer in target.layers], start)
+    unit = learner_for(nn.Sequential(unit_linear(3, 4, 0, nn.init.orthogonal_)))
+    nap.apply(unit)
+    unit.module[0].weight.data.add_(torch.randn(4, 3))
+    other = copy.deepcopy(unit.module)
+    nap.after_update(unit)
+    project_(other)
+    torch.testing.assert_close(unit.module[0].weight, other[0].weight)
 
 
 def test_a_head_tied_to_an_embedding_keeps_its_norm():

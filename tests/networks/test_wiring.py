@@ -90,6 +90,13 @@ def test_a_unit_may_be_a_whole_block_or_a_layer_before_a_function():
     assert trace_wiring(module, ["a"])[0] == {"a": Wiring(("a",), ("b",))}
 
 
+def test_arithmetic_with_a_number_keeps_units_apart():
+    module = Calls(
+        lambda self, x: self.b(2 - self.act(self.a(x) / 3) * 0.5 + 1e-8), a=linear(), act=nn.ReLU(), b=linear()
+    )
+    assert trace_wiring(module, ["act"])[0] == {"act": Wiring(("a",), ("b",))}
+
+
 def test_the_networks_of_the_project_are_wired():
     dqn = ValueNetwork(4 * 36 * 36, 6, (8,), "relu", torch.Generator(), picture=Picture(4, 36, 36))
     assert trace_wiring(dqn, unit_names(dqn)) == (

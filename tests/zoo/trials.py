@@ -68,7 +68,7 @@ def measured(kind: Kind, names: Iterable[str] = MEASURES) -> list[Outcome]:
 # -- interventions ---------------------------------------------------------------------------------------------------
 
 VARIANTS = (
-    *("adam_rel", "cbp(replacement_rate=0.5,maturity=1)", "chain", "cpr(period=1)", "dash(batches=1)"),
+    *("adamo", "adam_rel", "cbp(replacement_rate=0.5,maturity=1)", "chain", "cpr(period=1)", "dash(batches=1)"),
     *("ewc(samples=4)", "fire", "fire(method=polar)", "fire(scope=head)", "hare_tortoise(momentum=0.5)"),
     *("injection", "injection(toward=fresh)", "l2_er(period=1)", "l2_init", "muon", "nap", "nap(normalize=false)"),
     *("parseval", "rebalance", "replay", "redo(tau=0)", "redo(tau=0.9)", "regrama(tau=0.5)"),

@@ -244,3 +244,23 @@ def test_spectral_layers_are_the_hidden_ones_and_targets_take_their_vectors() ->
     for (name, vector), own in zip(agent.critics.named_buffers(), agent.target.buffers(), strict=True):
         assert torch.equal(own, vector)
         assert not torch.equal(vector, start[name])
+
+
+def test_the_policy_and_its_temperature_take_a_step_at_every_third_update() -> None:
+    agent, steps = lived(count=6, policy_delay=3, num_envs=1, batch_size=4, learning_starts=4)
+    for _ in range(7):
+        before, number = everything(agent), agent.experience.taken
+        live(agent, steps, 1)
+        names = changed(before, everything(agent))
+        assert any(name.startswith("critic/0") for name in names)
+        for name in ("actor/0/body.embed.weight", "temperature/0/log_alpha"):
+            assert (name in names) == (number % 3 == 0)
+
+
+def test_noise_of_exploration_is_kept_for_spans_with_probabilities_of_one_over_their_square() -> None:
+    agent = agent_with(noise_repeat=3, num_envs=1)
+    noise = torch.stack([agent._exploration_noise((1, A)) for _ in range(6000)])[:, 0, 0]
+    new = torch.nonzero(noise[1:] != noise[:-1])[:, 0]
+    spans = new.diff().bincount(minlength=4)[1:] / (len(new) - 1)
+    wanted = torch.tensor([1.0, 1 / 4, 1 / 9])
+    torch.testing.assert_close(spans, wanted / wanted.sum(), atol=0.03, rtol=0)

@@ -11,17 +11,21 @@ from torch import Tensor, nn
 from torch.distributions import Normal, TanhTransform, TransformedDistribution
 
 from supple.agents.sac.networks import (
+    BODIES,
     CLIPPED,
     LOG_STD,
     TRUNCATED,
     Actor,
     Critics,
+    Flash,
     MLPBody,
     QNetworks,
     SimBa,
+    SimBaV2,
     features_of,
     layers_of,
     linear_head,
+    new_head,
     orthogonal,
     uniform,
 )
@@ -125,6 +129,43 @@ def test_epsilon_of_every_normalisation_is_that_of_flax() -> None:
     wanted = (x - x.mean(-1, keepdim=True)) / (x.var(-1, correction=0, keepdim=True) + 1e-6).sqrt()
     for norm in norms:
         torch.testing.assert_close(norm(x), wanted, rtol=1e-4, atol=1e-5)
+
+
+BODY = {  # unit → the normalisations before or after it; the last features
+    "simba_v2": ({"blocks.0.activation": ("blocks.0.scaler",)}, "blocks"),
+    "flash": ({"blocks.0.activation": ("blocks.0.wide_norm",)}, "norm"),
+    "crossq": ({"layers.0.1": ("layers.0.2",)}, "layers"),
+}
+
+
+@pytest.mark.parametrize("members", [0, 2])
+@pytest.mark.parametrize("network", BODY)
+def test_units_of_later_networks_are_private_with_their_normalisation(network: str, members: int) -> None:
+    body = BODIES[network](5, 8, 1 + (network == "crossq"), "relu", draws(), members)
+    actor = Actor(body, new_head(network, 8, members, draws()), 3)
+    wiring, (units, features) = trace_wiring(actor, unit_names(actor))[0], BODY[network]
+    assert {name: wires.norms for name, wires in wiring.items() if name.removeprefix("body.") in units} == {
+        f"body.{name}": tuple(f"body.{norm}" for norm in norms) for name, norms in units.items()
+    }
+    assert features_of(actor) == f"body.{features}"
+    assert [layer.role for layer in layers_of(actor)][:2] == ["encoder", "hidden"]
+    assert {layer.name.split(".")[0] for layer in layers_of(actor) if layer.role == "head"} == {"mean", "log_std"}
+    values = actor(torch.randn(4, 5))[0]
+    assert values.shape == (members, 4, 3)[not members :]
+
+
+def test_features_of_simba_v2_have_length_one_and_its_blocks_interpolate() -> None:
+    body, x = SimBaV2(5, 8, 3, "relu", draws()), 100 * torch.randn(6, 5)
+    scattered(body)
+    torch.testing.assert_close(body(x).norm(dim=-1), torch.ones(6))
+    block, features = body.blocks[0], body(x)
+    block.alpha.weight.data.zero_()  # x stays; at a factor of 1 it is replaced by the block's own features
+    torch.testing.assert_close(block(features), features)
+
+
+def test_flash_needs_as_many_features_as_units() -> None:
+    with pytest.raises(ValueError, match="--network flash adds its units to 9 features, but swiglu has 6"):
+        Flash(5, 9, 1, "swiglu", draws())
 
 
 def test_plain_networks_are_layers_with_an_activation_after_each() -> None:
