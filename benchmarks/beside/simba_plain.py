@@ -79,7 +79,7 @@ class PlainUpdate:
         self.alpha_optimizer = torch.optim.Adam([self.log_alpha], 1e-4)
 
     def __call__(self, batch: tuple[Tensor, ...], noise: Tensor) -> Tensor:
-        states, actions, rewards, terminated, next_states = batch
+        states, actions, rewards, discounts, next_states = batch
         chosen, log_prob = self.actor(states, noise[:, 0])
         value = torch.min(self.q1(states, chosen), self.q2(states, chosen))
         actor_loss = (self.log_alpha.exp().detach() * log_prob - value).mean()
@@ -97,7 +97,7 @@ class PlainUpdate:
             next_actions, next_log_prob = self.actor(next_states, noise[:, 1])
             next_value = torch.min(self.target1(next_states, next_actions), self.target2(next_states, next_actions))
             next_value = next_value - self.log_alpha.exp() * next_log_prob
-            wanted = rewards + 0.99 * (1 - terminated.float()) * next_value
+            wanted = rewards + discounts * next_value
         value1, value2 = self.q1(states, actions), self.q2(states, actions)
         critic_loss = F.mse_loss(value1, wanted) + F.mse_loss(value2, wanted)
         self.critic_optimizer.zero_grad()
