@@ -41,6 +41,8 @@ TURNED = "flip_actions(from_task=0)"
     ],
 )
 def test_steps_in_c_have_the_bits_of_gymnasium_with_every_shift(name: str, shift: str) -> None:
+    if not is_exact(name):
+        pytest.skip("without a compiler, or with other bits of a cosine, there are none")
     singly, together = pair(name, ArrayVector, copies=6, seeds=range(6), wrap=flatten, shifts=shift)
     assert isinstance(together, ArrayVector)
     assert together.compiled is not None
@@ -59,7 +61,6 @@ def test_steps_whose_shifts_c_does_not_know_are_taken_by_numpy() -> None:
 
 
 def test_tasks_whose_bits_differ_in_c_are_stepped_by_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert is_exact("CartPole-v1")
     is_exact.cache_clear()
     monkeypatch.setattr(CartPole, "numbers", lambda self: [*ArrayTask.numbers(self)[:-1], 0.3])
     singly, together = pair("cartpole", ArrayVector)
@@ -202,7 +203,7 @@ def test_a_task_whose_batched_steps_differ_is_stepped_one_by_one(monkeypatch: py
 
 
 def test_fewer_copies_are_batched_where_they_are_stepped_in_c(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert is_batched("cartpole", 1)
+    assert is_batched("cartpole", 1) == is_exact("CartPole-v1")
     monkeypatch.setattr(arrays, "is_exact", lambda name: False)  # a machine without a compiler, or with other bits
     assert not is_batched("cartpole", 1)
     assert is_batched("cartpole", 8)

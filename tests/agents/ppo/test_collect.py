@@ -8,6 +8,7 @@ import pytest
 from supple.agents.ppo.settings import PPOSettings
 from supple.agents.ppo.work import PPOWork
 from supple.envs import ArrayVector
+from supple.envs.compiled import is_exact
 
 STEPS = 100  # of a rollout
 Arrays = list[np.ndarray]
@@ -24,9 +25,9 @@ def rollouts(collects: bool, members: int, **others: Any) -> tuple[list[Arrays],
     work.enter(work.tasks[0])
     work.begin_segment(0, 0)
     envs, agent, taken, found = work._envs, work.agent, 0, []
-    assert isinstance(envs, ArrayVector)
+    assert envs is not None
     while len(found) < 3:
-        taken += agent.collect(envs, 1000) if collects else 0
+        taken += agent.collect(envs, 1000) if collects and isinstance(envs, ArrayVector) else 0
         agent.remember(envs.step(agent.act()))
         kept = agent.rollout
         if kept.filled == STEPS:
@@ -57,6 +58,8 @@ def rollouts(collects: bool, members: int, **others: Any) -> tuple[list[Arrays],
     ],
 )
 def test_collected_steps_are_those_of_python_to_the_bit(members: int, others: dict[str, Any]) -> None:
+    if not is_exact(others.get("env", "CartPole-v1")):
+        pytest.skip("without a compiler, or with other bits of a cosine, there are none")
     (ours, state, taken), (theirs, expected, _) = (rollouts(collects, members, **others) for collects in (True, False))
     assert taken > 50
     np.testing.assert_equal(ours, theirs)
