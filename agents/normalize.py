@@ -144,7 +144,7 @@ class BoundedRewardScale(RewardScale):
 
         r / max(√(var G + ε), max|G| / bound)
 
-    G are the discounted returns so far. Source: SimbaV2 (Lee et al. 2025, arXiv 2502.15280). In its released code the
+    G are the discounted returns so far. Source: SimBaV2 (Lee et al. 2025, arXiv 2502.15280). In its released code the
     reward of an episode's last step is carried over into the return of the next one. Here every return starts at 0.
     """
 

@@ -21,7 +21,11 @@ PROOF = 40  # steps that must equal Gymnasium's before copies are stepped in one
 
 
 class ArrayVector(BatchedVector):
-    """A `BatchedVector` whose states are arrays."""
+    """A `BatchedVector` whose states are arrays.
+
+    Attributes:
+        compiled: The steps in C of the running episodes; None where NumPy takes the steps.
+    """
 
     tasks = ARRAY_TASKS
     follows = (Goal,)

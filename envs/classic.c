@@ -116,7 +116,10 @@ static int acrobot(struct rows *r, int64_t i)
     for (int64_t j = 0; j < 4; j++)
         now[j] = s[j * n + i] + step / 6.0 * (slope[0][j] + 2 * slope[1][j] + 2 * slope[2][j] + slope[3][j]);
     for (int64_t j = 0; j < 2; j++) {
-        if (!isfinite(now[j])) return 1;  /* else the loops would not end */
+        if (!isfinite(now[j])) {  /* the loops would not end */
+            r->reward[i] = NAN;
+            return 0;
+        }
         while (now[j] > pi) now[j] -= pi - -pi;
         while (now[j] < -pi) now[j] += pi - -pi;
     }

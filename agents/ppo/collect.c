@@ -60,7 +60,7 @@ static int choose(struct collector *c, int64_t step)
 {
     for (int64_t row = 0; row < c->rows; row++) {
         int64_t at = (step * c->rows + row) * c->outputs, best = 0;
-        const float *deviation = c->deviation + row / (c->rows / c->members) * c->outputs;
+        const float *deviation = c->real ? c->deviation + row / (c->rows / c->members) * c->outputs : NULL;
         float most = 0;
         for (int64_t j = 0; j < c->outputs; j++) {
             float drawn = c->output[at + j] + (c->real ? deviation[j] * c->noise[at + j] : c->noise[at + j]);

@@ -58,7 +58,7 @@ class QueuedRun:
 
     @property
     def shape(self) -> tuple[object, ...]:
-        """What runs whose tensors have the same shapes have in common: study, variant and number of seeds."""
+        """The study, the variant and the number of seeds: runs that agree in them have tensors of the same shapes."""
         labels = self.spec.labels
         return labels.study, repr(labels.variant), len(self.spec.seeds)
 

@@ -118,7 +118,7 @@ def test_a_discounted_return_ends_with_its_episode(end: str) -> None:
 
 
 def test_bounded_rewards_are_divided_by_the_spread_or_the_largest_magnitude_of_the_return() -> None:
-    """SimbaV2's rule, for each member of a stack; a member that begins again is as new."""
+    """SimBaV2's rule, for each member of a stack; a member that begins again is as new."""
     rng = np.random.default_rng(0)
     scale, returns, seen = BoundedRewardScale(2, 0.9, (3,), 5.0), np.zeros((3, 2)), []
     rewards = rng.normal(size=(60, 3, 2))

@@ -123,10 +123,12 @@ def test_actions_that_are_not_numbers_explode_as_in_the_guard() -> None:
 
 
 @pytest.mark.filterwarnings("ignore:.*encountered in:RuntimeWarning")
-@pytest.mark.parametrize("value", [np.nan, np.inf, 1e39])
+@pytest.mark.parametrize(
+    ("name", "value"), [("cartpole", np.nan), ("cartpole", np.inf), ("cartpole", 1e39), ("acrobot", np.nan)]
+)
 @pytest.mark.parametrize("shift", [None, "offset(from_task=0) + negate_reward(from_task=0)"])
-def test_states_that_are_not_finite_explode_as_in_the_guard(value: float, shift: str | None) -> None:
-    singly, together = pair("cartpole", ArrayVector, shifts=shift)
+def test_states_that_are_not_finite_explode_as_in_the_guard(name: str, value: float, shift: str | None) -> None:
+    singly, together = pair(name, ArrayVector, shifts=shift)
     step_idly(singly, together, 2)
     world: Any = singly.envs[2].unwrapped
     world.state[1] = value
