@@ -193,9 +193,9 @@ class PPO(StackedAgent):
         if not self.rollout.filled or envs.compiled is None or self.normalizers.moves(self.key):
             return 0
         s, forward, policy = self.settings, self._policy_of, self.spaces[self.key].policy
-        if not isinstance(forward, CompiledForward) or s.num_envs > MOST_ROWS:
+        if not isinstance(forward, CompiledForward) or type(policy) not in (Categorical, Gaussian):
             return 0
-        if type(policy) not in (Categorical, Gaussian):
+        if s.num_envs > MOST_ROWS:
             return 0
         if self._collector is None:
             drawn = self._noise, None if self._log_std is None else np.exp(self._log_std.numpy())

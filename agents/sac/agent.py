@@ -49,24 +49,9 @@ from supple.networks import Adam, copy_module_, evaluating, unit_names
 from supple.networks.batch_norm import BatchNorm
 from supple.networks.distributions import independent_normals
 
+from .bodies import BODIES, Body, MLPBody, Plain, Seeing, he_normal, initialise_, uniform
 from .inputs import Control, Inputs
-from .networks import (
-    BODIES,
-    Actor,
-    Body,
-    Critics,
-    MLPBody,
-    NewHead,
-    Plain,
-    QNetworks,
-    Seeing,
-    features_of,
-    he_normal,
-    initialise_,
-    layers_of,
-    new_head,
-    uniform,
-)
+from .networks import Actor, Critics, NewHead, QNetworks, features_of, layers_of, new_head
 from .settings import SACSettings
 from .update import STATISTICS, Joint, SoftUpdate, Temperature, Transitions
 

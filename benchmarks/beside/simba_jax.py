@@ -15,7 +15,8 @@ import optax
 import torch
 
 from supple.agents.sac.agent import SAC
-from supple.agents.sac.networks import EPSILON, LOG_2PI, LOG_STD
+from supple.agents.sac.bodies import EPSILON
+from supple.agents.sac.networks import LOG_2PI, LOG_STD
 from supple.agents.sac.update import Transitions
 from supple.interventions import Layer
 

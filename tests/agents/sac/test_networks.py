@@ -10,24 +10,17 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 from torch.distributions import Normal, TanhTransform, TransformedDistribution
 
+from supple.agents.sac.bodies import BODIES, TRUNCATED, Flash, MLPBody, SimBa, SimBaV2, orthogonal, uniform
 from supple.agents.sac.networks import (
-    BODIES,
     CLIPPED,
     LOG_STD,
-    TRUNCATED,
     Actor,
     Critics,
-    Flash,
-    MLPBody,
     QNetworks,
-    SimBa,
-    SimBaV2,
     features_of,
     layers_of,
     linear_head,
     new_head,
-    orthogonal,
-    uniform,
 )
 from supple.interventions import StackedLayerNorm
 from supple.networks import trace_wiring, unit_names

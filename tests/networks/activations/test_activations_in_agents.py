@@ -6,7 +6,8 @@ import torch
 from supple.agents.dqn.network import ValueNetwork
 from supple.agents.ppo.network import MultiHead, PolicySpace
 from supple.agents.ppo.policies import Gaussian
-from supple.agents.sac.networks import Actor, MLPBody, QNetworks, SimBa, linear_head, uniform
+from supple.agents.sac.bodies import MLPBody, SimBa, uniform
+from supple.agents.sac.networks import Actor, QNetworks, linear_head
 from supple.envs import Picture
 from supple.interventions import activation_registry
 
