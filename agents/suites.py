@@ -154,10 +154,10 @@ CONTINUAL_MINATAR: dict[str, Any] = {
     "eval_episodes": 10,
     "measure_every": 50_000,
 }
-# REMARL2 (github.com/Angelawork/REMARL2_Rehearsal-CRL-with-Marginal-L2, 99a1b9c: minatar_job.sh, PPO_Experiment.py): five
-# games of 10M frames in turn, CleanRL's PPO, its learning rate annealed in each game. There the network is a 2 × 2
-# convolution with 32 channels over rows as channels, average pooling and layers of 64, two of them for each of policy
-# and value. Here the convolution is Young & Tian's and all three layers are shared.
+# REMARL2 (github.com/Angelawork/REMARL2_Rehearsal-CRL-with-Marginal-L2, 99a1b9c: minatar_job.sh, PPO_Experiment.py):
+# five games of 10M frames in turn, CleanRL's PPO, its learning rate annealed in each game. There the network is a 2 × 2
+# convolution with 32 channels that takes the image's rows for channels, average pooling and layers of 64, two of them
+# for each of policy and value. Here the convolution is Young & Tian's, and all three layers are shared.
 MINATAR_PPO: dict[str, Any] = {
     **AS_PUBLISHED,
     "sequence": "minatar-five",
