@@ -43,11 +43,10 @@ def main(args: Sequence[str]) -> None:
     options = parse_or_explain(Options, args, "supple report", __doc__, flags=True)
     if not options.directories and not options.logs:
         raise UsageError("DIR is missing: the folder of a run, a comparison or a sweep, or --logs of other programs")
-    if options.directories and options.logs:
-        raise UsageError("give either DIR or --logs: runs and logs of other programs have reports of their own")
+    if options.logs and (options.directories or options.out is None):
+        raise UsageError("--logs is reported alone and needs a folder: add --out DIR, and no other DIR")
     if options.tag and not options.logs:
         raise UsageError(f"--tag {options.tag} is for TensorBoard files of --logs")
-    if options.logs:
-        reporting.show_logs(options.logs, options.tag, options.out, options.video)
-    else:
-        reporting.show_report(*options.directories, out=options.out, video=options.video)
+    reporting.show_report(
+        *options.directories, out=options.out, video=options.video, logs=options.logs, tag=options.tag
+    )

@@ -12,9 +12,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from pandas import DataFrame, Series, concat, read_csv
 
 from supple.engine.kinds import Kind
 from supple.engine.spec import RunSpec
@@ -24,13 +25,10 @@ from supple.registry.errors import UsageError
 
 from .data import TAIL, ComparisonData, Episodes, RunData, Segment
 
-if TYPE_CHECKING:
-    from pandas import DataFrame
-
 COLUMNS = ["arm", "seed", "step", "value", "task"]
 EVENTS, MONITOR = "tfevents", "monitor.csv"  # parts of the names of files
 RETURN = "rollout/ep_rew_mean"  # Stable-Baselines3's mean return in TensorBoard
-SEEDS = (re.compile(r"[-_.,]?seed[-_=]?(\d+)", re.IGNORECASE), re.compile(r"(?:^|[-_.])(\d+)$"))
+SEEDS = (re.compile(r"[-_.,]?seed[-_=]?(\d+)", re.IGNORECASE), re.compile(r"(?:^|[-_./])(\d+)(?=/|$)"))
 MOST_TAGS = 8  # in a message
 KIND = Kind("logs", "logs of other programs", "", "", "supple.reports.logs:LOGS", unit="steps")
 
@@ -69,21 +67,18 @@ def read_others(paths: Sequence[Path], tag: str | None = None) -> ComparisonData
     Raises:
         UsageError: A path has no logs, a file cannot be read, two runs have one arm and seed, or tasks have no order.
     """
-    tables: list[Path] = []
-    boards: dict[Path, list[Path]] = {}
-    monitors: dict[Path, list[Path]] = {}
-    for file in dict.fromkeys(file for path in paths for file in _files_of(path)):
-        if EVENTS in file.name:
-            boards.setdefault(file.parent, []).append(file)
-        elif file.name.endswith(MONITOR):
-            stem = file.name.removesuffix(MONITOR).rstrip(".")  # a number: one of the copies of the environment
-            run = file.parent if not stem or stem.isdecimal() else file.parent / stem
-            monitors.setdefault(run, []).append(file)
-        else:
-            tables.append(file)
+    files = dict.fromkeys(file for path in paths for file in _files_of(path))
+    logs: dict[Path, list[Path]] = {}
+    for file in files:
+        stem = file.name.removesuffix(MONITOR).rstrip(".")  # a number: one of the copies of the environment
+        own = EVENTS not in file.name and stem and not stem.isdecimal()
+        logs.setdefault(file.parent / stem if own else file.parent, []).append(file)
+    tables = [run for run, [file, *_] in logs.items() if run == file]
+    boards = [run for run, [file, *_] in logs.items() if EVENTS in file.name]
+    monitors = [run for run in logs if run not in (*tables, *boards)]
     if tag and not boards:
         raise UsageError(f"--tag {tag}: none of these logs is of TensorBoard")
-    read = [*(_read_board(run, tag or RETURN) for run in boards), *map(_read_monitors, monitors.values())]
+    read = [*(_read_board(run, tag or RETURN) for run in boards), *(_read_monitors(logs[run]) for run in monitors)]
     named = zip(read, _places([*boards, *monitors]), strict=True)
     read = [*map(_read_csv, tables), *(rows.assign(arm=arm, seed=seed, task="") for rows, (arm, seed) in named)]
     names = ["value"] * bool(tables) + [tag or RETURN] * bool(boards) + ["return"] * bool(monitors)
@@ -105,22 +100,17 @@ def _places(runs: Sequence[Path]) -> list[tuple[str, int]]:
     root = Path(os.path.commonpath([run.parent for run in whole])) if runs else Path()
     places: dict[tuple[str, int], Path] = {}
     for run in whole:
-        parts, seed = list(run.relative_to(root).parts), 0
-        for pattern in SEEDS:
-            if found := [(i, each) for i, part in enumerate(parts) for each in pattern.finditer(part)]:
-                i, last = found[-1]
-                parts[i], seed = parts[i][: last.start()] + parts[i][last.end() :], int(last[1])
-                break
-        place = "/".join(filter(None, (part.strip("-_.,") for part in parts))) or root.name, seed
+        text, seed = run.relative_to(root).as_posix(), 0
+        if found := [*SEEDS[0].finditer(text)] or [*SEEDS[1].finditer(text)]:
+            text, seed = text[: found[-1].start()] + text[found[-1].end() :], int(found[-1][1])
+        place = re.sub("/[-_.,/]+", "/", text).strip("/-_.,") or root.name, seed
         if place in places:
             raise UsageError(f"{places[place]} and {run} are both arm {place[0]}, seed {seed}: rename one of them")
         places[place] = run
     return list(places)
 
 
-def _read_csv(file: Path) -> "DataFrame":
-    from pandas import Series, read_csv  # take half a second
-
+def _read_csv(file: Path) -> DataFrame:
     try:
         rows = read_csv(file, dtype={"arm": str, "value": float, "task": str})
         tasks = rows.get("task", Series("", rows.index)).fillna("")
@@ -130,10 +120,8 @@ def _read_csv(file: Path) -> "DataFrame":
         raise UsageError(f"{file} needs {wanted}, with numbers in seed, step and value ({one_line(error)})") from error
 
 
-def _read_monitors(files: Sequence[Path]) -> "DataFrame":
+def _read_monitors(files: Sequence[Path]) -> DataFrame:
     """Return the rows of a run with one monitor for each copy of its environment, in the order of time."""
-    from pandas import DataFrame, concat, read_csv
-
     parts = []
     for file in files:
         try:
@@ -148,8 +136,7 @@ def _read_monitors(files: Sequence[Path]) -> "DataFrame":
     return rows.assign(step=rows["step"].cumsum().astype(int))
 
 
-def _read_board(folder: Path, tag: str) -> "DataFrame":
-    from pandas import DataFrame
+def _read_board(folder: Path, tag: str) -> DataFrame:
     from tensorboard.backend.event_processing import event_accumulator  # type: ignore[import-untyped]
 
     board = event_accumulator.EventAccumulator(str(folder), size_guidance={"scalars": 0}).Reload()
@@ -159,10 +146,8 @@ def _read_board(folder: Path, tag: str) -> "DataFrame":
     return DataFrame([(event.step, event.value) for event in board.Scalars(tag)], columns=["step", "value"])
 
 
-def _gather(path: Path, read: Sequence["DataFrame"], value: str) -> ComparisonData:
+def _gather(path: Path, read: Sequence[DataFrame], value: str) -> ComparisonData:
     """Return the runs of these rows. Arms have the order in which they come first."""
-    from pandas import concat
-
     every = concat([rows[COLUMNS] for rows in read])
     known = every[np.isfinite(every["value"])].sort_values("step", kind="stable")
     if not (end := int(known["step"].max() if len(known) else 0)):
@@ -179,7 +164,7 @@ def _gather(path: Path, read: Sequence["DataFrame"], value: str) -> ComparisonDa
     return ComparisonData(path, {arm: runs for arm, runs in arms.items() if runs}, notes=notes)
 
 
-def _run(path: Path, name: str, settings: Any, rows: "DataFrame", end: int) -> RunData:
+def _run(path: Path, name: str, settings: Any, rows: DataFrame, end: int) -> RunData:
     """Return a run of a stream that ends at step `end`."""
     steps, values = (rows[column].to_numpy(np.float64) for column in ("step", "value"))
     order = list(rows["task"].unique())

@@ -1,19 +1,17 @@
 """Make the report of runs, of a comparison or of a sweep, and print its summary."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from supple.registry.errors import UsageError
 from supple.scripts.cli.console import say, screen, warn
 
-if TYPE_CHECKING:
-    from supple.reports.studies.content import Content
 
-
-def show_report(*directories: Path, out: Path | None = None, video: bool = False) -> None:
-    """Build the report of these directories, and print its summary and its path."""
+def show_report(
+    *directories: Path, out: Path | None = None, video: bool = False, logs: Sequence[Path] = (), tag: str | None = None
+) -> None:
+    """Build the report of these directories, or of logs of other programs, and print its summary and its path."""
     from supple import reports  # matplotlib takes a moment
 
     if len(directories) == 1 and (directories[0] / "sweep.json").is_file():
@@ -21,32 +19,15 @@ def show_report(*directories: Path, out: Path | None = None, video: bool = False
             raise UsageError(f"--video: {directories[0]} is a sweep: give the folder of one of its comparisons")
         show_sweep_report(directories[0])
         return
-    title = str(directories[0]) if len(directories) == 1 else None
-    _show(lambda: reports.compose(*directories), directories, out, video, title)
-
-
-def show_logs(logs: Sequence[Path], tag: str | None, out: Path | None, video: bool) -> None:
-    """Build the report of logs of other programs, and print its summary and its path."""
-    from supple import reports
-
-    if out is None:
-        raise UsageError("a report of --logs needs a folder: add --out DIR")
-    _show(lambda: reports.compose_logs(logs, tag), logs, out, video)
-
-
-def _show(
-    compose: "Callable[[], Content]", sources: Sequence[Path], out: Path | None, video: bool, title: str | None = None
-) -> None:
-    from supple import reports
-
     try:
-        place = reports.place_of(sources, out)
-        content = compose()
+        place = reports.place_of(directories or logs, out)
+        content = reports.compose_logs(logs, tag) if logs else reports.compose(*directories)
         if video:
             content = content.with_videos(warn)
         paths = reports.write(content, place)
     except ValueError as error:
         raise UsageError(str(error)) from error
+    title = str(directories[0]) if len(directories) == 1 else None
     screen.print(reports.summary(content.tables, content.lines, title))
     say(*paths.lines)
 
