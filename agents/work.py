@@ -17,7 +17,7 @@ from supple.engine.seeding import derive
 from supple.engine.storage.run_directory import RunDirectory
 from supple.engine.user_code import plugins
 from supple.engine.work import Numbers, Work, crossed
-from supple.envs import EnvironmentFault, Envs, EnvWorkers, WorkerVector, flatten, make_env, vectorize
+from supple.envs import EnvironmentFault, Envs, EnvWorkers, OwnTasks, Vector, WorkerVector, flatten, make_env, vectorize
 from supple.interventions import Learner
 from supple.metrics import human_normalized
 from supple.registry.errors import Diverged, RunError
@@ -65,6 +65,8 @@ class AgentWork(Work[EnvTask]):
             names = tuple(dict.fromkeys(task.env for task in self.tasks))
             self.united = unite_environments(names, settings.kwargs, getattr(settings, "observations", "auto"))
             self.spaces = {name: self.space(name) for name in names}
+            if settings.own_tasks:
+                self.make(settings, names[0], settings.world).close()  # to say before the run what is missing
         except EnvironmentFault as fault:
             raise RunError(str(fault)) from fault
         self.agent = self.new_agent(settings, self.spaces)
@@ -108,7 +110,9 @@ class AgentWork(Work[EnvTask]):
     @classmethod
     def make(cls, settings: Any, env: str, world: World) -> gym.Env:
         """Return one copy of an environment that is no game, whose observations are rows of numbers."""
-        return flatten(make_env(env, **world), getattr(settings, "observations", "auto"))
+        made = make_env(env, **world)
+        own = OwnTasks(made, settings.num_envs) if settings.own_tasks else made
+        return flatten(own, getattr(settings, "observations", "auto"))
 
     def held_out(self, env: str, worlds: Sequence[World]) -> Envs | None:
         """Return copies of the held-out variation of an environment for evaluations, or None if it has none."""
@@ -163,6 +167,11 @@ class AgentWork(Work[EnvTask]):
         if self._workers is None:
             self._workers = EnvWorkers(s.env_workers, partial(_begin_worker, flushes(), plugins.sources()))
         return WorkerVector(self._workers, env, partial(_make_share, self.envs, s, env, worlds), len(worlds))
+
+    def own_task(self) -> str:
+        return (
+            self._envs.own_task() if isinstance(self._envs, Vector | WorkerVector) and self.settings.own_tasks else ""
+        )
 
     @property
     def _steps_of_task(self) -> int:

@@ -15,6 +15,7 @@ import gymnasium as gym
 import numpy as np
 
 from .fault import Episode, ExplosionInfo
+from .own_tasks import OwnTasks
 from .repeat import Repeat
 from .shifts import find_shifted
 from .shifts.base import wrappers_of
@@ -142,7 +143,8 @@ class Vector:
         self._running = Running(num_envs)
         self._repeats = [wrapper for env in self.envs for wrapper in wrappers_of(env) if isinstance(wrapper, Repeat)]
         shifted = [find_shifted(env) for env in self.envs]
-        self._gradual = [env for env in shifted if env is not None and env.shifts.is_gradual]
+        self._own = [wrapper for env in self.envs for wrapper in wrappers_of(env) if isinstance(wrapper, OwnTasks)]
+        self._gradual: list[Any] = [*self._own, *(env for env in shifted if env is not None and env.shifts.is_gradual)]
 
     def reset(self, seeds: Sequence[int]) -> np.ndarray:
         """Reset all environments with one seed each, and return their observations, (n, *shape).
@@ -195,6 +197,10 @@ class Vector:
         """Set the number of steps of the task so far, over all environments. Gradual shifts depend on it."""
         for env in self._gradual:
             env.progress(steps)
+
+    def own_task(self) -> str:
+        """Return the task that the first environment says it has (see `OwnTasks`)."""
+        return self._own[0].told
 
     def freeze(self, rows: Sequence[int]) -> None:
         """Do not step these environments any more until the next `reset`, which has to be followed by `freeze` again.

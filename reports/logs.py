@@ -1,7 +1,8 @@
 """The report of logs of other programs: curves, final and mean values of arms, paired differences, and old tasks."""
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -32,22 +33,16 @@ def describe(data: ComparisonData) -> Description:
     final = f"Final {value}: mean of the values in the last {100 * TAIL:.0f} % of the last task."
     area = f"Mean {value}: area under the curve of the task in training, divided by its steps."
     numbers = {"final": (final, _final_value), "mean": (area, lambda run: mean_return(run, 0, 1)[0])}
-    spreads: dict[str, dict[str, Spread]] = {}
+    seeds = {arm: list(map(attrgetter("seed"), runs)) for arm, runs in data.arms.items()}
+    arms: dict[str, dict[str, Any]] = {arm: {"seeds": seeds[arm]} | old_tasks_json(old, arm) for arm in seeds}
     measures: list[Measure] = []
     for name, (meaning, number) in numbers.items():
-        spreads[name] = {
-            arm: Spread(np.array([number(run) for run in runs]), [run.seed for run in runs])
-            for arm, runs in data.arms.items()
-        }
-        measures += [replace(each, meaning=meaning) for each in measures_of(data, f"{name} {value}", spreads[name])]
-    scores = {
-        arm: {"seeds": own.seeds, **{name: spread_json(spreads[name][arm]) for name in numbers}}
-        | old_tasks_json(old, arm)
-        for arm, own in spreads["final"].items()
-    }
+        spreads = {arm: Spread(np.array(list(map(number, runs))), seeds[arm]) for arm, runs in data.arms.items()}
+        for arm, spread in spreads.items():
+            arms[arm][name] = spread_json(spread)
+        measures += [replace(each, meaning=meaning) for each in measures_of(data, f"{name} {value}", spreads)]
     baseline = measures[0].baselines[0]
-    seeds = {arm: {run.seed for run in runs} for arm, runs in data.arms.items()}
-    alone = [arm for arm in seeds if seeds[arm].isdisjoint(seeds[baseline])]
+    alone = [arm for arm in seeds if set(seeds[arm]).isdisjoint(seeds[baseline])]
     tasks = max(len(run.tasks) for run in data.runs)
 
     def plots() -> "list[Plot | None]":
@@ -63,7 +58,7 @@ def describe(data: ComparisonData) -> Description:
     return Description(
         data,
         f"{tasks} task{'s' * (tasks > 1)}",
-        {"value": value, "total_steps": data.total_steps, "arms": scores},
+        {"value": value, "total_steps": data.total_steps, "arms": arms},
         [arms_table([measure]) for measure in measures],
         measures,
         plots,

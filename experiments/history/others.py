@@ -11,6 +11,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -156,7 +157,7 @@ def _gather(path: Path, read: Sequence[DataFrame], value: str) -> ComparisonData
     found = dict(iter(known.groupby(["arm", "seed"])))
     for (arm, seed), rows in found.items():
         arms[arm].append(_run(path, f"{arm}, seed {seed}", LogSettings(int(seed), value), rows, end))
-    orders = [[task.name for task in run.tasks] for runs in arms.values() for run in runs]
+    orders = [[*map(attrgetter("name"), run.tasks)] for runs in arms.values() for run in runs]
     if odd := [order for order in orders if order != max(orders, key=len)[: len(order)]]:
         raise UsageError(f"all runs need one order of tasks, but there are {max(orders, key=len)} and {odd[0]}")
     without = [key for key in every[["arm", "seed"]].drop_duplicates().itertuples(index=False) if key not in found]

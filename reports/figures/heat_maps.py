@@ -48,7 +48,8 @@ def plot_old_tasks(old: OldTasks) -> Plot | None:
     means = {arm: mean(own.scaled, axis=0) for arm, own in old.arms.items()}
     low, high = 0.0, 1.0
     if old.scale.random is None and not old.scale.percent:
-        low, high = (float(end([end(values) for values in means.values()])) for end in (np.nanmin, np.nanmax))
+        every = np.stack([*means.values()])
+        low, high = float(np.nanmin(every)), float(np.nanmax(every))
     panels = []
     for arm, own in old.arms.items():
         names, shades = task_labels(own.tasks), (means[arm] - low) / ((high - low) or 1.0)
