@@ -3,6 +3,7 @@
 import gc
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import closing
 from functools import partial
 from typing import Any
 
@@ -17,10 +18,10 @@ from supple.engine.seeding import derive
 from supple.engine.storage.run_directory import RunDirectory
 from supple.engine.user_code import plugins
 from supple.engine.work import Numbers, Work, crossed
-from supple.envs import EnvironmentFault, Envs, EnvWorkers, OwnTasks, Vector, WorkerVector, flatten, make_env, vectorize
+from supple.envs import EnvironmentFault, Envs, EnvWorkers, Vector, WorkerVector, flatten, make_env, vectorize
 from supple.interventions import Learner
 from supple.metrics import human_normalized
-from supple.registry.errors import Diverged, RunError
+from supple.registry.errors import Diverged, RunError, UsageError
 
 from .agent import Agent
 from .episode_log import EpisodeLog
@@ -66,7 +67,7 @@ class AgentWork(Work[EnvTask]):
             self.united = unite_environments(names, settings.kwargs, getattr(settings, "observations", "auto"))
             self.spaces = {name: self.space(name) for name in names}
             if settings.own_tasks:
-                self.make(settings, names[0], settings.world).close()  # to say before the run what is missing
+                _require_own_tasks(names[0], settings.kwargs)
         except EnvironmentFault as fault:
             raise RunError(str(fault)) from fault
         self.agent = self.new_agent(settings, self.spaces)
@@ -105,14 +106,14 @@ class AgentWork(Work[EnvTask]):
         worlds: for each copy, further arguments of the function that makes the environment."""
         if is_game(env):
             return make_games(settings, env, worlds)
-        return vectorize([partial(cls.make, settings, env, world) for world in worlds], **settings.stepping)
+        copies = vectorize([partial(cls.make, settings, env, world) for world in worlds], **settings.stepping)
+        copies.sharing = settings.num_envs * settings.own_tasks
+        return copies
 
     @classmethod
     def make(cls, settings: Any, env: str, world: World) -> gym.Env:
         """Return one copy of an environment that is no game, whose observations are rows of numbers."""
-        made = make_env(env, **world)
-        own = OwnTasks(made, settings.num_envs) if settings.own_tasks else made
-        return flatten(own, getattr(settings, "observations", "auto"))
+        return flatten(make_env(env, **world), getattr(settings, "observations", "auto"))
 
     def held_out(self, env: str, worlds: Sequence[World]) -> Envs | None:
         """Return copies of the held-out variation of an environment for evaluations, or None if it has none."""
@@ -343,6 +344,16 @@ class AgentWork(Work[EnvTask]):
             if self._workers is not None:
                 self._workers.close()
                 self._workers = None
+
+
+def _require_own_tasks(env: str, kwargs: Mapping[str, Any]) -> None:
+    """Raise UsageError if an environment does not say its task, or cannot continue in it."""
+    with closing(make_env(env, kwargs=kwargs)) as made:
+        if missing := [name for name in ("task", "progress") if not made.has_wrapper_attr(name)]:
+            raise UsageError(
+                f"--own-tasks: {env} has no {missing[0]!r}: it needs an attribute task, and a method progress(steps) "
+                "by which it continues after a checkpoint"
+            )
 
 
 def _return_on(task: EnvTask) -> str:

@@ -8,7 +8,6 @@ from .fault import EnvironmentFault, Episode, ExplosionInfo
 from .flat import Flat, flatten
 from .guard import REWARD_FLOOR, ClipActions, Guard
 from .make import environment_names, games, has_friction, make_env, resolve_env
-from .own_tasks import OwnTasks
 from .packaged import PACKAGED, package_hint, packaged_names
 from .padding import Padded, United, unite
 from .pictures import Observations, Picture, find_image, picture_of
@@ -36,7 +35,6 @@ __all__ = [
     "Flat",
     "Guard",
     "Observations",
-    "OwnTasks",
     "Padded",
     "Picture",
     "Repeat",

@@ -41,10 +41,6 @@ class LogSettings:
     seed: int
     value: str
 
-    @property
-    def members(self) -> tuple[int, ...]:
-        return (self.seed,)
-
 
 class LogSpec(RunSpec):
     """The specification of a run of another program, which supple cannot train."""
