@@ -36,18 +36,22 @@ def products_of_sac(agent: SAC) -> tuple[list[Product], list[Product]]:
 
     Actor: forward and backward on s; through the critics forward on (s, π(s)) and backward to the actions alone.
     Critics: forward of the actor on s′ and of the targets on (s′, π(s′)); forward on (s, a), backward to the weights.
+    Networks for which s and s′ are one batch have twice the rows. The actor's part is due at each `policy_delay`th.
     """
     n, actor, critic = agent.settings.batch_size, [], []
+    joint, passes = agent.soft_update.joint, 1 + len(agent.learners["critic"].followers)
+    seen, both = n * (1 + (joint == "both")), n * (1 + bool(joint))
     for layer in agent.learners["actor"].layers:
         *stack, d_out, d_in = layer.weight.shape
         seeds = prod(stack)
-        actor += [(seeds, n, d_in, d_out), (seeds, d_out, n, d_in)] + [(seeds, n, d_out, d_in)] * bool(layer.depth)
+        actor += [(seeds, seen, d_in, d_out), (seeds, d_out, seen, d_in)]
+        actor += [(seeds, seen, d_out, d_in)] * bool(layer.depth)
         critic.append((seeds, n, d_in, d_out))
     for layer in agent.learners["critic"].layers:
         members, d_out, d_in = layer.weight.shape
         actor += [(members, n, d_in, d_out), (members, n, d_out, d_in if layer.depth else agent.size)]
-        critic += 2 * [(members, n, d_in, d_out)] + [(members, d_out, n, d_in)]
-        critic += [(members, n, d_out, d_in)] * bool(layer.depth)
+        critic += passes * [(members, both, d_in, d_out)] + [(members, d_out, both, d_in)]
+        critic += [(members, both, d_out, d_in)] * bool(layer.depth)
     return actor, critic
 
 

@@ -57,15 +57,16 @@ def dqn(threads: int, wait: bool = False, **own: Any) -> SteppedAgent:
     return SteppedAgent("dqn", DQNSettings(**{**game, **chosen, **own}), wait=wait)
 
 
-def sac_settings(**own: Any) -> SACSettings:
-    """Return Stable-Baselines3's settings of SAC: two layers of 256, batches of 256, one update a step."""
-    preset = presets_of("sac")["sac-mlp"].settings
-    return SACSettings(**{"env": CHEETAH, "steps": ENDLESS, "num_envs": 1, "device": "cpu", **preset, **own})
+def sac_settings(preset: str = "sac-mlp", **own: Any) -> SACSettings:
+    """Return the settings of a preset on HalfCheetah, by default Stable-Baselines3's: two layers of 256, batches of
+    256, one update a step."""
+    chosen = {"num_envs": 1, "device": "cpu", **presets_of("sac")[preset].settings}
+    return SACSettings(**{**chosen, "env": CHEETAH, "steps": ENDLESS, **own})
 
 
-def sac_update(**own: Any) -> SAC:
+def sac_update(preset: str = "sac-mlp", **own: Any) -> SAC:
     """Return an agent of these settings whose environment nobody makes."""
-    return SAC(sac_settings(**own), {CHEETAH: Control(17, (-1.0,) * 6, (1.0,) * 6)})
+    return SAC(sac_settings(preset, **own), {CHEETAH: Control(17, (-1.0,) * 6, (1.0,) * 6)})
 
 
 SIMBA: dict[str, Any] = {"env": "h1-walk", "steps": ENDLESS, "device": "cpu", "compile": "off", "replay_size": 10_000}

@@ -241,7 +241,11 @@ def settle(learner: Learner, written: Sequence[str], contract: ResetContract, ma
             `zero_slots_`; by default all entries.
     """
     named = dict(learner.module.named_parameters())
-    project_(projected(learner.module))
+    project_(  # only those: others, which have their length, would change in their last bits
+        part
+        for part in projected(learner.module)
+        if any(named[name] is tensor for tensor in part.vectors()[0] for name in written)
+    )
     if learner.optimizer is not None and contract.optimizer != "kept":
         zeroed = written
         if contract.optimizer == "fresh":

@@ -39,8 +39,8 @@ VERSIONS = ("torch", "gymnasium", "mujoco", "stable-baselines3", "sbx-rl", "reja
 
 @dataclass(frozen=True)
 class Args:
-    races: tuple[str, ...] = tuple(RACES)
-    """Which races."""
+    races: tuple[str, ...] = tuple(name for name, race in RACES.items() if all(map(os.getenv, race.needs)))
+    """Which races; by default those for which the environment names all that they need (see sides_authors.py)."""
     rounds: int = 7
     """Turns of each side; 5 at least for what is published."""
     install: bool = True
@@ -185,6 +185,8 @@ def write(found: Mapping[str, Any]) -> None:
 def main(args: Args) -> None:
     if unknown := [name for name in args.races if name not in RACES]:
         raise SystemExit(f"no race is called {', '.join(unknown)}; there are {', '.join(RACES)}")
+    if lacking := {need for name in args.races for need in RACES[name].needs if not os.getenv(need)}:
+        raise SystemExit(f"set {', '.join(sorted(lacking))}: see benchmarks/beside/sides_authors.py")
     if args.small:
         ended = [try_side(name, side) for name in args.races for side in RACES[name].sides]
         sys.exit(0 if all(ended) else 1)

@@ -17,6 +17,7 @@ class Race:
     sides: dict[str, str]
     bars: dict[str, float] = field(default_factory=dict)  # peer → how many times as fast supple should be
     threads: tuple[int, ...] = (1, 2)  # each side is at its best number of them
+    needs: tuple[str, ...] = ()  # environment variables that name what a peer's own code is in
 
 
 def _ppo(task: str) -> Race:
@@ -77,6 +78,12 @@ def _exact(width: int) -> Race:
     sides = {name: f"sides_networks:exact {width} {way}" for name, way in ways.items()}
     sides["floor: its operations and its memory"] = f"sides_networks:exact_floor {width}"
     return Race(f"QQᵀ(t) of a linear network {width}-{width}-{width} at 10,000 times", "times/s", sides)
+
+
+def _authors(preset: str, title: str, peer: str, side: str, *needs: str) -> Race:
+    sides = {OURS: f"sides_authors:ours {preset}", peer: f"sides_authors:{side}"}
+    sides[FLOOR] = f"sides_authors:floor {preset}"
+    return Race(f"{title}, preset {preset} on HalfCheetah, updates alone", "updates/s", sides, {peer: 1.2}, needs=needs)
 
 
 RACES = {
@@ -167,6 +174,8 @@ RACES = {
         },
         {"plain PyTorch": 1.3, "JAX, jitted": 1.0},
     ),
+    "simba-v2": _authors("simba-v2", "SimBaV2", "the authors' code (JAX)", "simba_v2", "SIMBAV2", "SIMBAV2_PYTHON"),
+    "flash-sac": _authors("flash-sac", "FlashSAC", "the authors' code, compiled", "flash_sac max-autotune", "FLASHSAC"),
     "classifiers": Race(
         "Random-label classification, MLP 784-100-100-10, batch 16, Adam; supple trains five seeds as one stack",
         "updates of a seed/s",

@@ -65,6 +65,11 @@ ENTRIES = {
     "report": Entry("supple report of a sweep of 200 runs of a million steps", "s, or MiB", "storage:report", 1),
     "gpu-simba-updates": Entry("SAC with SimBa on random transitions, Table 5 of FIRE", "", "on_cuda:simba_updates", 3),
     "gpu-simba-stacks": Entry("SAC with SimBa, 1 and 8 seeds, Table 5 of FIRE", "", "on_cuda:simba_stacks", 3),
+    "gpu-simba-v2-updates": Entry("SAC, random transitions, preset simba-v2", "", "on_cuda:preset_updates simba-v2", 3),
+    "gpu-flash-sac-updates": Entry(
+        "SAC, random transitions, preset flash-sac", "", "on_cuda:preset_updates flash-sac", 3
+    ),
+    "gpu-crossq-updates": Entry("SAC, random transitions, preset crossq", "", "on_cuda:preset_updates crossq", 3),
     "gpu-simba-humanoid": Entry("SAC with SimBa on Humanoid-v5, 16 copies", "", "on_cuda:simba_humanoid", 3),
     "gpu-dqn": Entry("DQN on 4 × Asterix, batch 32, replay ratio 1", "gradient steps/s", "on_cuda:dqn", 5),
     "gpu-ppo-stacks": Entry("PPO of several seeds, CartPole, 3 × 128", "environment steps/s", "on_cuda:ppo_stacks", 5),

@@ -22,6 +22,7 @@ from timing import seconds
 from supple.agents.ppo import PPOSettings
 from supple.agents.presets import GYM_CONTROL
 from supple.agents.sac import SACSettings
+from supple.agents.sac.agent import SAC
 from supple.envs import StepResult
 
 AT_ONCE = 16  # updates: what an agent draws together at most
@@ -61,22 +62,33 @@ def simba_updates(asked: Asked) -> Turns:
     return {way.name: updating(way, updates) for way in ways_of(asked)}
 
 
+def recorded(asked: Asked) -> list[Way]:
+    return [way for way in ways_of(asked) if way.settings["capture"] or asked.simulated]
+
+
 def simba_stacks(asked: Asked) -> Turns:
     """Updates of all seeds of a stack, each on its own batch."""
     updates = AT_ONCE if asked.small else 160
-    ways = [way for way in ways_of(asked) if way.settings["capture"] or asked.simulated]
     return {
         f"{seeds} {'seeds' if seeds > 1 else 'seed'}: {way.name}": updating(way, updates, seeds)
         for seeds in (1, 8)
-        for way in ways
+        for way in recorded(asked)
     }
 
 
-def updating(way: Way, updates: int, seeds: int = 1) -> Turn:
+def preset_updates(asked: Asked, preset: str) -> Turns:
+    """Updates with the networks and settings of a preset, with HalfCheetah's sizes; otherwise as `simba_updates`."""
+    updates = AT_ONCE if asked.small else 160
+    own = {"batch_size": 16, "critic_width": 16} if asked.small else {}
+    make = partial(subjects.sac_update, preset, **own)
+    return {way.name: updating(way, updates, make=make) for way in recorded(asked)}
+
+
+def updating(way: Way, updates: int, seeds: int = 1, make: Callable[..., SAC] = subjects.simba) -> Turn:
     stack = {"seeds": tuple(range(seeds))} if seeds > 1 else {}
-    agent = subjects.simba(num_envs=AT_ONCE, replay_ratio=1.0, learning_starts=0, **way.settings, **stack)
-    products = [product for part in floors.products_of_sac(agent) for product in part]
-    work, random = floors.gflop(products) / seeds, np.random.default_rng(0)
+    agent = make(num_envs=AT_ONCE, replay_ratio=1.0, learning_starts=0, replay_size=10_000, **way.settings, **stack)
+    actor, critic = map(floors.gflop, floors.products_of_sac(agent))
+    work, random = (actor / agent.settings.policy_delay + critic) / seeds, np.random.default_rng(0)
     rows = seeds * AT_ONCE
     never = np.zeros(rows, bool)
 

@@ -44,6 +44,6 @@ def test_the_plain_loop_of_a_classifier_has_the_losses_of_the_stacks_first_seed(
 
 
 def test_every_file_finds_what_it_imports_from_others() -> None:
-    needs_peers = ("simba_jax", "learning")
+    needs_peers = ("simba_jax", "simba_v2_authors", "learning")
     names = sorted({file.stem for file in BENCHMARKS.rglob("*.py")} - set(needs_peers))
     run(f"import {', '.join(names)}")

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from supple.interventions import Learner, ReleasedCode, make, parse_call, snapshot
-from supple.networks.unit_vectors import Scaler, UnitBatchNorm, unit_linear
+from supple.networks.unit_vectors import Scaler, UnitBatchNorm, project_, unit_linear
 from tests.interventions.common import changed, learner, slots, update
 
 LENGTHS = {"0.weight": 1.0, "1.weight": math.sqrt(8), "3.weight": 1.0, "6.weight": 1.0}
@@ -23,12 +23,12 @@ def network() -> nn.Module:
 
 
 def trained() -> Learner:
-    """Return a learner after updates without a projection, with a lagging target."""
+    """Return a learner after updates, with a lagging target."""
     target = learner(network, torch.optim.Adam)
     target.followers = (copy.deepcopy(target.module).requires_grad_(False),)
     target.capabilities, target.redraw = (ReleasedCode("dqn"),), lambda: snapshot(network())
     update(target, count=3)
-    assert not keep_lengths(target.module)
+    project_(target.module.modules())
     return target
 
 
@@ -54,7 +54,9 @@ def test_all_vectors_have_their_length_afterwards_in_the_network_and_in_its_targ
         intervention.after_update(target)
     row = intervention.contract(target)
     assert row["weights of fixed length"] == "projected to their length afterwards"
+    before = snapshot(target.module)
     written = intervention.apply(target)
+    assert changed(target.module, before) & {name for name, _ in target.module.named_parameters()} <= {*written}
     assert keep_lengths(target.module)
     assert not changed(target.followers[0], snapshot(target.module))
     states = slots(target)

@@ -18,6 +18,7 @@ from supple.agents.sac.inputs import Control
 from supple.agents.sac.update import Transitions
 from supple.envs import picture_of
 from supple.interventions import StackedConv2d
+from supple.networks.unit_vectors import projected
 from tests.agents.lives import NO_HOOKS, live
 from tests.agents.sac.worlds import IMAGES, PICTURE, SMALL, A, D, agent_with, lived, world
 from tests.agents.states import apply, changed, everything, saved
@@ -124,6 +125,22 @@ def test_actor_and_critics_have_convolutions_of_their_own() -> None:
     assert torch.equal(before[0], after[0])
     assert [torch.allclose(*values) for values in zip(before[1], after[1], strict=True)] == [False, True]
     assert [layer.role for layer in agent.learners["actor"].layers][:2] == ["encoder", "hidden"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("network", ["simba_v2", "flash", "crossq"])
+def test_later_networks_learn_behind_convolutions_and_interventions_keep_their_lengths(network: str) -> None:
+    agent, steps = lived(IMAGES, **{**SMALL, "network": network, "weight_decay": 0.0})
+    before = everything(agent)
+    live(agent, steps, 2)
+    moved = changed(before, everything(agent))
+    assert {f"{name}body.encoder.0.weight" for name in ("actor/0/", "critic/0/net.")} <= set(moved)
+    written = apply(agent, "fire")
+    assert "body.encoder.0.weight" in written["actor"]
+    assert not projected(agent.actor.body.encoder)
+    for parts, length in (part.vectors() for module in (agent.actor, agent.critics) for part in projected(module)):
+        lengths = torch.cat([part.detach() for part in parts], -1).norm(dim=-1)
+        torch.testing.assert_close(lengths, torch.full_like(lengths, length))
 
 
 class OnlyConvolutions(NatureCNN):

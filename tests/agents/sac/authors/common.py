@@ -1,8 +1,8 @@
 """What comparisons with the authors' own code have in common: weights, batches, and how results are written down.
 
-`flash.py` and `simba_v2.py` beside this file run the released code on these weights and batches, and write its results
-into `numbers.json`; the first lines of each say how. `test_update_authors.py` compares ours with them. This file needs
-NumPy alone.
+`flash.py`, `simba_v2.py` and `crossq.py` beside this file run the released code on these weights and batches, and write
+its results into `numbers.json`; the first lines of each say how. `test_update_authors.py` compares ours with them. This
+file needs NumPy alone.
 """
 
 import json
@@ -20,6 +20,7 @@ WIDTHS = {"actor_width": 8, "actor_blocks": 1, "critic_width": 12, "critic_block
 ATOMS, RANGE = 11, (-5.0, 5.0)
 GAMMA, TAU, RATE, START, TARGET = 0.9, 0.05, 1e-3, 0.2, -0.4  # the target entropy is per dimension of the action
 UPDATES = 20
+CROSSQ_BETA, PASSES = 0.5, 99_990  # Adam's β₁; passes of CrossQ before the first, of 100,000 before renormalisation
 
 
 def value_of(name: str, first: np.ndarray, vectors: int) -> np.ndarray:
@@ -33,7 +34,7 @@ def value_of(name: str, first: np.ndarray, vectors: int) -> np.ndarray:
     noise = np.random.RandomState(zlib.crc32(name.encode())).standard_normal(first.shape)
     if name.endswith("bias"):
         return 0.1 * noise
-    return noise if first.ndim > vectors else first * (1 + 0.1 * noise)
+    return noise / first.shape[-1] ** 0.5 if first.ndim > vectors else first * (1 + 0.1 * noise)
 
 
 def batches() -> Iterator[dict[str, np.ndarray]]:
