@@ -96,6 +96,14 @@ def as_latex(table: Table) -> str:
     return "\n".join(lines) + "\n"
 
 
+def as_markdown(table: Table) -> str:
+    """Return a table as Markdown. A table with one row is turned: each column becomes a row."""
+    lines = [*zip(*table.texts, strict=True)] if len(table.rows) == 1 else table.texts
+    header, *rows = (" | ".join(cell.replace("|", r"\|") for cell in line) for line in lines)
+    rule = " | ".join(["---", *(["--:"] * (len(lines[0]) - 1))])
+    return "".join(f"| {line} |\n" for line in (header, rule, *rows))
+
+
 def escape_latex(text: str) -> str:
     """Return a text with LaTeX's special characters escaped."""
     return "".join(LATEX.get(letter, letter) for letter in " ".join(text.split()))
