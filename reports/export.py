@@ -13,6 +13,7 @@ from supple.engine.storage.run_directory import CHECKPOINTS, LOGS
 
 from . import compose, plots_of
 from .pages import exports
+from .pages.card import model_card
 
 
 def export(path: Path, out: Path, step: int | None = None) -> int:
@@ -32,8 +33,6 @@ def export(path: Path, out: Path, step: int | None = None) -> int:
         RunError: There is no such checkpoint, or a file of the run is damaged.
         ValueError: A log is damaged.
     """
-    from .pages.card import model_card  # pages are made of templates, which importing this needs not
-
     spec, (step, source) = read_spec(path), find_state(path, step)
     tree = checkpoint.load(source, spec.resolved.identity)
     signed_json.require_new(out)

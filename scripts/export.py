@@ -1,11 +1,11 @@
 """Make a folder of a trained run for others, which the Hugging Face hub takes as it is.
 
-  supple export runs/a --out agents/cartpole
-  supple export runs/b/seed-0/fire --step 40_000 --out agents/early
-  hf upload OWNER/NAME agents/cartpole
+  supple export runs/a --out my-agent
+  supple export runs/b/seed-0/fire --step 40_000 --out early
+  hf upload OWNER/NAME my-agent
 
 The folder has the networks (safetensors), the configuration, the logs, and a model card (README.md) made of the report.
-Optimizers and replay memories are left out. From Python, Trained("agents/cartpole") acts, and load reads the results.
+Optimizers and replay memories are left out. From Python, Trained("my-agent") acts, and load reads the results.
 """
 
 from collections.abc import Sequence

@@ -1,12 +1,13 @@
 """The model card of an exported run: README.md, whose header the Hugging Face hub reads."""
 
 import json
-import re
 from collections.abc import Iterator
+from itertools import chain
 from math import isfinite
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from supple.reports.studies.content import Content, Description
+from supple.reports.figures.style import Plot, slug
+from supple.reports.studies.content import Content
 from supple.reports.tables.table import join_words
 
 from .exports import as_markdown
@@ -14,13 +15,8 @@ from .opening import arms_of, make_opening
 from .page import limits_text
 from .run_list import command_alone
 
-if TYPE_CHECKING:
-    from supple.reports.figures.style import Plot
 
-PLACE = "hf:OWNER/NAME"
-
-
-def model_card(content: Content, step: int, plot: "Plot | None") -> str:
+def model_card(content: Content, step: int, plot: Plot | None) -> str:
     """Return the model card of one run, as Markdown below a header in YAML.
 
     Args:
@@ -29,45 +25,39 @@ def model_card(content: Content, step: int, plot: "Plot | None") -> str:
         plot: A figure that lies beside the card.
     """
     run, datas = content.runs[0], [part.data for part in content.parts.values()]
-    spec, what, arms = run.spec, [part.what for part in content.parts.values()], arms_of(datas)
+    spec, names = run.spec, [part.what for part in content.parts.values()]
     header = {
         "library_name": "supple",
         "pipeline_tag": content.report.task,
-        "tags": ["supple", spec.kind, *(name for name in what if " " not in name)],
+        "tags": ["supple", spec.kind, *(name for name in names if " " not in name)],
         "model-index": [{"name": content.what, "results": list(_results(content))}],
     }
-    lines = ["---", *(f"{name}: {json.dumps(value)}" for name, value in header.items()), "---", ""]
-    lines += [f"# {content.what}", "", " ".join(make_opening(datas, content.what, content.measures).compared)]
-    lines += [f"These are the networks at step {step:,}.", "", "## Use", "", "```python"]
-    lines += [content.report.use.replace("PLACE", PLACE), "```", ""]
-    lines += ["`pip install 'supple[hub]'` installs what this needs. The path of this folder can be given instead."]
-    if spec.resolved.plugins:
-        lines += [f"It also needs {join_words(list(spec.resolved.plugins))}, which is not in this folder."]
-    lines += ["Nothing in this folder is run as code.", "", "## Results", ""]
-    if plot:
-        lines += [f"![{plot.title}]({plot.name}.png)", "", plot.caption, ""]
-    for table in content.tables:
-        lines += [f"### {table.title}", "", as_markdown(table), table.words, ""]
-    lines += [*content.lines, limits_text(datas, arms), "", "## Training", ""]
-    lines += ["```sh", command_alone(run) or spec.command, "```", ""]
-    lines += ["config.json has all settings. Versions: " + ", ".join(map(" ".join, spec.resolved.begun.items())) + "."]
-    return "\n".join(lines) + "\n"
+    plugins = join_words(list(spec.resolved.plugins))
+    sections = [
+        "\n".join(["---", *(f"{name}: {json.dumps(value)}" for name, value in header.items()), "---"]),
+        f"# {content.what}",
+        " ".join([*make_opening(datas, content.what, content.measures).compared, f"The networks are of step {step:,}."]),
+        f"## Use\n\n```python\n{content.report.use.replace('PLACE', 'hf:OWNER/NAME')}\n```",
+        "`pip install 'supple[hub]'` installs what this needs. The path of this folder can be given instead. Nothing "
+        "in it is run as code.",
+        f"It also needs the plug-ins {plugins}, which are not in this folder." if plugins else "",
+        "## Results",
+        f"![{plot.title}]({plot.name}.png)\n\n{plot.caption}" if plot else "",
+        *chain.from_iterable((f"### {table.title}", as_markdown(table), table.words) for table in content.tables),
+        *content.lines,
+        limits_text(datas, arms_of(datas)),
+        f"## Training\n\n```sh\n{command_alone(run) or spec.command}\n```",
+        f"config.json has all settings. Versions: {', '.join(map(' '.join, spec.resolved.begun.items()))}.",
+    ]
+    return "\n\n".join(filter(None, sections)) + "\n"
 
 
 def _results(content: Content) -> Iterator[dict[str, Any]]:
     """Yield the final numbers in the form of the hub's header, for each benchmark."""
     for part in content.parts.values():
-        if metrics := list(_metrics(part)):
-            dataset = {"name": part.what, "type": _slug(part.what)}
+        means = {measure.name: float(measure.spread(next(iter(measure.arms))).mean) for measure in part.measures}
+        known = {name: mean for name, mean in means.items() if isfinite(mean)}
+        if known:
+            dataset = {"name": part.what, "type": slug(part.what)}
+            metrics = [{"type": slug(name), "name": name, "value": mean} for name, mean in known.items()]
             yield {"task": {"type": content.report.task}, "dataset": dataset, "metrics": metrics}
-
-
-def _metrics(part: Description) -> Iterator[dict[str, Any]]:
-    for measure in part.measures:
-        mean = float(measure.spread(next(iter(measure.arms))).mean)
-        if isfinite(mean):
-            yield {"type": _slug(measure.name), "name": measure.name, "value": mean}
-
-
-def _slug(text: str) -> str:
-    return re.sub(r"[^A-Za-z0-9.-]+", "_", text).strip("_")
