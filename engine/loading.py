@@ -84,10 +84,9 @@ def load_states(path: Path, folders: Mapping[int, Path], warn: Warn) -> Iterator
     """
     spec = read_spec(path)
     spec.require_plugins(path, more=True)
-    run, settings = RunDirectory(path, spec.resolved.identity), spec.settings
-    if getattr(settings, "device", "cpu") == "cuda":
-        anywhere: dict[str, Any] = {"device": "auto"}
-        settings = replace(settings, **anywhere)
+    run = RunDirectory(path, spec.resolved.identity)
+    anywhere: dict[str, Any] = {"device": "auto"} if getattr(spec.settings, "device", "cpu") == "cuda" else {}
+    settings = replace(spec.settings, **anywhere)
     with flushing_denormals(settings.torch_threads), closing(build(spec.kind_row, settings, warn)) as work:
         loop = Loop(run, work, attach_hooks(work, spec.settings.hook, spec.start.step), 0, spec.end, warn)
         for step, folder in folders.items():

@@ -25,18 +25,18 @@ def model_card(content: Content, step: int, plot: Plot | None) -> str:
         plot: A figure that lies beside the card.
     """
     run, datas = content.runs[0], [part.data for part in content.parts.values()]
-    spec, names = run.spec, [part.what for part in content.parts.values()]
+    spec, opening = run.spec, make_opening(datas, content.what, content.measures)
     header = {
         "library_name": "supple",
         "pipeline_tag": content.report.task,
-        "tags": ["supple", spec.kind, *(name for name in names if " " not in name)],
+        "tags": ["supple", spec.kind, *(part.what for part in content.parts.values() if " " not in part.what)],
         "model-index": [{"name": content.what, "results": list(_results(content))}],
     }
     plugins = join_words(list(spec.resolved.plugins))
     sections = [
         "\n".join(["---", *(f"{name}: {json.dumps(value)}" for name, value in header.items()), "---"]),
         f"# {content.what}",
-        " ".join([*make_opening(datas, content.what, content.measures).compared, f"The networks are of step {step:,}."]),
+        " ".join([*opening.compared, f"The networks are those of step {step:,}."]),
         f"## Use\n\n```python\n{content.report.use.replace('PLACE', 'hf:OWNER/NAME')}\n```",
         "`pip install 'supple[hub]'` installs what this needs. The path of this folder can be given instead. Nothing "
         "in it is run as code.",
@@ -56,8 +56,9 @@ def _results(content: Content) -> Iterator[dict[str, Any]]:
     """Yield the final numbers in the form of the hub's header, for each benchmark."""
     for part in content.parts.values():
         means = {measure.name: float(measure.spread(next(iter(measure.arms))).mean) for measure in part.measures}
-        known = {name: mean for name, mean in means.items() if isfinite(mean)}
-        if known:
-            dataset = {"name": part.what, "type": slug(part.what)}
-            metrics = [{"type": slug(name), "name": name, "value": mean} for name, mean in known.items()]
-            yield {"task": {"type": content.report.task}, "dataset": dataset, "metrics": metrics}
+        if known := {name: mean for name, mean in means.items() if isfinite(mean)}:
+            yield {
+                "task": {"type": content.report.task},
+                "dataset": {"name": part.what, "type": slug(part.what)},
+                "metrics": [{"type": slug(name), "name": name, "value": mean} for name, mean in known.items()],
+            }
