@@ -1,7 +1,6 @@
 """Convolutions that read images: those of the Nature DQN, of IMPALA and of MinAtar's DQN, by name."""
 
 from collections.abc import Callable
-from math import prod
 from typing import NamedTuple
 
 import torch
@@ -76,21 +75,6 @@ def parse_encoder(text: str, picture: Picture) -> Design:
             f"it needs {least} × {least} or more"
         )
     return design
-
-
-def multiplications(design: Design, picture: Picture) -> int:
-    """Return the number of multiplications in the convolutions for one image."""
-    count, channels, sides = 0, picture.channels, [picture.height, picture.width]
-    for out, (kernel, stride) in zip(design.channels, design.kernels, strict=False):
-        sides = [(side - kernel) // stride + 1 for side in sides]
-        count += channels * out * kernel**2 * prod(sides)
-        channels = out
-    for out in () if design.kernels else design.channels:  # of stages: before pooling, and four after it
-        count += channels * out * 9 * prod(sides)
-        sides = [-(-side // 2) for side in sides]
-        count += 4 * out * out * 9 * prod(sides)
-        channels = out
-    return count
 
 
 def _too_small(design: Design, picture: Picture) -> int:

@@ -15,8 +15,6 @@ from .settings import AgentSettings
 if TYPE_CHECKING:
     from supple.envs import Picture
 
-LARGEST = 250_000  # multiplications of an image's convolutions from which on a stack saves little on a CPU
-
 
 @dataclass(kw_only=True)
 class ImageSettings(AgentSettings):
@@ -36,17 +34,6 @@ class ImageSettings(AgentSettings):
         from .spaces import picture_in  # imports Gymnasium, which help lines do without
 
         return self.ask(lambda env, kwargs: picture_in(env, kwargs, self.observations))
-
-    def has_large_convolutions(self) -> bool:
-        """Return whether networks have convolutions of which a stack saves little on a CPU: arithmetic is all."""
-        if (picture := self.find_picture()) is None:
-            return False
-        from .encoders import multiplications, parse_encoder  # PyTorch, which help lines do without
-
-        try:
-            return multiplications(parse_encoder(self.encoder, picture), picture) > LARGEST
-        except ValueError:  # said where the network is made
-            return True
 
     def resolve(self) -> str | None:
         note = self._choose_observations()

@@ -66,6 +66,9 @@ class AgentSettings(RunSettings):
     """Keyword arguments of the environment, a JSON object such as '{"map_name": "8x8"}', for all tasks alike."""
     shift: Annotated[str | None, tyro.conf.arg(metavar="SHIFTS")] = None
     """Shifts between tasks, such as "offset(scale=2)" or "friction + negate_reward" (see `supple list shifts`)."""
+    own_tasks: bool = False
+    """The environment says itself when its task changes, by its attribute `task`: hooks with @task then fire, and the
+    change is logged. It needs a method progress(steps) by which it continues after a checkpoint."""
     fresh: bool = False
     """Begin every task with a fresh agent, to measure how well it can be learned without earlier training."""
     num_envs: Copies = 8
@@ -102,8 +105,8 @@ class AgentSettings(RunSettings):
     groups: ClassVar[Groups] = {
         "run": ("seeds",),
         "environment": (
-            "env", "sequence", "cycles", "steps_per_task", "steps", "max_episode_steps", "env_kwargs", "shift", "fresh",
-            "num_envs",
+            "env", "sequence", "cycles", "steps_per_task", "steps", "max_episode_steps", "env_kwargs", "shift",
+            "own_tasks", "fresh", "num_envs",
         ),
         "measuring": ("eval_episodes", "eval_tasks"),
         "speed": ("stack", "env_workers", "physics", "env_threads"),
@@ -132,6 +135,8 @@ class AgentSettings(RunSettings):
             return "agents of this kind are trained one seed at a time"
         if self.keep_best:
             return "--keep-best keeps the state of one seed"
+        if self.own_tasks:
+            return "with --own-tasks the environments of each seed change by themselves"
         from supple.envs.make import copies_interfere  # imports Gymnasium, which help lines do without
 
         if shared := self.ask(lambda env, _: env if copies_interfere(env, self.env_kwargs or "{}") else ""):
@@ -268,7 +273,7 @@ class AgentSettings(RunSettings):
         """
         from supple.envs import parse_sequence
 
-        from .tasks import make_tasks
+        from .tasks import EnvTask, OwnTask, make_tasks
 
         text, steps = self.stream()
         if spare := steps % (stride := self.stride):
@@ -279,7 +284,7 @@ class AgentSettings(RunSettings):
             name = "--steps-per-task" if self.steps is None else "--steps"
             raise UsageError(f"{name} is {steps}, which is not a multiple of {together}: use {near}")
         try:
-            return make_tasks(parse_sequence(text), self.cycles, steps)
+            return make_tasks(parse_sequence(text), self.cycles, steps, OwnTask if self.own_tasks else EnvTask)
         except ValueError as error:
             raise UsageError(str(error)) from error
         except ImportError as error:
@@ -387,6 +392,8 @@ class AgentSettings(RunSettings):
             yield f"--env-workers must be --num-envs ({self.num_envs}) at most, got {self.env_workers}"
         if self.fresh and set(self.hook) - {"none"}:
             yield "--fresh True cannot be combined with --hook: it begins every task with a new agent"
+        if self.own_tasks and (self.cycles > 1 or self.sequence or self.shift or self.fresh):
+            yield "--own-tasks cannot be combined with --cycles, --sequence, --shift and --fresh, which plan tasks"
         if self.schedule == "constant" and (self.schedule_over != "task" or self.min_rate):
             given = "--min-rate" if self.min_rate else f"--schedule-over {self.schedule_over}"
             yield f"{given} has no effect on a constant learning rate: add --schedule linear or cosine"

@@ -154,6 +154,31 @@ CONTINUAL_MINATAR: dict[str, Any] = {
     "eval_episodes": 10,
     "measure_every": 50_000,
 }
+# REMARL2 (github.com/Angelawork/REMARL2_Rehearsal-CRL-with-Marginal-L2, 99a1b9c: minatar_job.sh, PPO_Experiment.py):
+# five games of 10M frames in turn, CleanRL's PPO, its learning rate annealed in each game. There the network is a 2 × 2
+# convolution with 32 channels that takes the image's rows for channels, average pooling and layers of 64, two of them
+# for each of policy and value. Here the convolution is Young & Tian's, and all three layers are shared.
+MINATAR_PPO: dict[str, Any] = {
+    **AS_PUBLISHED,
+    "sequence": "minatar-five",
+    "steps_per_task": 9_994_240,  # 610 rollouts, as there
+    "heads": "one",
+    "num_envs": 128,
+    "rollout_steps": 128,
+    "epochs": 4,
+    "minibatch_size": 4_096,
+    "learning_rate": 2.5e-4,
+    "schedule": "linear",
+    "clip_range": 0.1,
+    "clip_value": True,
+    "value_coefficient": 0.25,
+    "entropy_coefficient": 0.01,
+    "encoder": "minatar",
+    "hidden": (64, 64, 64),
+    "normalize_rewards": False,
+    "eval_episodes": 0,
+    "measure_every": 499_712,
+}
 THREE = (0, 1, 2)
 # PPO has no replay memory, so resetting it at every switch would be the same as the fresh agent.
 STREAM: dict[str, Any] = {
@@ -216,6 +241,17 @@ minatar = Preset(
     fork_at=0.0,
     seeds=THREE,
     leads=FINAL,
+)
+minatar_ppo = Preset(
+    "minatar-ppo",
+    "paper size: PPO on five games of MinAtar in turn, 10M steps each; 4 days on two cores (extrapolated)",
+    "ppo",
+    MINATAR_PPO,
+    arms=("none", "reset@task", "fire@task", "l2_init(strength=1e-3)", "parseval(strength=1e-3)"),
+    fork_at=0.0,
+    reference="fresh",
+    seeds=THREE,
+    leads=MEAN,
 )
 continual_minatar = Preset(
     "continual-minatar",
@@ -289,6 +325,12 @@ add(
             "eval_every": 20_000,
             "measure_every": 20_000,
         },
+    ),
+    minatar_ppo,
+    small(
+        minatar_ppo,
+        "32,768 steps in each game, far too few to learn; 3 minutes on two cores (extrapolated)",
+        {"steps_per_task": 32_768, "measure_every": 16_384},
     ),
     continual_minatar,
     small(

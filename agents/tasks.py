@@ -30,13 +30,21 @@ class EnvTask(Task):
         return {**super().labels, "cycle": self.cycle}
 
 
-def make_tasks(envs: Sequence[str], cycles: int, steps_per_task: int) -> tuple[EnvTask, ...]:
+class OwnTask(EnvTask):
+    """The only task of a run in an environment that says itself when its task changes."""
+
+    switching = True
+
+
+def make_tasks(
+    envs: Sequence[str], cycles: int, steps_per_task: int, kind: type[EnvTask] = EnvTask
+) -> tuple[EnvTask, ...]:
     """Return the tasks of `cycles` passes through `envs`, each with `steps_per_task` environment steps.
 
     Raises ValueError if an environment is unknown."""
     visits = [(cycle, resolve_env(env)) for cycle in range(cycles) for env in envs]
     return tuple(
-        EnvTask(index, index * steps_per_task, (index + 1) * steps_per_task, env, env, cycle)
+        kind(index, index * steps_per_task, (index + 1) * steps_per_task, env, env, cycle)
         for index, (cycle, env) in enumerate(visits)
     )
 

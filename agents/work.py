@@ -3,6 +3,7 @@
 import gc
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import closing
 from functools import partial
 from typing import Any
 
@@ -17,10 +18,10 @@ from supple.engine.seeding import derive
 from supple.engine.storage.run_directory import RunDirectory
 from supple.engine.user_code import plugins
 from supple.engine.work import Numbers, Work, crossed
-from supple.envs import EnvironmentFault, Envs, EnvWorkers, WorkerVector, flatten, make_env, vectorize
+from supple.envs import EnvironmentFault, Envs, EnvWorkers, Vector, WorkerVector, flatten, make_env, vectorize
 from supple.interventions import Learner
 from supple.metrics import human_normalized
-from supple.registry.errors import Diverged, RunError
+from supple.registry.errors import Diverged, RunError, UsageError
 
 from .agent import Agent
 from .episode_log import EpisodeLog
@@ -65,6 +66,8 @@ class AgentWork(Work[EnvTask]):
             names = tuple(dict.fromkeys(task.env for task in self.tasks))
             self.united = unite_environments(names, settings.kwargs, getattr(settings, "observations", "auto"))
             self.spaces = {name: self.space(name) for name in names}
+            if settings.own_tasks:
+                _require_own_tasks(names[0], settings.kwargs)
         except EnvironmentFault as fault:
             raise RunError(str(fault)) from fault
         self.agent = self.new_agent(settings, self.spaces)
@@ -103,7 +106,9 @@ class AgentWork(Work[EnvTask]):
         worlds: for each copy, further arguments of the function that makes the environment."""
         if is_game(env):
             return make_games(settings, env, worlds)
-        return vectorize([partial(cls.make, settings, env, world) for world in worlds], **settings.stepping)
+        copies = vectorize([partial(cls.make, settings, env, world) for world in worlds], **settings.stepping)
+        copies.sharing = settings.num_envs * settings.own_tasks
+        return copies
 
     @classmethod
     def make(cls, settings: Any, env: str, world: World) -> gym.Env:
@@ -163,6 +168,11 @@ class AgentWork(Work[EnvTask]):
         if self._workers is None:
             self._workers = EnvWorkers(s.env_workers, partial(_begin_worker, flushes(), plugins.sources()))
         return WorkerVector(self._workers, env, partial(_make_share, self.envs, s, env, worlds), len(worlds))
+
+    def own_task(self) -> str:
+        return (
+            self._envs.own_task() if isinstance(self._envs, Vector | WorkerVector) and self.settings.own_tasks else ""
+        )
 
     @property
     def _steps_of_task(self) -> int:
@@ -334,6 +344,16 @@ class AgentWork(Work[EnvTask]):
             if self._workers is not None:
                 self._workers.close()
                 self._workers = None
+
+
+def _require_own_tasks(env: str, kwargs: Mapping[str, Any]) -> None:
+    """Raise UsageError if an environment does not say its task, or cannot continue in it."""
+    with closing(make_env(env, kwargs=kwargs)) as made:
+        if missing := [name for name in ("task", "progress") if not made.has_wrapper_attr(name)]:
+            raise UsageError(
+                f"--own-tasks: {env} has no {missing[0]!r}: it needs an attribute task, and a method progress(steps) "
+                "by which it continues after a checkpoint"
+            )
 
 
 def _return_on(task: EnvTask) -> str:

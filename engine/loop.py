@@ -48,6 +48,8 @@ class Loop:
     number: int = 0  # states saved so far
     best: float = -inf  # the largest value that `Work.merit` has returned
     diverged: dict[int, Divergence] = field(default_factory=dict)  # seed of a stack → how it ended
+    own_task: str = ""  # that in which the world says it is, if its task changes by itself
+    switches: int = 0  # of this task, so far
     saved: Path | None = None  # the last checkpoint; the next one links its rows instead of writing them again
 
     def train(self, progress: Progress) -> None:
@@ -78,10 +80,13 @@ class Loop:
         if any(learner.marked is None for learner in work.learners.values()):
             self._mark()
         work.begin_segment(number := self.number, self.step)
+        self._follow()
         while self.step < until:
             previous = self.step
             self.step += work.advance(task, previous, until, self.hooks, self.run)
             self.hooks.after_steps(previous, self.step)
+            if self.step < until:
+                self._follow()
             if self.run.lock:
                 self.run.lock.touch()
             if crossed(previous, self.step, work.check_every) or self.step >= until:
@@ -111,6 +116,19 @@ class Loop:
                 self._save()
             if self.number > number and self.step < until:
                 work.begin_segment(number := self.number, self.step)
+                self._follow()
+
+    def _follow(self) -> None:
+        """Tell the log and the hooks if the world is in another task than before, to which it changed by itself."""
+        if (told := self.work.own_task()) == self.own_task:
+            return
+        if begun := bool(self.own_task):
+            self.hooks.finish_task()
+            self.switches += 1
+        self.own_task = told
+        self.run.event(event="task", step=self.step, task=self.switches, name=told)
+        if begun:
+            self.hooks.after_switch(self.step, self.switches)
 
     def _check(self, closely: bool = False) -> None:
         """Freeze the members of a stack that have diverged. Raise Diverged if the run is no stack, or none is left."""
@@ -258,6 +276,7 @@ class Loop:
             "torch": [torch.get_rng_state(), *([torch.cuda.get_rng_state()] if torch.cuda.is_initialized() else [])],
             "logs": self.run.log_lengths(self.step),
             "seconds": self.run.seconds(),
+            **({"own task": [self.own_task, self.switches]} if self.own_task else {}),
             **({"diverged": {str(seed): how for seed, how in self.diverged.items()}} if self.diverged else {}),
         }
         where = self.run.path / folder if folder else self.run.checkpoints
@@ -296,6 +315,7 @@ class Loop:
     def restore(self, state: dict[str, Any]) -> None:
         """Restore the work, the hooks and the generators from a state that `_save` wrote."""
         self.step, self.number = state["step"], state["number"]
+        self.own_task, self.switches = state.get("own task", ("", 0))
         behind = [task for task in self.work.tasks if task.start < self.step]
         for task in behind:
             self.work.enter(task)

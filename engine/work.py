@@ -114,6 +114,10 @@ class Work(ABC, Generic[T]):
         all tasks that had begun.
         """
 
+    def own_task(self) -> str:
+        """Return the task in which the world is now, if it changes by itself (`Span.switching`), or ""."""
+        return ""
+
     def look_at(self, task: T, step: int) -> None:
         """Give the learners data of this task: the last batch before `step`, or the task's first if there was none."""
 

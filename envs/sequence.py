@@ -9,6 +9,11 @@ SEQUENCES = {
     "cycling-tables": ("HalfCheetah-v5", "Humanoid-v5", "Ant-v5", "Hopper-v5"),
     # C-CHAIN (Tang et al., ICML 2025): MinAtar games with different numbers of channels.
     "continual-minatar": ("MinAtar/SpaceInvaders-v0", "MinAtar/Asterix-v0", "MinAtar/Seaquest-v0"),
+    # The order of REMARL2 (github.com/Angelawork/REMARL2_Rehearsal-CRL-with-Marginal-L2, minatar_job.sh).
+    "minatar-five": (
+        "MinAtar/Breakout-v0", "MinAtar/Freeway-v0", "MinAtar/Asterix-v0", "MinAtar/Seaquest-v0",
+        "MinAtar/SpaceInvaders-v0",
+    ),
 }
 
 

@@ -14,10 +14,12 @@ from typing import Any, NamedTuple, Protocol
 import gymnasium as gym
 import numpy as np
 
+from supple.registry import naming
+
 from .fault import Episode, ExplosionInfo
 from .repeat import Repeat
 from .shifts import find_shifted
-from .shifts.base import wrappers_of
+from .shifts.base import name_of, wrappers_of
 
 
 class StepResult(NamedTuple):
@@ -130,7 +132,13 @@ class Vector:
 
     Args:
         makes: Functions that return one environment each, at least one. Their observation space is a Box or Discrete.
+
+    Attributes:
+        sharing: The copies among which the steps of `progress` are divided, for environments with a method `progress`
+            of their own, which change their task by themselves; 0 for others.
     """
+
+    sharing = 0
 
     def __init__(self, makes: Sequence[Callable[[], gym.Env]]) -> None:
         self.envs = [make() for make in makes]
@@ -195,6 +203,13 @@ class Vector:
         """Set the number of steps of the task so far, over all environments. Gradual shifts depend on it."""
         for env in self._gradual:
             env.progress(steps)
+        for own in self.envs if self.sharing else ():
+            with naming(f"{name_of(own)}: progress()", own.unwrapped):
+                own.get_wrapper_attr("progress")(steps // self.sharing)
+
+    def own_task(self) -> str:
+        """Return the task that the first environment says it has."""
+        return str(self.envs[0].get_wrapper_attr("task"))
 
     def freeze(self, rows: Sequence[int]) -> None:
         """Do not step these environments any more until the next `reset`, which has to be followed by `freeze` again.

@@ -164,6 +164,10 @@ class WorkerVector:
     def progress(self, steps: int) -> None:
         self._ask("progress", *((steps,) for _ in self._rows))
 
+    def own_task(self) -> str:
+        task: str = self._ask("own_task")[0]
+        return task
+
     def freeze(self, rows: Sequence[int]) -> None:
         self._ask("freeze", *(([row - own.start for row in rows if row in own],) for own in self._rows))
 

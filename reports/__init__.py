@@ -171,6 +171,15 @@ def compose(*directories: Path) -> Content:
         return report_of(kind_of(paths[0])).compose(paths)
 
 
+def compose_logs(paths: Sequence[Path], tag: str | None = None) -> Content:
+    """Return the contents of the report of logs of other programs. Raises UsageError as `read_others` does."""
+    from supple.experiments.history.others import read_others  # pandas takes a moment
+
+    from .logs import LOGS
+
+    return LOGS.content({"": read_others(paths, tag)})
+
+
 @contextmanager
 def _without_garbage_collection() -> Iterator[None]:
     """Turn off the garbage collector, which would search all that was read many times: up to a fifth of a report."""

@@ -6,6 +6,7 @@ supple train ppo --env halfcheetah --steps 1_000_000 --hook fire@0.5 --out runs/
 supple doctor runs/a
 """
 
+import gc
 import importlib
 from collections.abc import Sequence
 from typing import Any
@@ -70,6 +71,7 @@ def _help() -> list[str]:
 
 
 def main() -> None:
+    gc.set_threshold(50_000, 50, 50)  # searches for garbage among what is imported are a tenth of the start
     with end_on_signals():
         from supple.scripts.cli.console import run  # takes a moment, during which an interruption may come
 

@@ -118,9 +118,9 @@ class DQNSettings(ReplaySettings, GameSettings):
         return super().unstackable() or (in_vain if self.on_cpu and self.plays_games() else "")
 
     def worth_stacking(self) -> bool:
-        """Return whether a stack saves time: of large networks on a CPU, arithmetic is all."""
+        """Return whether a stack saves time: of large networks and of convolutions on a CPU, arithmetic is all."""
         weights = sum(a * b for a, b in pairwise(self.hidden or USUAL))
-        return not self.on_cpu or (weights <= LARGEST and not self.has_large_convolutions())
+        return not self.on_cpu or (weights <= LARGEST and self.find_picture() is None)
 
     def problems(self) -> Iterator[str]:
         yield from super().problems()

@@ -126,7 +126,7 @@ class PPOSettings(GameSettings):
         return replace(self, **{name: value for name, value in defaults.items() if getattr(self, name) is None})
 
     def worth_stacking(self) -> bool:
-        return device_here(self.device) == "cuda" or not self.has_large_convolutions()
+        return not self.on_cpu or self.find_picture() is None
 
     @property
     def untrained_steps(self) -> int:

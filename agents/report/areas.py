@@ -1,4 +1,4 @@
-"""Areas under the learning curves, and their share of a fresh agent's."""
+"""The shares of a fresh agent's areas under the learning curves."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from supple.engine.forks import FRESH
 from supple.experiments.history.data import ComparisonData, RunData, Segment
-from supple.metrics import learning_curve_area, share_of_fresh, share_over_seeds
+from supple.metrics import share_of_fresh, share_over_seeds
+from supple.reports.tables.areas import areas
 from supple.reports.tables.cells import MISSING, Form, Number, Value, some_of
 from supple.reports.tables.differences import variants_of
 from supple.reports.tables.old_tasks import logged_returns
@@ -17,7 +18,6 @@ from supple.reports.tables.statistics import NAN, Spread
 from supple.reports.tables.table import Table
 
 Array = NDArray[np.float64]
-TAIL = 0.15  # fraction of a task's steps that counts as its steady state (activations paper, section 7)
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,39 +34,6 @@ class ArmShares:
     tasks: tuple[Segment, ...]
     by_task: tuple[Number, ...]
     in_all: Number
-
-
-def window(task: Segment) -> float:
-    """Return the step at which a task's final window begins."""
-    return task.end - TAIL * (task.end - task.start)
-
-
-def areas(run: RunData, since: int = 0) -> Array:
-    """Return the area under the learning curve of each task from step `since` on, (tasks,).
-
-    NaN for tasks that ended before `since`, and for tasks whose final window the run has not reached."""
-    area_of_task = np.full(len(run.tasks), NAN)
-    for i, task in enumerate(run.tasks):
-        if task.end > since and run.last_step >= window(task):
-            in_task = run.episodes.tasks == task.index
-            start = max(task.start, since)
-            area_of_task[i] = learning_curve_area(
-                run.episodes.steps[in_task], run.episodes.returns[in_task], start, task.end
-            )
-    return area_of_task
-
-
-def mean_return(run: RunData, since: int, environments: int) -> Array:
-    """Return the mean return of each environment from step `since` on, (environments,).
-
-    It is the mean of the areas of its tasks, weighted by their lengths. NaN if one of the tasks is unfinished."""
-    area_of_task = areas(run, since)
-    length = np.array([max(0, task.end - max(task.start, since)) for task in run.tasks])
-    place = np.array([task.index for task in run.tasks]) % environments
-    after = length > 0
-    sums = np.bincount(place[after], (area_of_task * length)[after], environments)
-    steps = np.bincount(place[after], length[after], environments)
-    return np.divide(sums, steps, out=np.full(environments, NAN), where=steps > 0)
 
 
 def shares(data: ComparisonData, environments: int) -> tuple[dict[str, ArmShares], list[str]]:

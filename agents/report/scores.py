@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from supple.agents.presets import FINAL, LATER, MEAN, MEASURES
 from supple.experiments.history.collect import notes_of_unfinished
-from supple.experiments.history.data import ComparisonData, RunData, Segment
+from supple.experiments.history.data import TAIL, ComparisonData, RunData, Segment
 from supple.metrics import (
     Score,
     final_window_return,
@@ -19,12 +19,13 @@ from supple.metrics import (
     iqm,
     plasticity_score,
 )
+from supple.reports.tables.areas import areas, mean_return
 from supple.reports.tables.differences import Measure, group_by, lead, measures_of, missing_lead
 from supple.reports.tables.metrics import IN_TABLES, means_at_events
 from supple.reports.tables.old_tasks import OldTasks, read_old_tasks
 from supple.reports.tables.statistics import Spread, mean
 
-from .areas import TAIL, ArmShares, areas, mean_return, shares, window
+from .areas import ArmShares, shares
 
 Array = NDArray[np.float64]
 
@@ -156,7 +157,7 @@ def score(data: ComparisonData) -> AgentScores:
     share_of_arm, notes = shares(data, len(labels))
     for label, share in share_of_arm.items():
         arms[label].shares = share
-    unfinished = notes_of_unfinished(data, "final scores leave it out", lambda run: window(run.tasks[-1]))
+    unfinished = notes_of_unfinished(data, "final scores leave it out", lambda run: run.tasks[-1].window)
     all_notes = [*data.notes, *unfinished, *notes]
     scores = AgentScores(labels, tuple(sorted(places)), cycles, arms, all_notes)
     scores.measures = _measures(data, scores)
@@ -211,8 +212,8 @@ def _score_arm(runs: Sequence[RunData], shape: tuple[int, int, int], fork: int) 
         for task in run.tasks:
             cell = seed, task.cycle, task.index % shape[2]
             in_task = run.episodes.tasks == task.index
-            if run.last_step >= window(task):
-                own = in_task & (run.episodes.steps > min(fork, window(task)) * (fork < task.end))  # none of the trunk
+            if run.last_step >= task.window:
+                own = in_task & (run.episodes.steps > min(fork, task.window) * (fork < task.end))  # none of the trunk
                 steps, returns = run.episodes.steps[own], run.episodes.returns[own]
                 finals[cell] = final_window_return(steps, returns, task.start, task.end, TAIL)
             evaluations[cell] = _last_evaluation(run, "eval/return", task)
@@ -227,7 +228,7 @@ def _score_arm(runs: Sequence[RunData], shape: tuple[int, int, int], fork: int) 
     events = [event for run in runs for event in run.of_kind("intervention")]
     return ArmScores(
         seeds=tuple(run.seed for run in runs),
-        finished=np.array([run.last_step >= window(run.tasks[-1]) for run in runs]),
+        finished=np.array([run.last_step >= run.tasks[-1].window for run in runs]),
         finals=finals,
         evaluations=evaluations,
         tests=tests,
@@ -250,7 +251,7 @@ def _score_arm(runs: Sequence[RunData], shape: tuple[int, int, int], fork: int) 
 def _last_evaluation(run: RunData, name: str, task: Segment) -> float:
     """Return the last logged value of a task if it is in the final 15 %, else NaN."""
     steps, values = run.series(name, task.index)
-    late = values[steps > window(task)]
+    late = values[steps > task.window]
     return float(late[-1]) if late.size else float("nan")
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from supple.interventions import AtStart, Every, Hook, Learner, parse_hook, parse_hook_text
 from supple.interventions.schedule import AtTask
@@ -13,11 +14,15 @@ from .event import NO_EXTRAS, ExtraMeasurements
 
 @dataclass(frozen=True)
 class Span:
-    """The place of a task in a run: its index, and its first and last step."""
+    """The place of a task in a run: its index, and its first and last step.
+
+    `switching`: the world changes in it by itself, at steps that are not known before.
+    """
 
     index: int
     start: int
     end: int
+    switching: ClassVar[bool] = False
 
 
 def read_hooks(
@@ -55,6 +60,7 @@ def parse_hooks(texts: Sequence[str], tasks: Sequence[Span], start: int = 0) -> 
     """Return these hooks. Raises UsageError if one cannot be parsed, never fires in this run, or is given twice."""
     total = tasks[-1].end
     switches = [task.index for task in tasks[1:] if task.start >= start]
+    planned = not tasks[-1].switching
     hooks: list[Hook] = []
     problems: list[str] = []  # all are reported together, like those of the settings
     for text in texts:
@@ -67,9 +73,9 @@ def parse_hooks(texts: Sequence[str], tasks: Sequence[Span], start: int = 0) -> 
             continue
         when = hook.schedule
         last = total - isinstance(when, Every)  # a recurring hook does not fire at the last step
-        if problem := parse_hook_text(text).problem(last, start, tasks[-1].index):
+        if problem := parse_hook_text(text).problem(last, start, tasks[-1].index if planned else None):
             problems.append(problem)
-        elif (isinstance(when, AtTask) and when.number not in (None, *switches)) or (when == AtTask() and not switches):
+        elif planned and isinstance(when, AtTask) and (when.number not in (None, *switches) or not switches):
             problems.append(f"{text} never fires: there is no such task switch at or after step {start}")
         elif hook.text in (other.text for other in hooks):
             problems.append(f"{hook.text} is given twice")

@@ -17,6 +17,7 @@ from . import (  # noqa: F401 - registers them
     permute,
     permute_actions,
     rescale,
+    stiffness,
 )
 from .base import Shift, Values, shifts
 from .several import Shifts, parse_shifts

@@ -91,7 +91,8 @@ def _first_action(text: str, tasks: Sequence[Task]) -> FirstAction | None:
     when, total = hook.schedule, tasks[-1].end
     if isinstance(when, AtStart):
         return FirstAction(text, None)
-    if isinstance(when, When) or any(map(hook.intervention.has, CONTINUOUS)):
+    own = isinstance(when, AtTask) and tasks[-1].switching  # at a step that is not known
+    if own or isinstance(when, When) or any(map(hook.intervention.has, CONTINUOUS)):
         return FirstAction(text, 0, recurs=True)
     if isinstance(when, AtTask):
         number = when.number or 1

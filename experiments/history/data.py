@@ -18,6 +18,7 @@ from supple.experiments.comparisons.grid import Point
 from .logs import Row
 
 Array = NDArray[np.float64]
+TAIL = 0.15  # fraction of a task's steps that counts as its steady state (activations paper, section 7)
 NOTHING = (np.empty(0), np.empty(0), np.empty(0))
 
 
@@ -35,6 +36,11 @@ class Segment:
     cycle: int = 0
     env: str = ""
     size: int = 0
+
+    @property
+    def window(self) -> float:
+        """The step at which the last 15 % of its steps begin."""
+        return self.end - TAIL * (self.end - self.start)
 
 
 @dataclass(frozen=True, eq=False)

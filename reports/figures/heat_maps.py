@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
-from supple.reports.tables.cells import MISSING, PERCENT, Form
+from supple.reports.tables.cells import MISSING, PERCENT, Form, number
 from supple.reports.tables.differences import baseline_name
 from supple.reports.tables.old_tasks import OldTasks
 from supple.reports.tables.statistics import mean
@@ -45,18 +45,23 @@ def plot_old_tasks(old: OldTasks) -> Plot | None:
     """Plot the performance of each arm on each task (across) after each task (down), mean over seeds, if known."""
     if not old.known:
         return None
+    means = {arm: mean(own.scaled, axis=0) for arm, own in old.arms.items()}
+    low, high = 0.0, 1.0
+    if old.scale.random is None and not old.scale.percent:
+        every = np.stack([*means.values()])
+        low, high = float(np.nanmin(every)), float(np.nanmax(every))
     panels = []
     for arm, own in old.arms.items():
-        names = task_labels(own.tasks)
-        panels.append(HeatMap(baseline_name(arm), names, names, mean(own.scaled, axis=0), bold=0))
+        names, shades = task_labels(own.tasks), (means[arm] - low) / ((high - low) or 1.0)
+        panels.append(HeatMap(baseline_name(arm), names, names, means[arm], shades, bold=0))
     seeds = max(len(own.seeds) for own in old.arms.values())
-    unit = "in %, " if old.scale.percent else ""
+    unit, form = "in %, " if old.scale.percent else "", IN_CELLS if old.scale.percent else old.scale.form
     caption = (
         f"Performance on each task (across) after each task (down; {unit}{seeds_text(seeds)}). On the diagonal is the "
         "task just trained, in bold where there are numbers; to its left are old tasks. White: not evaluated. Colours "
-        f"end at 0 and {100 if old.scale.percent else 1}. {old.scale.words}"
+        f"end at {number(form.scale * low)} and {number(form.scale * high)}. {old.scale.words}"
     )
-    figure = draw_heat_maps(panels, IN_CELLS if old.scale.percent else old.scale.form)
+    figure = draw_heat_maps(panels, form)
     return Plot("old_tasks", "Old tasks, after each task", caption, figure).of(old.variant)
 
 

@@ -51,7 +51,7 @@ def render(content: Content, plots: "Sequence[Plot]", place: Path) -> str:
         plots=plots,
         resets=resets,
         terms=list(dict.fromkeys(chain.from_iterable(resets.values()))),
-        idle=idle,
+        idle=[arm for arm in idle if arms[arm][0].spec.resolved.hooks],
         videos=content.videos,
         hooks={arm: ", ".join(of_arm[0].spec.resolved.hooks) for arm, of_arm in arms.items()},
         events=events[:MOST_EVENTS],
@@ -61,7 +61,7 @@ def render(content: Content, plots: "Sequence[Plot]", place: Path) -> str:
         versions=setting_texts(resolved.begun),
         command="\n".join(dict.fromkeys(run.spec.command for run in runs)),
         path=content.data.path.resolve().name,
-        version=runs[0].supple or "",
+        version=runs[0].supple or OPTIONAL["version"],
     )
 
 

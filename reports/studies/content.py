@@ -83,7 +83,10 @@ class Report:
 
     def compose(self, paths: Sequence[Path]) -> "Content":
         """Return the contents of the report of these directories. Raises ValueError if they have no common report."""
-        found = gather(paths, self.named, self.benchmark, self.since_fork)
+        return self.content(gather(paths, self.named, self.benchmark, self.since_fork))
+
+    def content(self, found: Mapping[str, ComparisonData]) -> "Content":
+        """Return the contents of the report of these runs, by benchmark."""
         parts = {name: self.describe(data) for name, data in found.items()}
         several = len(parts) > 1
         tables = [self.compared(parts)] if self.compared and several else []

@@ -69,22 +69,19 @@ class ArmTasks:
 class Scale:
     """The scale of performance, in words and with the mean returns that are 0 and 1 on it, (tasks,).
 
-    `random` and `reference` are None for accuracies and scores, which are shares. `counted` has the tasks that count.
+    `random` and `reference` are None for values that are as measured. `counted` has the tasks that count, and `percent`
+    says whether performance is a share, which is shown in %.
     """
 
     words: str
     counted: NDArray[np.bool_]
     random: Array | None = None
     reference: Array | None = None
-
-    @property
-    def percent(self) -> bool:
-        """Whether performance is a share, which is shown in %."""
-        return self.random is None
+    percent: bool = False
 
     @property
     def form(self) -> Form:
-        return Form(decimals=1, scale=100.0) if self.percent else Form(decimals=2)
+        return Form(decimals=1, scale=100.0) if self.percent else Form() if self.random is None else Form(decimals=2)
 
     def apply(self, values: Array, random: Array) -> Array:
         """Return the performance, (…, tasks), on this scale. `random` has the seeds' own zeros, NaN if not measured."""
@@ -107,7 +104,7 @@ class OldTasks:
         return any(np.isfinite(own.scaled).any() for own in self.arms.values())
 
 
-def read_old_tasks(data: ComparisonData, areas: Areas | None = None) -> list[OldTasks]:
+def read_old_tasks(data: ComparisonData, areas: Areas | None = None, shares: bool = True) -> list[OldTasks]:
     """Return what became of old tasks in each variant in which a run was evaluated on one.
 
     If the runs have logged the returns of random actions, those of a seed are scaled to 0 for it, so that intervals
@@ -117,12 +114,15 @@ def read_old_tasks(data: ComparisonData, areas: Areas | None = None) -> list[Old
     Args:
         data: The runs.
         areas: Returns the area under the learning curve of each task of a run, divided by its steps.
+        shares: Whether results that have no returns of random actions are shares, in [0, 1].
     """
-    found = (_of_variant(data, variant, labels, areas) for variant, labels in variants_of(data).items())
+    found = (_of_variant(data, variant, labels, areas, shares) for variant, labels in variants_of(data).items())
     return [old for old in found if old is not None]
 
 
-def _of_variant(data: ComparisonData, variant: str, labels: Mapping[str, str], areas: Areas | None) -> OldTasks | None:
+def _of_variant(
+    data: ComparisonData, variant: str, labels: Mapping[str, str], areas: Areas | None, shares: bool
+) -> OldTasks | None:
     runs = {arm: data.arms[label] for arm, label in labels.items()}
     tasks = max((run.tasks for of_arm in runs.values() for run in of_arm), key=len)
     place = np.arange(len(tasks))
@@ -133,7 +133,7 @@ def _of_variant(data: ComparisonData, variant: str, labels: Mapping[str, str], a
         run.seed: logged_returns(run, "random") for run in chain.from_iterable(runs.values()) if run.of_kind("random")
     }
     random = {arm: _stack(lambda run: zeros.get(run.seed, ()), of_arm, len(tasks)) for arm, of_arm in runs.items()}
-    scale = _scale(np.concatenate([*random.values()]), measured)
+    scale = _scale(np.concatenate([*random.values()]), measured, shares)
     R = {arm: scale.apply(values, random[arm][:, None]) for arm, values in measured.items()}
     A = {arm: scale.apply(_stack(areas, of_arm, len(tasks)), random[arm]) for arm, of_arm in runs.items()}
     later = scale.counted & (place > 0)
@@ -152,7 +152,7 @@ def _of_variant(data: ComparisonData, variant: str, labels: Mapping[str, str], a
             TRANSFER: learning_curve_transfer(A[arm], mean(A[FRESH], axis=0) if fresh else NAN),
             GAIN: A[arm] - A_fresh,
             INTRANSIGENCE: np.stack(list(map(intransigence, R[arm], _learned(R_fresh)))),
-            ZERO_SHOT: np.pad(R[arm].diagonal(1, 1, 2) + (NAN if scale.percent else 0), ((0, 0), (1, 0))),
+            ZERO_SHOT: np.pad(R[arm].diagonal(1, 1, 2) + (NAN if scale.random is None else 0), ((0, 0), (1, 0))),
         }
         masked = {
             name: np.ma.masked_array(values, np.broadcast_to(~counts.get(name, new), values.shape))
@@ -163,12 +163,13 @@ def _of_variant(data: ComparisonData, variant: str, labels: Mapping[str, str], a
     return OldTasks(variant, scale, arms)
 
 
-def _scale(random: Array, measured: Mapping[str, Array]) -> Scale:
+def _scale(random: Array, measured: Mapping[str, Array], shares: bool) -> Scale:
     """Return the scale of the performance of all arms. `random` are the returns of random actions, (runs, tasks)."""
     learned = {arm: mean(_learned(R), axis=0) for arm, R in measured.items()}
     size = len(next(iter(learned.values())))
     if np.isnan(random).all():
-        return Scale("Accuracies and scores are as measured.", np.ones(size, dtype=bool))
+        what = "Accuracies and scores" if shares else "Values"
+        return Scale(f"{what} are as measured.", np.ones(size, dtype=bool), percent=shares)
     reference = learned[FRESH] if FRESH in learned else np.fmax.reduce(list(learned.values()))
     counted = ~(reference <= np.fmax.reduce(random))
     who = "the fresh agent" if FRESH in learned else "the arm that was best there"

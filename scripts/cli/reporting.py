@@ -1,14 +1,17 @@
 """Make the report of runs, of a comparison or of a sweep, and print its summary."""
 
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 from supple.registry.errors import UsageError
 from supple.scripts.cli.console import say, screen, warn
 
 
-def show_report(*directories: Path, out: Path | None = None, video: bool = False) -> None:
-    """Build the report of these directories, and print its summary and its path."""
+def show_report(
+    *directories: Path, out: Path | None = None, video: bool = False, logs: Sequence[Path] = (), tag: str | None = None
+) -> None:
+    """Build the report of these directories, or of logs of other programs, and print its summary and its path."""
     from supple import reports  # matplotlib takes a moment
 
     if len(directories) == 1 and (directories[0] / "sweep.json").is_file():
@@ -17,8 +20,8 @@ def show_report(*directories: Path, out: Path | None = None, video: bool = False
         show_sweep_report(directories[0])
         return
     try:
-        place = reports.place_of(directories, out)
-        content = reports.compose(*directories)
+        place = reports.place_of(directories or logs, out)
+        content = reports.compose_logs(logs, tag) if logs else reports.compose(*directories)
         if video:
             content = content.with_videos(warn)
         paths = reports.write(content, place)

@@ -58,6 +58,7 @@ def test_shifted_physics_is_stepped_in_one_batch() -> None:
     singly, together = pair("hopper", threads=2, shifts=text, friction=0.5)
     assert live(singly, together, 200, passed=20) > 4
     assert singly.envs[0].unwrapped.model.geom_friction[1, 0] != 1.0  # type: ignore[attr-defined]
+    assert live(*pair("halfcheetah", shifts="stiffness(over=300,from_task=0)", max_episode_steps=50), 100, passed=20)
 
 
 def test_actions_are_not_clipped_if_not_asked_for() -> None:

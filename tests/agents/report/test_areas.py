@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from supple.agents.report import score
-from supple.agents.report.areas import areas, mean_return
 from supple.agents.report.returns import plot_learning_curves
 from supple.reports import build_report, compose, load
+from supple.reports.tables.areas import areas, mean_return
 from tests import records
 
 pytestmark = pytest.mark.slow

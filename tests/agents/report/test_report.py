@@ -14,11 +14,11 @@ from matplotlib.text import Text
 
 from supple.agents.presets import FINAL, LATER, MEAN
 from supple.agents.report import score
-from supple.agents.report.areas import areas
 from supple.agents.report.tables import tables
 from supple.reports import build_report, compose, load
 from supple.reports.figures.style import arm_styles, mean_and_interval, on_common_steps
 from supple.reports.pages.opening import make_opening
+from supple.reports.tables.areas import areas
 from tests import records
 
 pytestmark = pytest.mark.slow

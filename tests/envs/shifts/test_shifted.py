@@ -154,6 +154,18 @@ def test_shifts_that_do_not_fit_an_environment_are_refused_in_one_line(
     assert "\n" not in str(error.value)
 
 
+@pytest.mark.parametrize(
+    ("name", "joint", "complaint"),
+    [
+        ("Hopper-v5", "each", "stiffness needs joints with a spring, but Hopper-v5 has none"),
+        ("HalfCheetah-v5", "knee", "stiffness needs a spring at joint 'knee', but HalfCheetah-v5 has bthigh, bshin"),
+    ],
+)
+def test_stiffness_needs_a_joint_with_a_spring(name: str, joint: str, complaint: str) -> None:
+    with pytest.raises(ValueError, match="^" + complaint):
+        Shifted(gym.make(name), f"stiffness(joint={joint})")
+
+
 def test_a_map_that_is_not_square_is_not_mirrored() -> None:
     with pytest.raises(ValueError, match="mirror_map needs a square map, but FrozenLake-v1 has 1 × 3 fields"):
         Shifted(gym.make("FrozenLake-v1", desc=["SFG"]), "mirror_map")

@@ -173,7 +173,7 @@ def test_an_explosion_keeps_its_reward_of_0() -> None:
 
 
 HERE = "offset + permute + noise + rescale + flip_actions + permute_actions + negate_reward + delay + none"
-PHYSICS = "friction + gravity + actuators + direction"
+PHYSICS = "friction + gravity + actuators + stiffness + direction"
 seeds = st.integers(0, 2**63)
 tasks = st.integers(0, 6)
 
@@ -202,6 +202,8 @@ def test_every_draw_of_physics_is_in_its_bounds_and_plain_json(cheetah: gym.Env,
     assert 0.5 <= values["gravity"]["factor"] <= 2
     assert len(values["actuators"]["factor"]) == 6
     assert all(0.5 <= factor <= 1.5 for factor in values["actuators"]["factor"])
+    assert len(values["stiffness"]["factor"]) == 9
+    assert all(0.5 <= factor <= 2 for factor in values["stiffness"]["factor"])
 
 
 @given(seed=seeds)
@@ -353,12 +355,13 @@ def parts(env: gym.Env) -> dict[str, np.ndarray]:
         "friction": model.geom_friction.copy(),
         "gravity": model.opt.gravity.copy(),
         "actuators": model.actuator_gear.copy(),
+        "stiffness": model.jnt_stiffness.copy(),
     }
 
 
-@pytest.mark.parametrize("name", ["friction", "gravity", "actuators"])
+@pytest.mark.parametrize("name", ["friction", "gravity", "actuators", "stiffness"])
 def test_a_factor_changes_only_its_part_of_the_model_and_is_undone_by_1(name: str) -> None:
-    inner = make_env("ant")
+    inner = make_env("halfcheetah")
     own = parts(inner)
     env = Shifted(inner, f"{name}(low=0.2,high=0.4)", seed=1)
     for task in (1, 2, 0):
@@ -369,7 +372,7 @@ def test_a_factor_changes_only_its_part_of_the_model_and_is_undone_by_1(name: st
         if name == "friction":
             expected["friction"][:, 0] *= factor
         else:
-            expected[name] *= factor if name == "gravity" else factor[:, None]
+            expected[name] *= factor[:, None] if name == "actuators" else factor
         now = parts(env)
         for key in own:
             np.testing.assert_allclose(now[key], expected[key], rtol=1e-15)
@@ -380,3 +383,14 @@ def test_a_factor_multiplies_the_friction_that_the_environment_was_made_with() -
     env = make_env("ant", friction=0.5, shifts="friction(low=3,high=3)", task=1)
     env.reset(seed=0)
     np.testing.assert_allclose(env.unwrapped.model.geom_friction[:, 0], 1.5)
+
+
+@pytest.mark.parametrize(("joint", "changed"), [("all", [3, 4, 5, 6, 7, 8]), ("bfoot", [5])])
+def test_one_factor_changes_the_stiffness_of_all_joints_or_of_one(joint: str, changed: list[int]) -> None:
+    env = make_env("halfcheetah", shifts=f"stiffness(low=3,high=3,joint={joint},over=100)", task=1)
+    env.reset(seed=0)
+    own = env.unwrapped.model.jnt_stiffness.copy()
+    env.get_wrapper_attr("progress")(50)
+    now = env.unwrapped.model.jnt_stiffness
+    assert np.flatnonzero(now != own).tolist() == changed
+    np.testing.assert_allclose(now[changed], 2 * own[changed])  # halfway from 1 to 3
