@@ -7,7 +7,7 @@ import numpy as np
 from gymnasium.spaces import Dict, Tuple
 from numpy.typing import NDArray
 
-from supple.engine.loading import load_states, steps_of
+from supple.engine.loading import find_state, load_states, local_folder
 from supple.engine.loop import Warn
 from supple.envs import Flat, Padded, flatten, make_env
 from supple.envs.fault import text_of
@@ -28,7 +28,7 @@ class Trained:
         agent.evaluate(episodes=10)
 
     Args:
-        path: The run directory.
+        path: The run directory, a folder of `supple export`, or hf:OWNER/NAME, such a folder on the Hugging Face hub.
         step: The step of the checkpoint. By default, the newest.
         warn: Called with each warning.
         seed: The seed whose agent it is, for a run that trained several as a stack. By default, the first.
@@ -45,11 +45,9 @@ class Trained:
     def __init__(
         self, path: str | Path, step: int | None = None, warn: Warn = print, *, seed: int | None = None
     ) -> None:
-        folders = steps_of(Path(path))
-        self.step = max(folders) if step is None else step
-        if self.step not in folders:
-            raise RunError(f"{path} has no checkpoint at step {step}, only at {', '.join(map(str, folders))}")
-        for _, work in load_states(Path(path), {self.step: folders[self.step]}, warn):
+        place = local_folder(path)
+        self.step, folder = find_state(place, step)
+        for _, work in load_states(place, {self.step: folder}, warn):
             if not isinstance(work, AgentWork):
                 raise RunError(f"{path} does not train an agent, so it has no policy")
             self._work, self.env = work, work.task.env

@@ -8,7 +8,7 @@ from contextlib import closing, contextmanager
 import numpy as np
 from gymnasium.error import DependencyNotInstalled
 
-from supple.engine.loading import load_states, steps_of
+from supple.engine.loading import find_state, load_states
 from supple.engine.loop import Warn
 from supple.envs import EnvironmentFault, Envs
 from supple.envs.vector import Vector
@@ -41,7 +41,7 @@ def record_videos(data: ComparisonData, warn: Warn) -> list[Video]:
 def _record_run(run: RunData, arm: str, note: Warn) -> list[Video]:
     recorded = []
     try:
-        step, folder = max(steps_of(run.path).items())
+        step, folder = find_state(run.path)
         for _, work in load_states(run.path, {step: folder}, note):
             assert isinstance(work, AgentWork)
             if run.of_kind("diverged"):

@@ -32,7 +32,9 @@ def extend(path: Path, steps: int, warn: Warn) -> None:
     with Lock(path, PATIENCE):
         spec = read_spec(path)
         if spec.labels.arm or spec.start.step or spec.stop is not None:
-            raise UsageError(f"{path} cannot be extended: it is part of a comparison, whose runs all end together")
+            raise UsageError(
+                f"{path} cannot be extended: it was exported, or is part of a comparison, whose runs all end together"
+            )
         spec.require_plugins(path)
         settings = spec.settings.lengthen(steps)
         for hook in filter(None, map(parse_hook, settings.hook)):

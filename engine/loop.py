@@ -326,7 +326,7 @@ class Loop:
         if self.diverged:
             self._freeze(self.work.seeds.index(seed) for seed in self.diverged)
         torch.set_rng_state(state["torch"][0])
-        for gpu in state["torch"][1:]:
+        for gpu in state["torch"][1:] if torch.cuda.is_available() else ():  # else it is only looked at, on a CPU
             torch.cuda.set_rng_state(gpu)
         if state["best"] is not None and self.step > self.start:  # an arm does not inherit the best value of its trunk
             self.best = state["best"]

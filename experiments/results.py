@@ -7,6 +7,7 @@ from pathlib import Path
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any
 
+from supple.engine.loading import local_folder
 from supple.engine.spec import FILE as RUN
 
 from .comparisons.folder import files_of_runs
@@ -138,15 +139,15 @@ class Results:
 
 
 def load(path: str | Path) -> Results:
-    """Return the results so far of a run, a comparison or a sweep.
+    """Return the results so far of a run, a comparison or a sweep, or of hf:OWNER/NAME, a folder on the hub.
 
     Studies without a started run are left out, and so are the points at which arms were tuned.
 
     Raises:
         ValueError: The folder is none of these, or a log in it is damaged.
-        RunError: Another file in it is damaged.
+        RunError: Another file in it is damaged, or it cannot be loaded from the hub.
     """
-    path = Path(path)
+    path = local_folder(path)
     if not (path / FILE).is_file():
         return Results(path, {"": collect(path)})
     begun = [folder for folder in folders_of(path) if folder.name != TUNING and files_of_runs(folder, RUN)]

@@ -107,7 +107,7 @@ def write(content: Content, place: Path) -> ReportPaths:
 
     with replacing(place) as folder:
         exports.put_json(folder / SCORES, content.scores)
-        plots = _plots(content)
+        plots = plots_of(content)
         exports.write(folder, content.tables, plots)
         if len({run.path for run in content.runs}) > 1:
             run_pages.write(folder, content.runs)
@@ -133,7 +133,7 @@ def replacing(place: Path) -> Iterator[Path]:
         shutil.rmtree(old, ignore_errors=True)
 
 
-def _plots(content: Content) -> "list[Plot]":
+def plots_of(content: Content) -> "list[Plot]":
     """Return all figures, first that of the measure that leads the report, then the first one of the kind of run."""
     from .figures.measures import plot_measures
     from .figures.profiles import profiles

@@ -54,7 +54,8 @@ class CompareOptions(Options[S]):
     fork_at_task: int | None = None
     """Fork point as the index of the task that begins there, counted from 0. Replaces --fork-at."""
     leads: Annotated[str | None, tyro.conf.arg(metavar="MEASURE")] = None
-    """Measure that leads the report, such as "final return" (default: the preset's, or that of the kind)."""
+    """Primary measure, by which the report compares arms first, such as "final return" (default: the preset's, or
+    that of the kind)."""
     vary: Annotated[tuple[str, ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="SETTING=VALUES")] = ()
     """Setting and its values, such as learning_rate=1e-5,1e-4. Every arm runs with each value; several options make a
     grid. Quote a value that contains a comma or a space: 'order="0,1","1,0"'."""

@@ -22,6 +22,7 @@ COMMANDS = {
     "worker": "help with the runs of a sweep or a comparison",
     "resume": "continue a run, a comparison or a sweep",
     "report": "make tables and figures of runs",
+    "export": "make a folder of a trained run for others",
     "doctor": "examine how much plasticity a network has lost",
     "list": "list kinds, presets, suites, hooks, environments and all other names",
     "fetch": "download data and models",

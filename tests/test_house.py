@@ -12,7 +12,7 @@ import pytest
 ROOT = Path(__file__).parent.parent
 ENGINE = {
     *("torch", "numpy", "scipy", "safetensors", "filelock", "tyro", "orjson", "msgspec"),
-    *("wandb", "mlflow", "trackio"),
+    *("wandb", "mlflow", "trackio", "huggingface_hub"),
 }
 LIBRARIES: dict[str, set[str]] = {
     "registry": set(),

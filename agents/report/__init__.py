@@ -56,4 +56,8 @@ def _plots(data: ComparisonData, scores: AgentScores) -> "list[Plot | None]":
     return [*plots, plot_gaps(data, scores), plot_plasticity(scores)]
 
 
-AGENTS = Report("", describe, videos="supple.agents.video:record_videos")
+ACT = """from supple.agents.trained import Trained
+
+agent = Trained("PLACE")
+action = agent.predict(observation)"""
+AGENTS = Report("", describe, videos="supple.agents.video:record_videos", task="reinforcement-learning", use=ACT)

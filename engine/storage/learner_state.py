@@ -7,6 +7,7 @@ from torch import Tensor
 
 from supple.interventions import Learner, restructure
 
+from .append_only import Rows
 from .restoring import require_like
 
 
@@ -53,7 +54,20 @@ def load_learner_state(learner: Learner, state: dict[str, Any]) -> None:
     for source, draws in zip(learner.generators, state["generators"], strict=True):
         source.set_state(draws)
     if learner.optimizer is not None:
-        _load_slots(learner.optimizer, state["optimizer"], learner.name)
+        _load_slots(learner.optimizer, state.get("optimizer", {}), learner.name)
+
+
+def without_training(tree: Any) -> Any:
+    """Return a state without what only more training needs: slots of optimizers, marks, and rows such as memories'."""
+    if isinstance(tree, Rows):
+        return Rows(0, 0, tree.read)
+    if isinstance(tree, list):
+        return list(map(without_training, tree))
+    if not isinstance(tree, dict):
+        return tree
+    if {"module", "initial"} <= tree.keys():  # from `learner_state`
+        return {name: value for name, value in tree.items() if name not in ("optimizer", "marked")}
+    return {name: without_training(value) for name, value in tree.items()}
 
 
 def _placed(values: dict[str, Tensor], like: dict[str, Tensor], what: str) -> dict[str, Tensor]:

@@ -7,6 +7,7 @@ import re
 from collections.abc import Container, Iterable, Iterator, Sequence
 from itertools import chain, count
 from math import isnan
+from operator import methodcaller
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -94,6 +95,15 @@ def as_latex(table: Table) -> str:
     lines += [rf"\begin{{tabular}}{{l{'r' * (len(header) - 1)}}}", r"\toprule", _row(header), r"\midrule"]
     lines += [*map(_row, rows), r"\bottomrule", r"\end{tabular}", r"\end{table}"]
     return "\n".join(lines) + "\n"
+
+
+def as_markdown(table: Table) -> str:
+    """Return a table as Markdown. A table with one row is turned: each column becomes a row."""
+    lines = [*zip(*table.texts, strict=True)] if len(table.rows) == 1 else table.texts
+    escape = methodcaller("replace", "|", r"\|")
+    header, *rows = (" | ".join(map(escape, line)) for line in lines)
+    rule = " | ".join(["---", *(["--:"] * (len(lines[0]) - 1))])
+    return "\n".join(f"| {line} |" for line in (header, rule, *rows))
 
 
 def escape_latex(text: str) -> str:

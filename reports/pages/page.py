@@ -14,7 +14,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from supple.experiments.history.data import ComparisonData, RunData
 from supple.reports.studies.content import Content
 from supple.reports.tables.cells import first_number, hover, show
-from supple.reports.tables.table import contracts, event_rows, join_words
+from supple.reports.tables.table import contracts, event_rows
 
 from .exports import with_file_names
 from .opening import Arms, arms_of, make_opening, title_of
@@ -40,13 +40,12 @@ def render(content: Content, plots: "Sequence[Plot]", place: Path) -> str:
     first, *others = content.tables
     lines = [*chain.from_iterable(part.lines for part in parts), first.words]
     resolved, events = runs[0].spec.resolved, event_rows(datas)
-    what = f"{content.report.title or runs[0].spec.kind.upper()} on {join_words([part.what for part in parts])}"
-    title = title_of(arms, what)
+    title = title_of(arms, content.what)
     return template("report.html").render(
         what="report",
         title=title[0].upper() + title[1:],
         limits=limits_text(datas, arms),
-        opening=make_opening(datas, what, content.measures, content.of_old_tasks),
+        opening=make_opening(datas, content.what, content.measures, content.of_old_tasks),
         notes=content.notes,
         tables=[replace(first, words=" ".join(filter(None, lines))), *others],
         plots=plots,

@@ -12,7 +12,7 @@ from supple.engine.storage.strict_json import strict_json
 from supple.experiments.history.data import ComparisonData, RunData
 from supple.reports.tables.differences import Measure, difference_tables, differences, differences_json, verdict
 from supple.reports.tables.old_tasks import OldTasks, old_tasks_measures, old_tasks_tables
-from supple.reports.tables.table import Table
+from supple.reports.tables.table import Table, join_words
 
 from .side_by_side import gather
 
@@ -20,6 +20,11 @@ if TYPE_CHECKING:
     from supple.engine.loop import Warn
     from supple.reports.figures.style import Plot
     from supple.reports.figures.video import Video
+
+LOAD = """from supple.experiments import load
+
+results = load("PLACE")
+results.metrics"""
 
 
 @dataclass(frozen=True)
@@ -62,6 +67,8 @@ class Report:
         compared: Returns a table over several benchmarks.
         since_fork: Whether runs are shown from where they were forked (see `collect.load`).
         videos: "module:name" of a function that records videos of the arms.
+        task: The Hugging Face hub's name of what these runs do.
+        use: The lines of Python that use an exported run, in which PLACE is its folder.
     """
 
     title: str
@@ -71,6 +78,8 @@ class Report:
     compared: Callable[[dict[str, Description]], Table] | None = None
     since_fork: bool = False
     videos: str = ""
+    task: str = "other"
+    use: str = LOAD
 
     def compose(self, paths: Sequence[Path]) -> "Content":
         """Return the contents of the report of these directories. Raises ValueError if they have no common report."""
@@ -139,6 +148,12 @@ class Content:
     def runs(self) -> list[RunData]:
         """All runs, one per seed. Seeds that were trained as a stack have the same path."""
         return [run.as_logged for part in self.parts.values() for run in part.data.runs]
+
+    @property
+    def what(self) -> str:
+        """The runs in words, such as `PPO on CartPole-v1`."""
+        title = self.report.title or self.data.first.spec.kind.upper()
+        return f"{title} on {join_words([part.what for part in self.parts.values()])}"
 
     @property
     def lines(self) -> list[str]:

@@ -64,13 +64,14 @@ def intervention_columns(rows: Sequence[Mapping[str, float]], digits: int = 3) -
 
 
 def intervention_words(change: str, *more: str) -> str:
-    """Return an explanation of `intervention_columns`: `SFE (squared change of the weights) and DfI before → after`.
+    """Return an explanation of `intervention_columns`, such as `SFE (change of the weights), srank before → after`.
 
     Args:
         change: What SFE is here.
         more: Words for more columns, such as λ_max.
     """
-    metrics = [heading.partition(" (")[0] for heading in IN_TABLES.values()]
+    headings = (heading.partition(" (")[0] for heading in IN_TABLES.values())
+    metrics = [heading.replace("DfI", "DfI (deviation from isometry)") for heading in headings]
     return f"{join_words([f'SFE ({change})', *metrics, *more])} before → after"
 
 

@@ -14,11 +14,11 @@ def test_columns_are_the_change_and_the_metrics_of_the_list(monkeypatch: pytest.
     assert {heading: list(map(str, cells)) for heading, cells in columns.items()} == {
         "SFE": ["12"], "DfI (unscaled)": ["0.14 → 0"],
     }  # fmt: skip
-    assert intervention_words("of θ") == "SFE (of θ) and DfI before → after"
-    assert intervention_words("of θ", "λ_max") == "SFE (of θ), DfI and λ_max before → after"
+    assert intervention_words("of θ") == "SFE (of θ) and DfI (deviation from isometry) before → after"
+    assert intervention_words("of θ", "λ_max") == "SFE (of θ), DfI (deviation from isometry) and λ_max before → after"
     monkeypatch.setitem(metrics.IN_TABLES, "srank", "srank (features)")
     assert str(*intervention_columns([MEANS])["srank (features)"]) == "3 → 4"
-    assert intervention_words("of θ") == "SFE (of θ), DfI and srank before → after"
+    assert intervention_words("of θ") == "SFE (of θ), DfI (deviation from isometry) and srank before → after"
 
 
 def test_a_metric_that_was_not_measured_is_a_dash() -> None:

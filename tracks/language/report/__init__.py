@@ -52,7 +52,7 @@ def _describe_continual(data: ComparisonData) -> Description:
     return describe_evaluations(data, cells, tables, measures, plots, [order_line(learned)], more, old)
 
 
-PRETRAIN = Report("pretraining", _describe_pretraining, "", since_fork=True)
-SFT = Report("supervised fine-tuning", _describe_tuning, "", since_fork=True)
-CLIP = Report("image–text pretraining", summarize, "", since_fork=True)
+PRETRAIN = Report("pretraining", _describe_pretraining, "", since_fork=True, task="text-generation")
+SFT = Report("supervised fine-tuning", _describe_tuning, "", since_fork=True, task="text-generation")
+CLIP = Report("image–text pretraining", summarize, "", since_fork=True, task="zero-shot-image-classification")
 CONTINUAL = Report("continual learning", _describe_continual, "method", since_fork=True)

@@ -45,4 +45,4 @@ def _plots(data: ComparisonData, old_tasks: Sequence[OldTasks]) -> "list[Plot | 
     return [*plots, around_shocks(data), *metrics_over_time(data), before_and_after(data)]
 
 
-VISION = Report("classifiers", describe, "activation", benchmark, benchmark_grid)
+VISION = Report("classifiers", describe, "activation", benchmark, benchmark_grid, task="image-classification")
