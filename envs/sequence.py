@@ -11,7 +11,10 @@ SEQUENCES = {
     "continual-minatar": ("MinAtar/SpaceInvaders-v0", "MinAtar/Asterix-v0", "MinAtar/Seaquest-v0"),
     # The order of REMARL2 (github.com/Angelawork/REMARL2_Rehearsal-CRL-with-Marginal-L2, minatar_job.sh).
     "minatar-five": (
-        "MinAtar/Breakout-v0", "MinAtar/Freeway-v0", "MinAtar/Asterix-v0", "MinAtar/Seaquest-v0",
+        "MinAtar/Breakout-v0",
+        "MinAtar/Freeway-v0",
+        "MinAtar/Asterix-v0",
+        "MinAtar/Seaquest-v0",
         "MinAtar/SpaceInvaders-v0",
     ),
 }
