@@ -17,9 +17,14 @@ Policy = Callable[[np.ndarray], np.ndarray]
 
 
 class Agent(Protocol):
-    """An agent: act → remember → update. Its networks are in `learners`, its complete state in `state_dict`."""
+    """An agent: act → remember → update. Its networks are in `learners`, its complete state in `state_dict`.
+
+    `updates`: Its optimizer steps so far, those before a checkpoint that was loaded included. Only schedules that count
+    updates, such as `@updates:1000`, need it.
+    """
 
     learners: dict[str, Learner]
+    updates: int
 
     def begin_task(self, env: str) -> None:
         """Act in this environment from now on."""

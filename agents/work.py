@@ -20,7 +20,7 @@ from supple.engine.work import Numbers, Work, crossed
 from supple.envs import EnvironmentFault, Envs, EnvWorkers, WorkerVector, flatten, make_env, vectorize
 from supple.interventions import Learner
 from supple.metrics import human_normalized
-from supple.registry.errors import Diverged, RunError
+from supple.registry.errors import Diverged, RunError, UsageError
 
 from .agent import Agent
 from .episode_log import EpisodeLog
@@ -217,6 +217,12 @@ class AgentWork(Work[EnvTask]):
                     f"update of {type(agent).__name__} returned {complete!r} at the last step of a task: it must "
                     "complete its updates there and return True"
                 )
+
+    def updates(self, step: int) -> int:
+        try:
+            return self.agent.updates
+        except AttributeError:
+            raise UsageError(f"{type(self.agent).__name__} has no attribute 'updates', which @updates needs") from None
 
     def take_uneventful_steps(self, most: int) -> int:
         """Take some steps at once in which no episode ends, at most so many, and return their number.

@@ -84,7 +84,10 @@ def attach_hooks(work: Work, hooks: Sequence[str], start: int = 0, planned: int 
     s = work.settings
     extras = ExtraMeasurements(s.curvature, s.trainability_every > 0, work.statistics)
     texts = (*work.hooks, *hooks)
-    return read_hooks(texts, work.tasks, work.learners, start, extras=extras, planned=planned, seeds=work.seeds)
+    driver = read_hooks(texts, work.tasks, work.learners, start, extras=extras, planned=planned, seeds=work.seeds)
+    if driver.counts_updates:
+        work.updates(start)  # refuses hooks that count updates where nothing else does
+    return driver
 
 
 def prepare(

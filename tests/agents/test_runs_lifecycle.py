@@ -18,7 +18,7 @@ pytestmark = pytest.mark.slow
 
 RANDOM = {"activation": "rand_smooth_leaky"}
 EXCHANGES = ("muon@0.4", "swap(activation=prelu)@0.4", "redo(tau=0.5)@0.5", "swap(activation=rand_smooth_leaky)@0.8")
-STACKED = ("fire@task", "redo(tau=0.5)@every:50", "snp@0.6", "cbp(replacement_rate=0.05,maturity=2)")
+STACKED = ("fire@task", "snp@update:30", "redo(tau=0.5)@every:50", "snp@0.6", "cbp(replacement_rate=0.05,maturity=2)")
 FALLING = {"schedule": "linear", "schedule_over": "run"}
 IMAGES: dict[str, Any] = {
     "encoder": "minatar(channels=[4])", "hidden": (8,), "shift": None,
@@ -96,6 +96,10 @@ def test_a_resumed_run_is_the_uninterrupted_one(
 
 FORKED: dict[str, tuple[str, str, dict[str, Any]]] = {
     **{f"{kind}, ewc": (kind, "ewc(strength=5,samples=16)", RANDOM) for kind in KINDS},
+    **{
+        f"{kind}, updates": (kind, f"snp(lam=0.5)@updates:{count}", {})
+        for kind, count in {"ppo": 30, "dqn": 120, "sac": 25}.items()
+    },
     "ppo, rate": ("ppo", "snp@task", FALLING | {"eval_tasks": "past"}),
     "dqn, forgetting": ("dqn", "replay(keep=.2)@task", FALLING | RETURNS),
     "ppo, images": ("ppo", "fire@task", IMAGES | {"env": "Column-v0", "hook": ()}),
