@@ -41,8 +41,9 @@ class Hook:
         return self.schedule.due(moment.for_learner(learner.name), self.memory.setdefault(key, {}))
 
     def waits(self, seed: int | None = None) -> bool:
-        """Return whether the schedule waits for a condition or an update that no learner (of this seed) has met so far."""
-        return isinstance(self.schedule, When | AtUpdate) and not any(m.get("fired") for m in self._memories(seed).values())
+        """Return whether the schedule waits for what no learner (of this seed) has met so far."""
+        waits = isinstance(self.schedule, When | AtUpdate)
+        return waits and not any(memory.get("fired") for memory in self._memories(seed).values())
 
     def obstacle(self, seed: int | None = None) -> str:
         """Return the reason why a hook that `waits` has not fired, for messages."""

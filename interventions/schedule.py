@@ -8,8 +8,8 @@ moments. A schedule answers False to kinds that do not concern it.
 - Switch moments (`previous == step`, with `switch`): a new task begins now.
 - Measurement moments (`previous == step`, with `metrics`).
 
-Only `When` and `AtUpdate` remember something between moments. The hook keeps that memory in a dict, passes it in, and saves it as
-JSON. Schedules can therefore be compared, hashed, printed and shared between arms without sharing state.
+Only `When` and `AtUpdate` remember something between moments. The hook keeps that memory in a dict, passes it in, and
+saves it as JSON. Schedules can therefore be compared, hashed, printed and shared between arms without sharing state.
 """
 
 import math
@@ -31,7 +31,7 @@ OPERATORS: dict[str, Callable[[float, float], bool]] = {
 
 @dataclass(frozen=True)
 class Moment:
-    """The state of a run at which a schedule is evaluated. Step counts are in the run's unit: environment steps of agents.
+    """The state of a run at which a schedule is evaluated. Steps are in the run's unit: environment steps of agents.
 
     Attributes:
         previous: Step of the last check; `start - 1` at the beginning of a run.

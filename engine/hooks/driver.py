@@ -60,7 +60,7 @@ class HookDriver:
             log: Called with the fields of an event.
             total: Number of steps of the run.
             start: The step at which the run begins.
-            ends: Whether training ends at `total`, so that recurring hooks (`every`, `updates`, `when`) do not fire there.
+            ends: Whether training ends at `total`, so that hooks that recur (`every`, `when`) do not fire there.
             extras: What the run and its events measure besides the cheap metrics.
             planned: The steps that fractions in schedules refer to; None for `total`.
             seeds: The seeds of a stack, for events; by default their positions.

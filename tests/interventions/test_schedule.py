@@ -94,7 +94,18 @@ def test_at_start_fires_once_before_the_first_step(run):
     assert firings(AtStart(), run) == [(start - 1, start)]
 
 
-ALL = [At(5), At(0.5), Every(5), Every(0.5), AtUpdate(5), AtUpdate(5, recurs=True), AtTask(), AtTask(2), AtStart(), When("x", ">", 0.0)]
+ALL = [
+    At(5),
+    At(0.5),
+    Every(5),
+    Every(0.5),
+    AtUpdate(5),
+    AtUpdate(5, recurs=True),
+    AtTask(),
+    AtTask(2),
+    AtStart(),
+    When("x", ">", 0.0),
+]
 
 
 @pytest.mark.parametrize("schedule", ALL, ids=str)

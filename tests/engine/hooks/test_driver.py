@@ -67,7 +67,8 @@ def state_of(learner: Learner) -> list[Tensor]:
 def test_hooks_fire_where_their_schedules_say_but_recurring_ones_not_at_the_last_step():
     steps = {
         "reset@start": [0], "reset@260": [300], "reset@0.5": [500], "reset@every:250": [300, 500, 800],
-        "reset@updates:125": [300, 500, 800], "reset@update:125": [300], "reset@task": [300, 600], "reset@task:2": [600], "reset@when:srank<20.0": [400], "reset@1.0": [1000],
+        "reset@updates:125": [300, 500, 800], "reset@update:125": [300],
+        "reset@task": [300, 600], "reset@task:2": [600], "reset@when:srank<20.0": [400], "reset@1.0": [1000],
     }  # fmt: skip
     driver, events = drive(*steps, learners=critic(), ends=True)
     driver.after_steps(-1, 0)
