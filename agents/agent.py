@@ -17,14 +17,13 @@ Policy = Callable[[np.ndarray], np.ndarray]
 
 
 class Agent(Protocol):
-    """An agent: act → remember → update. Its networks are in `learners`, its complete state in `state_dict`.
-
-    `updates`: Its optimizer steps so far, those before a checkpoint that was loaded included. Only schedules that count
-    updates, such as `@updates:1000`, need it.
-    """
+    """An agent: act → remember → update. Its networks are in `learners`, its complete state in `state_dict`."""
 
     learners: dict[str, Learner]
-    updates: int
+
+    @property
+    def updates(self) -> int:
+        """The optimizer steps so far, with those before a checkpoint that was loaded. Only `@updates:N` needs it."""
 
     def begin_task(self, env: str) -> None:
         """Act in this environment from now on."""

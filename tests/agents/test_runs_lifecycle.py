@@ -5,7 +5,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from torch import nn
 
+from supple.agents.encoders import own_networks
 from supple.engine.runs import open_run
 from supple.engine.storage.names import slug
 from supple.experiments.api import compare
@@ -60,6 +62,12 @@ RESUMED: dict[str, tuple[str, tuple[int, ...], dict[str, Any]]] = {
     "ppo, gradual shifts": ("ppo", (0,), {"shift": "offset(scale=2,over=90) + permute_actions(over=90)"}),
     "ppo, restarts": ("ppo", (0,), {"env": "Pendulum-v1", "shift": None, "restart_episodes": True}),
 
+    **{
+        f"{kind}, own network": (kind, (0,), {
+            "encoder": "net.py:make_body", "hook": ("redo(tau=0.5)@updates:20", "reset(what=head)@0.7"), **own,
+        })
+        for kind, own in {"ppo": {}, "dqn": {}, "sac": {"network": "simba", "critic_width": 8}}.items()
+    },
     "ppo, bits": ("ppo", (0,), {"env": "EchoBits-v0", "shift": None, "hook": ("fire@0.6",)}),
     "ppo, images, stack": ("ppo", (0, 1), {"env": "ColumnAndTime-v0", **IMAGES}),
     "dqn, spectral": ("dqn", (0,), {
@@ -74,6 +82,11 @@ RESUMED: dict[str, tuple[str, tuple[int, ...], dict[str, Any]]] = {
 def _registered() -> None:
     pictured.register()
     echo.register()
+    own_networks.register("net.py:make_body")(make_body)
+
+
+def make_body(size: int) -> nn.Module:
+    return nn.Sequential(nn.Linear(size, 12), nn.BatchNorm1d(12), nn.ReLU(), nn.Linear(12, 6), nn.Dropout(0.1))
 
 
 @pytest.mark.parametrize("case", RESUMED)
