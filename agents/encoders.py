@@ -126,12 +126,11 @@ class OwnNetwork(nn.Module):
         if (name := Path(text).name) not in own_networks.entries:
             raise ValueError(f"--encoder {text}: supple imports no file unless you name it here: add --plugin {text}")
         with naming(f"--encoder {text}"), borrow_generators(seed_from(generator)):
-            made = own_networks.get(name)(size)
-            if not isinstance(made, nn.Module):
-                raise ValueError(f"--encoder {text} must return a torch.nn.Module, but returned {summary(made)}")
-            self.network = made
-            with unchanged(made), torch.no_grad():
-                features = self(torch.zeros(2, size))
+            self.network = own_networks.get(name)(size)
+        if not isinstance(self.network, nn.Module):
+            raise ValueError(f"--encoder {text} must return a torch.nn.Module, but returned {summary(self.network)}")
+        with naming(f"--encoder {text}"), unchanged(self.network), torch.no_grad():
+            features = self(torch.zeros(2, size))
         if not isinstance(features, Tensor) or features.ndim != 2 or len(features) != 2:
             raise ValueError(f"--encoder {text} must turn rows (n, {size}) into features (n, d): {summary(features)}")
         self.features = features.shape[1]

@@ -61,6 +61,8 @@ def build(kind: Kind, settings: RunSettings, warn: Warn = print) -> Work:
     except UsageError:
         raise
     except ValueError as error:
+        if is_of_user(error):
+            raise
         raise UsageError(str(error)) from error
     if settings.keep_best and work.no_best:
         raise UsageError(f"--keep-best: {work.no_best}")

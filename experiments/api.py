@@ -163,8 +163,8 @@ def _read_settings(name: str, preset: str | None, settings: Fields | RunSettings
     if not isinstance(settings, RunSettings):
         if not isinstance(settings, Mapping | None):
             raise UsageError(f"settings must be a dictionary such as {{'steps': 50_000}}, not {summary(settings)}")
-        given = settings or {}  # a function is a network of the user's, for `encoder`
-        return {name: plugins.load_function(v) if isfunction(v) else v for name, v in given.items()}
+        given = settings or {}
+        return {n: plugins.load_function(v) if n == "encoder" and isfunction(v) else v for n, v in given.items()}
     if not isinstance(settings, of_kind := find_kind(name).settings_class()):
         raise UsageError(f"settings of {name} must be {of_kind.__name__}, not {type(settings).__name__}")
     if preset:

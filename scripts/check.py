@@ -60,10 +60,8 @@ def check_network(text: str) -> None:
     except ValueError as error:
         raise UsageError(str(error)) from error
     say(f"(n, {WIDTH}) → (n, {features})", *(f"layer {layer.name}: {layer.module}" for layer in learner.layers))
-    say(
-        *(f"{MARKS['kept']} {unit}" for unit in learner.wiring), *(f"– {u} {why}" for u, why in learner.unwired.items())
-    )
-    say(*remarks)
+    reached = [f"{MARKS['kept']} {unit}" for unit in learner.wiring]
+    say(*reached, *(f"{MARKS['refused']} {unit} {why}" for unit, why in learner.unwired.items()), *remarks)
 
 
 def check(call: str) -> list[str]:

@@ -9,6 +9,9 @@ from gymnasium import spaces
 from torch import nn
 
 from supple.agents.encoders import Convolutions, OwnNetwork, own_networks, parse_encoder
+from supple.agents.ppo import PPOSettings
+from supple.engine.kinds import find_kind
+from supple.engine.runs import build
 from supple.engine.storage import files
 from supple.engine.user_code import plugins
 from supple.envs import Picture, picture_of
@@ -68,6 +71,16 @@ def test_what_is_no_network_of_features_is_refused(
     monkeypatch.setattr(own_networks, "_entries", {"net.py:make": returned} if returned else {})
     with pytest.raises(ValueError, match=message):
         OwnNetwork("net.py:make", 3, torch.Generator())
+
+
+def test_what_the_function_raises_is_no_fault_of_the_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(size: int) -> nn.Module:
+        raise ValueError("mine")
+
+    monkeypatch.setattr(own_networks, "_entries", {"net.py:make": fail})
+    with pytest.raises(ValueError, match="mine") as caught:
+        build(find_kind("ppo"), PPOSettings(env="CartPole-v1", steps=512, encoder="net.py:make"))
+    assert type(caught.value) is ValueError
 
 
 @pytest.mark.parametrize("encoder", NAMES)
