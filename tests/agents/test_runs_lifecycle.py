@@ -64,7 +64,7 @@ RESUMED: dict[str, tuple[str, tuple[int, ...], dict[str, Any]]] = {
 
     **{
         f"{kind}, own network": (kind, (0,), {
-            "encoder": "net.py:make_body", "hook": ("redo(tau=0.5)@updates:20", "reset(what=head)@0.7"), **own,
+            "encoder": "body_of_test.py:make_body", "hook": ("redo(tau=0.5)@updates:20", "reset(what=head)@0.7"), **own,
         })
         for kind, own in {"ppo": {}, "dqn": {}, "sac": {"network": "simba", "critic_width": 8}}.items()
     },
@@ -82,7 +82,7 @@ RESUMED: dict[str, tuple[str, tuple[int, ...], dict[str, Any]]] = {
 def _registered() -> None:
     pictured.register()
     echo.register()
-    own_networks.register("net.py:make_body")(make_body)
+    own_networks.register("body_of_test.py:make_body")(make_body)
 
 
 def make_body(size: int) -> nn.Module:
