@@ -21,6 +21,10 @@ class Agent(Protocol):
 
     learners: dict[str, Learner]
 
+    @property
+    def updates(self) -> int:
+        """The optimizer steps so far, with those before a checkpoint that was loaded. Only `@updates:N` needs it."""
+
     def begin_task(self, env: str) -> None:
         """Act in this environment from now on."""
 

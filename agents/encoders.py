@@ -1,6 +1,7 @@
-"""Convolutions that read images: those of the Nature DQN, of IMPALA and of MinAtar's DQN, by name."""
+"""Convolutions that read images, by name: those of the Nature DQN, of IMPALA and of MinAtar's DQN. Own networks."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import NamedTuple
 
 import torch
@@ -8,8 +9,10 @@ from torch import Tensor, nn
 
 from supple.envs import Picture
 from supple.interventions import StackedConv2d, Units
+from supple.networks.redraw import borrow_generators, seed_from
 from supple.networks.stacked import StackedMaxPool2d
-from supple.registry import Registry, bind, parse_call
+from supple.networks.unchanged import unchanged
+from supple.registry import Registry, bind, naming, parse_call, summary
 
 CHANNELS = -3  # the axis of channels
 Convolution = nn.Conv2d | StackedConv2d
@@ -31,6 +34,7 @@ class Design(NamedTuple):
 
 
 encoders: Registry[Callable[..., Design]] = Registry("encoder")
+own_networks: Registry[Callable[[int], nn.Module]] = Registry("network")  # of users, by FILE.py:FUNCTION
 
 
 @encoders.register("nature")
@@ -83,6 +87,40 @@ def _too_small(design: Design, picture: Picture) -> int:
     for kernel, stride in reversed(design.kernels):
         least = (least - 1) * stride + kernel
     return least if min(picture.height, picture.width) < least else 0
+
+
+class OwnNetwork(nn.Module):
+    """A network of the user's as an encoder: rows of numbers (n, d) → features (n, features).
+
+    Args:
+        text: FILE.py:FUNCTION. The function has been registered (see `plugins.load`). It takes d.
+        size: The numbers of a row, d.
+        generator: Seeds PyTorch's, NumPy's and Python's global generators while the function draws the initial weights.
+
+    Attributes:
+        features: The number of features.
+
+    Raises:
+        ValueError: The function returns no module, or one that does not return such features.
+        Exception: What the function or the network raises.
+    """
+
+    def __init__(self, text: str, size: int, generator: torch.Generator | None) -> None:
+        super().__init__()
+        if (name := Path(text).name) not in own_networks.entries:
+            raise ValueError(f"--encoder {text}: supple imports no file unless you name it here: add --plugin {text}")
+        with naming(f"--encoder {text}"), borrow_generators(seed_from(generator)):
+            self.network = own_networks.get(name)(size)
+        if not isinstance(self.network, nn.Module):
+            raise ValueError(f"--encoder {text} must return a torch.nn.Module, but returned {summary(self.network)}")
+        with naming(f"--encoder {text}"), unchanged(self.network), torch.no_grad():
+            features = self(torch.zeros(2, size))
+        if not isinstance(features, Tensor) or features.ndim != 2 or len(features) != 2:
+            raise ValueError(f"--encoder {text} must turn rows (n, {size}) into features (n, d): {summary(features)}")
+        self.features = features.shape[1]
+
+    def forward(self, rows: Tensor) -> Tensor:
+        return self.network(rows.to(torch.get_default_dtype()))
 
 
 class Convolutions(nn.Sequential):
@@ -150,6 +188,19 @@ class Convolutions(nn.Sequential):
         if self.size == p.size:
             return features
         return torch.cat([features, rows[..., p.size :].to(features.dtype)], -1)
+
+
+def make_encoder(
+    picture: Picture | None, size: int, encoder: str, units: Units, draw: Draw, generator: torch.Generator | None
+) -> Convolutions | OwnNetwork | None:
+    """Return what reads rows before an agent's other layers: None for vectors, unless the user has a network.
+
+    Raises ValueError as `Convolutions` and `OwnNetwork`, or if convolutions should read vectors."""
+    if ".py:" in encoder:
+        return OwnNetwork(encoder, size, generator)
+    if picture is None and encoder != "auto":
+        raise ValueError(f"--encoder {encoder} reads images, but the environment shows vectors: leave it out")
+    return None if picture is None else Convolutions(picture, size, encoder, units, draw)
 
 
 class ResidualStage(nn.Module):

@@ -25,7 +25,8 @@ class ImageSettings(AgentSettings):
     read as vectors. hwc: images with channels last; chw: first."""
     encoder: Annotated[str, tyro.conf.arg(metavar="NAME")] = "auto"
     """Convolutions that read images: nature, impala or minatar, with optional channels: impala(channels=[16,32,32]).
-    auto: nature, or minatar for images that are too small for it."""
+    auto: nature, or minatar for images that are too small for it. A network of your own: FILE.py:FUNCTION, from the
+    numbers of an observation to a module (n, numbers) → (n, features), before the layers of --hidden."""
 
     groups: ClassVar[Groups] = {"environment": ("observations",), "network": ("encoder",)}
 
@@ -35,9 +36,18 @@ class ImageSettings(AgentSettings):
 
         return self.ask(lambda env, kwargs: picture_in(env, kwargs, self.observations))
 
+    @property
+    def own_network(self) -> bool:
+        """Whether the encoder is a network of the user's, which is neither stacked nor, by default, compiled."""
+        return ".py:" in self.encoder
+
+    def unstackable(self) -> str:
+        own = f"--encoder {self.encoder} is a network of your own, which has no stack"
+        return own if self.own_network else super().unstackable()
+
     def resolve(self) -> str | None:
         note = self._choose_observations()
-        if self.observations == "vector" and self.encoder != "auto":
+        if self.observations == "vector" and self.encoder != "auto" and not self.own_network:
             shown = next(iter(self.environments()), "the environment")
             raise UsageError(f"--encoder {self.encoder} reads images, but {shown} is read as vectors: leave it out")
         return in_one_line(note, super().resolve())

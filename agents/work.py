@@ -228,6 +228,12 @@ class AgentWork(Work[EnvTask]):
                     "complete its updates there and return True"
                 )
 
+    def updates(self, step: int) -> int:
+        try:
+            return self.agent.updates
+        except AttributeError:
+            raise UsageError(f"{type(self.agent).__name__} has no attribute 'updates', which @updates needs") from None
+
     def take_uneventful_steps(self, most: int) -> int:
         """Take some steps at once in which no episode ends, at most so many, and return their number.
 

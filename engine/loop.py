@@ -76,15 +76,15 @@ class Loop:
         if self.step == task.start:
             self._begin(task)
         elif self.step == self.start:
-            self.hooks.after_steps(self.start - 1, self.start)
+            self._after_start()
         if any(learner.marked is None for learner in work.learners.values()):
             self._mark()
         work.begin_segment(number := self.number, self.step)
         self._follow()
         while self.step < until:
-            previous = self.step
+            previous, before = self.step, self._updates()
             self.step += work.advance(task, previous, until, self.hooks, self.run)
-            self.hooks.after_steps(previous, self.step)
+            self.hooks.after_steps(previous, self.step, (before, self._updates()))
             if self.step < until:
                 self._follow()
             if self.run.lock:
@@ -158,6 +158,12 @@ class Loop:
         if len(self.work.seeds) > 1:
             self._check(closely=True)
 
+    def _updates(self) -> int:
+        return self.work.updates(self.step) if self.hooks.counts_updates else 0
+
+    def _after_start(self) -> None:
+        self.hooks.after_steps(self.start - 1, self.start, ((updates := self._updates()) - 1, updates))
+
     def _set_training(self) -> None:
         for learner in self.work.learners.values():  # its name in `_learn` would keep an old agent alive
             learner.module.train()
@@ -173,7 +179,7 @@ class Loop:
         self.work.enter(task)
         self.work.look_at(task, self.step)
         if self.step == self.start:
-            self.hooks.after_steps(self.start - 1, self.start)
+            self._after_start()
         self.run.event(event="task", step=self.step, task=task.index, **task.fields)
         if task.index:
             self.hooks.after_switch(self.step, task.index)

@@ -61,6 +61,8 @@ def build(kind: Kind, settings: RunSettings, warn: Warn = print) -> Work:
     except UsageError:
         raise
     except ValueError as error:
+        if is_of_user(error):
+            raise
         raise UsageError(str(error)) from error
     if settings.keep_best and work.no_best:
         raise UsageError(f"--keep-best: {work.no_best}")
@@ -84,7 +86,10 @@ def attach_hooks(work: Work, hooks: Sequence[str], start: int = 0, planned: int 
     s = work.settings
     extras = ExtraMeasurements(s.curvature, s.trainability_every > 0, work.statistics)
     texts = (*work.hooks, *hooks)
-    return read_hooks(texts, work.tasks, work.learners, start, extras=extras, planned=planned, seeds=work.seeds)
+    driver = read_hooks(texts, work.tasks, work.learners, start, extras=extras, planned=planned, seeds=work.seeds)
+    if driver.counts_updates:
+        work.updates(start)  # refuses hooks that count updates where nothing else does
+    return driver
 
 
 def prepare(

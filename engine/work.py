@@ -142,6 +142,12 @@ class Work(ABC, Generic[T]):
             run: Its folder, for logs.
         """
 
+    def updates(self, step: int) -> int:
+        """Return the optimizer steps since step 0 of the run, now that it is at `step`. By default, steps are updates.
+
+        Raises UsageError if they are not counted."""
+        return step
+
     @abstractmethod
     def check(self, closely: bool = False) -> None:
         """Raise Diverged if training has diverged or, with `closely`, is about to. Saved states are kept.

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from inspect import isfunction
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from supple.engine.loop import Warn
 from supple.engine.runs import open_run, other_versions, prepare
 from supple.engine.settings import RunSettings, Seeds
 from supple.engine.spec import Labels, RunSpec
+from supple.engine.user_code import plugins
 from supple.registry import schema
 from supple.registry.errors import RunError, UsageError
 from supple.registry.messages import summary
@@ -161,7 +163,8 @@ def _read_settings(name: str, preset: str | None, settings: Fields | RunSettings
     if not isinstance(settings, RunSettings):
         if not isinstance(settings, Mapping | None):
             raise UsageError(f"settings must be a dictionary such as {{'steps': 50_000}}, not {summary(settings)}")
-        return settings or {}
+        given = settings or {}
+        return {n: plugins.load_function(v) if n == "encoder" and isfunction(v) else v for n, v in given.items()}
     if not isinstance(settings, of_kind := find_kind(name).settings_class()):
         raise UsageError(f"settings of {name} must be {of_kind.__name__}, not {type(settings).__name__}")
     if preset:

@@ -1,7 +1,7 @@
 """The text form of schedules and hooks on the command line. The form of calls is in `registry.calls`.
 
     hook      = "none" | [ learner "/" ] call [ "@" schedule ]
-    schedule  = amount | "every" ":" amount | "task" [ ":" number ] | "start"
+    schedule  = amount | "every" ":" amount | ( "update" | "updates" ) ":" number | "task" [ ":" number ] | "start"
               | "when" ":" word ( ">" | "<" | ">=" | "<=" ) number { "," ( "clear" "=" number | "least" "=" amount ) }
     amount    = number: with a point and no exponent (0.5) a fraction of the planned total,
                 otherwise (250_000, 1e6, 2.5e6) environment steps
@@ -19,9 +19,9 @@ from typing import Any
 from supple.registry import Call, CallSyntaxError, did_you_mean
 from supple.registry.calls import WORD, Parser
 
-from .schedule import OPERATORS, At, AtStart, AtTask, Every, Schedule, When
+from .schedule import OPERATORS, At, AtStart, AtTask, AtUpdate, Every, Schedule, When
 
-_SCHEDULES = ("every", "task", "start", "when")
+_SCHEDULES = ("every", "update", "updates", "task", "start", "when")
 
 
 @dataclass(frozen=True)
@@ -95,6 +95,9 @@ class _Parser(Parser):
         if word == "every":
             self.require(":")
             return self.build(Every, lambda: (self.amount(),))
+        if word in ("update", "updates"):
+            self.require(":")
+            return self.build(AtUpdate, lambda: (self.amount(), word == "updates"))
         if word == "task":
             if not self.accept(":"):
                 return AtTask()

@@ -8,7 +8,7 @@ from supple.networks import Learner
 
 from .base import Intervention, make
 from .grammar import parse_hook_text
-from .schedule import AtStart, Memory, Moment, Schedule, When
+from .schedule import AtStart, AtUpdate, Memory, Moment, Schedule, When
 
 
 @dataclass
@@ -41,12 +41,14 @@ class Hook:
         return self.schedule.due(moment.for_learner(learner.name), self.memory.setdefault(key, {}))
 
     def waits(self, seed: int | None = None) -> bool:
-        """Return whether the schedule is a condition that has not become true for any learner so far (of this seed)."""
-        return isinstance(self.schedule, When) and not any(m.get("fired") for m in self._memories(seed).values())
+        """Return whether the schedule waits for what no learner (of this seed) has met so far."""
+        waits = isinstance(self.schedule, When | AtUpdate)
+        return waits and not any(memory.get("fired") for memory in self._memories(seed).values())
 
     def obstacle(self, seed: int | None = None) -> str:
         """Return the reason why a hook that `waits` has not fired, for messages."""
-        assert isinstance(self.schedule, When)
+        if not isinstance(self.schedule, When):
+            return "so many updates were not made before the end"
         memories = self._memories(seed)
         if not memories or any(memory.get("measured") for memory in memories.values()):
             return "its condition was never met"

@@ -8,8 +8,8 @@ moments. A schedule answers False to kinds that do not concern it.
 - Switch moments (`previous == step`, with `switch`): a new task begins now.
 - Measurement moments (`previous == step`, with `metrics`).
 
-Only `When` remembers something between moments. The hook keeps that memory in a dict, passes it in, and saves it as
-JSON. Schedules can therefore be compared, hashed, printed and shared between arms without sharing state.
+Only `When` and `AtUpdate` remember something between moments. The hook keeps that memory in a dict, passes it in, and
+saves it as JSON. Schedules can therefore be compared, hashed, printed and shared between arms without sharing state.
 """
 
 import math
@@ -31,7 +31,7 @@ OPERATORS: dict[str, Callable[[float, float], bool]] = {
 
 @dataclass(frozen=True)
 class Moment:
-    """The state of a run at which a schedule is evaluated. All step counts are environment steps.
+    """The state of a run at which a schedule is evaluated. Steps are in the run's unit: environment steps of agents.
 
     Attributes:
         previous: Step of the last check; `start - 1` at the beginning of a run.
@@ -40,6 +40,7 @@ class Moment:
         start: Step at which the run began; positive in a fork.
         switch: Number of the task switch that happens now (1 = into the second task), else None.
         metrics: name → value, at a measurement only; for a stack of seeds those of one seed.
+        updates: Optimizer steps since step 0 of the run at `previous` and at `step`. None: steps are updates.
     """
 
     previous: int
@@ -48,6 +49,7 @@ class Moment:
     start: int = 0
     switch: int | None = None
     metrics: Mapping[str, float] | None = None
+    updates: tuple[int, int] | None = None
 
     def passes(self, step: int) -> bool:
         """Return whether `step` lies in (previous, step]; always False at a switch or a measurement."""
@@ -63,7 +65,12 @@ class Moment:
 
 
 class Schedule(ABC):
-    """The base class of the schedules below. `str(schedule)` is its text after the `@`."""
+    """The base class of the schedules below. `str(schedule)` is its text after the `@`.
+
+    `recurs`: It fires again and again, but not at the last step of a run, after which nothing is learned.
+    """
+
+    recurs = False
 
     @abstractmethod
     def due(self, moment: Moment, state: Memory) -> bool:
@@ -118,6 +125,7 @@ class Every(Schedule):
     """
 
     period: int | float
+    recurs = True
 
     def __post_init__(self) -> None:
         if not 0 < self.period <= (math.inf if isinstance(self.period, int) else 1):
@@ -139,6 +147,36 @@ class Every(Schedule):
 
     def __str__(self) -> str:
         return f"every:{_format_number(self.period)}"
+
+
+@dataclass(frozen=True)
+class AtUpdate(Schedule):
+    """`@updates:1000`: whenever a multiple of this many optimizer steps is reached. `@update:1000`: once, at that one.
+
+    It fires at the first moment between two calls of `Work.advance` that has reached the count: PPO makes all updates
+    of a rollout in one call. Updates are counted from step 0 of the run, in forks and resumed runs too.
+
+    Attributes:
+        number: A number of optimizer steps from 1.
+        recurs: Whether it fires at all multiples.
+    """
+
+    number: int
+    recurs: bool = False
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.number, int) or self.number < 1:
+            raise ValueError(f"a number of updates must be a whole number of 1 or more, got {self.number}")
+
+    def due(self, moment: Moment, state: Memory) -> bool:
+        previous, now = moment.updates or (moment.previous, moment.step)
+        reached = now // self.number > max(previous, 0) // self.number
+        if fires := reached and (self.recurs or previous < self.number):
+            state["fired"] = True
+        return fires
+
+    def __str__(self) -> str:
+        return f"update{'s' * self.recurs}:{self.number}"
 
 
 @dataclass(frozen=True)
@@ -195,6 +233,7 @@ class When(Schedule):
     threshold: float
     clear: float | None = None
     least: int | float = 0
+    recurs = True
 
     def __post_init__(self) -> None:
         if self.op not in OPERATORS:

@@ -20,6 +20,7 @@ from .normalization import (
 from .parameters import copy_module_, restore_, snapshot, stack_networks
 from .recording import Called, record
 from .redraw import redraw
+from .renewal import renew_statistics_
 from .rmsprop import CentredRMSprop
 from .scale import isometry_scale
 from .stacked import StackedConv2d, StackedLayerNorm, StackedLinear
@@ -68,6 +69,7 @@ __all__ = [
     "properties",
     "record",
     "redraw",
+    "renew_statistics_",
     "restore_",
     "scale_pairs",
     "set_generators",

@@ -9,7 +9,7 @@ shapes, so this is checked on the first inputs (`recording.find_misread_units`).
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from torch import Tensor, fx, nn
@@ -65,13 +65,28 @@ def trace_wiring(
 ) -> tuple[dict[str, Wiring], dict[str, str]]:
     """Return the wiring of the `units` that do not share weights, and for each other one the reason why it has none.
 
-    A reason completes a sentence that begins with the unit's name. Widths are not checked.
+    A reason completes a sentence that begins with the unit's name. Widths are not checked. A part of the network may
+    name the wiring of its units itself: `part.wiring` maps the names of units to `Wiring`, all as in the part.
 
     Args:
         module: The network.
         units: The names of calls of activations, or of any other modules whose outputs count as units.
         forward: As in `unit_names`.
     """
+    wiring, reasons = _trace_wiring(module, units, forward)
+    for path, part in module.named_modules():
+        given, prefix = getattr(part, "wiring", None), f"{path}." if path else ""
+        for unit, wires in given.items() if isinstance(given, Mapping) else ():
+            if isinstance(wires, Wiring) and f"{prefix}{unit}" in units:
+                named = (wires.incoming, wires.outgoing, wires.norms)
+                wiring[f"{prefix}{unit}"] = Wiring(*(tuple(f"{prefix}{name}" for name in names) for names in named))
+    return wiring, {unit: why for unit, why in reasons.items() if unit not in wiring}
+
+
+def _trace_wiring(
+    module: nn.Module, units: Sequence[str], forward: Forward
+) -> tuple[dict[str, Wiring], dict[str, str]]:
+    """Return the wiring that tracing finds, and the reasons why units have none."""
     if not units:
         return {}, {}
     try:

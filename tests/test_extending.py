@@ -19,7 +19,8 @@ from supple.interventions import interventions, learner_for
 
 HOWTO = Path(__file__).parent.parent / "docs/howto"
 PAGES = [
-    HOWTO / f"{name}.md" for name in ("extending", "add_intervention", "add_metric", "add_agent", "add_kind")
+    HOWTO / f"{name}.md"
+    for name in ("extending", "add_intervention", "add_metric", "add_agent", "agent_network", "add_kind")
 ]  # in which commands of later ones use files of earlier ones
 
 

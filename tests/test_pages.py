@@ -37,7 +37,7 @@ OWN_TEST = {  # pages whose blocks run in another test, which also looks at what
     "docs/howto/torchrl.md": "test_torchrl_page.py",
     **{
         f"docs/howto/{page}.md": "test_extending.py"
-        for page in ("extending", "add_intervention", "add_metric", "add_agent", "add_kind")
+        for page in ("extending", "add_intervention", "add_metric", "add_agent", "agent_network", "add_kind")
     },
 }
 PART = re.compile(r"<!--\s*(not run|smaller|before):(.*?)-->|^( *)```([^`\n]*)\n(.*?)^ *```$", re.DOTALL | re.MULTILINE)

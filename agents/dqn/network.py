@@ -12,7 +12,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from supple.agents.encoders import Convolutions
+from supple.agents.encoders import Convolutions, make_encoder
 from supple.agents.initialization import Initialization, draw_, hidden_layer
 from supple.agents.offpolicy.replay import ReplayLayout
 from supple.envs import Picture
@@ -95,24 +95,26 @@ class ValueNetwork(nn.Module):
         super().__init__()
         units = Units(activation, members)
         draw = partial(draw_, initialization=initialization, generator=generator)
-        convolutions, self.axis = None, 2 if members else 1  # of an observation's numbers
-        if picture is not None:
-            convolutions = Convolutions(picture, size, encoder, units, draw)
-            size, widths = convolutions.features, widths or convolutions.design.hidden
+        self.axis = 2 if members else 1  # of an observation's numbers
+        first = make_encoder(picture, size, encoder, units, draw, generator)
+        if first is not None:
+            size = first.features
+        if isinstance(first, Convolutions):
+            widths = widths or first.design.hidden
         hidden: list[list[nn.Module]] = []
         for width in widths or USUAL:
             hidden.append(hidden_layer(size, width, units, normalization, draw))
             size = units.features(width)
         head = draw(hidden_linear(size, outputs, members=members))
-        self.encoder = nn.Sequential(*hidden.pop(0)) if convolutions is None else convolutions
+        self.encoder = first or nn.Sequential(*hidden.pop(0))
         behind = [head, nn.Softmax(-1)] if softmax else [head]
         self.mlp = nn.Sequential(*(part for parts in hidden for part in parts), *behind)
 
     def forward(self, observations: Tensor) -> Tensor:
         """Return the outputs, (n, outputs), for observations of any type: (n, size), or stacked frames."""
-        if isinstance(self.encoder, Convolutions):
-            return self.mlp(self.encoder(observations.flatten(self.axis)))
-        return self.mlp(self.encoder(observations.float()))
+        if isinstance(self.encoder, nn.Sequential) and not isinstance(self.encoder, Convolutions):
+            return self.mlp(self.encoder(observations.float()))
+        return self.mlp(self.encoder(observations.flatten(self.axis)))
 
     def layers(self) -> tuple[Layer, ...]:
         """Return the convolutions or the first linear layer (encoder), the others (hidden) and the last (head)."""

@@ -264,6 +264,11 @@ class ReplayAgent(StackedAgent):
 
     experience: Experience[Any]
 
+    @property
+    def updates(self) -> int:
+        """The gradient steps so far, with those that were left out while learning paused."""
+        return self.experience.taken
+
     def sound(self) -> Tensor:
         """Return whether the means of the statistics since the last `numbers` are finite, () or (members,)."""
         return self.experience.sums.isfinite().all(-1)

@@ -134,7 +134,7 @@ class ReplaySettings(ImageSettings):
         self.device, self.learning_starts = device_here(self.device), self.first_decisions
         note = super().resolve()
         if self.compile == "auto":
-            self.compile = "on" if self.compile_pays() else "off"
+            self.compile = "on" if self.compile_pays() and not self.own_network else "off"
         if self.compile == "on" and (problem := self.compile_problem()):
             self.compile = "off"
             return in_one_line(note, problem)

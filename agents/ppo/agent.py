@@ -82,6 +82,7 @@ class PPO(StackedAgent):
         self.key = next(iter(spaces))
         self._intervening = generators(s, "interventions")
         self.recent = RecentBatch(self.network, s, self._intervening)
+        self.updates = 0  # gradient steps so far
         self._collector: Collector | None = None  # takes steps of this rollout in C
         self._sound = torch.ones(self.stack, dtype=torch.bool)  # whether the losses of the last update were finite
         self.learners = {"agent": self._learner()}
@@ -266,7 +267,9 @@ class PPO(StackedAgent):
                 statistics.append(self._latest)
                 hooks.after_update(learner)
         self.recent.last, self.recent.learning, self.recent.minibatch = self.recent.learning, None, None
-        means = torch.cat(statistics).mean(0)
+        each = torch.cat(statistics)
+        self.updates += len(each)
+        means = each.mean(0)
         self._sound = means.isfinite().all(-1)
         if not self._sound.any():
             raise Diverged(f"on {self.key} the loss is not finite")
@@ -348,6 +351,7 @@ class PPO(StackedAgent):
             "generators": {name: states_of(draws) for name, draws in self._generators().items()},
             "last": (last := self.recent.last) and {"env": last[0], "batch": list(last[1])},
             "key": self.key,
+            "updates": self.updates,
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -358,6 +362,7 @@ class PPO(StackedAgent):
         last = state["last"]
         self.recent.last = last and (last["env"], RolloutBatch(*last["batch"]).to(self.device))
         self.key = state["key"]
+        self.updates = state.get("updates", 0)  # older checkpoints do not count
 
     def _generators(self) -> dict[str, Draws]:
         return {"noise": self.noise, "shuffle": self.shuffle, **super()._generators()}

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from supple.agents.encoders import Convolutions
+from supple.agents.encoders import make_encoder
 from supple.agents.initialization import Initialization, draw_, hidden_layer
 from supple.agents.spaces import only_space
 from supple.envs import Picture
@@ -129,7 +129,7 @@ class MultiHead(nn.Module):
                 biases, or PyTorch's default. CleanRL's IMPALA keeps PyTorch's in its body; here that is orthogonal too.
             normalization: The normalisation of the bodies' layers (see `networks.normalization`).
             members: The number of networks in the stack. 0: no stack.
-            encoder: The convolutions that read images (see `parse_encoder`).
+            encoder: The convolutions that read images (see `parse_encoder`), or a network of the user's.
 
         Raises:
             ValueError: There are no adapters, but the observations differ in length; images differ, are too small for
@@ -140,8 +140,6 @@ class MultiHead(nn.Module):
         picture = _only_picture(spaces, adapter)
         if not adapter and len(set(sizes.values())) > 1:
             raise ValueError(f"--adapter 0 needs environments with equal observation sizes, got {sizes}")
-        if picture is None and encoder != "auto":
-            raise ValueError(f"--encoder {encoder} reads images, but {next(iter(spaces))} shows vectors: leave it out")
         width_in = adapter or next(iter(sizes.values()))
 
         units, drawn = Units(activation, members), partial(draw_, initialization=initialization, generator=generator)
@@ -155,9 +153,8 @@ class MultiHead(nn.Module):
         def body(widths: Sequence[int]) -> nn.Sequential:
             layers: list[nn.Module] = []
             d_in = width_in
-            if picture is not None:
-                convolutions = Convolutions(picture, d_in, encoder, units, drawn)
-                layers, d_in = [convolutions], convolutions.features
+            if (first := make_encoder(picture, d_in, encoder, units, drawn, generator)) is not None:
+                layers, d_in = [first], first.features
             for width in widths:
                 layers += hidden_layer(d_in, width, units, normalization, drawn)
                 d_in = units.features(width)
@@ -232,7 +229,8 @@ class MultiHead(nn.Module):
         for tower in self.towers():
             layers += [Layer(f"{tower.adapters}.{key}", own, "encoder", 0) for key, own in self._parts(tower.adapters)]
             found = chain(self.get_submodule(tower.body), f"{tower.body}.")
-            seeing = sum(isinstance(layer.module, CONV) for layer in found)
+            own = f"{tower.body}.0.network."  # of the user
+            seeing = sum(isinstance(layer.module, CONV) or layer.name.startswith(own) for layer in found)
             for layer in found:
                 role: Role = "encoder" if layer.depth < seeing else "hidden"
                 layers.append(replace(layer, role=role, depth=layer.depth + (not seeing)))

@@ -116,7 +116,7 @@ class PPOSettings(GameSettings):
         picture: How the images lie that environments show, or None for vectors.
         Raises ValueError if the images are too small for the encoder, or there is no such encoder."""
         defaults: dict[str, Any] = {"hidden": (64, 64), "activation": "tanh", "share_value": False, "adapter": 0}
-        if picture is not None:
+        if picture is not None and not self.own_network:
             from supple.agents.encoders import parse_encoder  # PyTorch, which help lines do without
 
             hidden = parse_encoder(self.encoder, picture).hidden
@@ -155,7 +155,8 @@ class PPOSettings(GameSettings):
         self.device = device_here(self.device)
         if self.compile == "auto":
             _, steps = self.stream()
-            self.compile = "on" if steps * self.cycles >= COMPILE_PAYS_AFTER else "off"
+            pays = steps * self.cycles >= COMPILE_PAYS_AFTER and not self.own_network
+            self.compile = "on" if pays else "off"
         if self.compile == "on" and (problem := compile_problem()):
             self.compile = "off"
             return in_one_line(note, problem)

@@ -24,7 +24,7 @@ from torch import Tensor, nn
 
 from supple.agents.agent import Policy
 from supple.agents.draws import Draws, draw, generators, set_states, states_of
-from supple.agents.encoders import Convolutions
+from supple.agents.encoders import make_encoder
 from supple.agents.offpolicy.experience import Experience, ReplayAgent
 from supple.agents.offpolicy.replay import Sample
 from supple.agents.offpolicy.update import UpdateGraph
@@ -51,7 +51,7 @@ from supple.networks.distributions import independent_normals
 
 from .bodies import BODIES, Body, MLPBody, Plain, Seeing, he_normal, initialise_, uniform
 from .inputs import Control, Inputs
-from .networks import Actor, Critics, NewHead, QNetworks, features_of, layers_of, new_head
+from .networks import Actor, Apart, Critics, NewHead, QNetworks, features_of, layers_of, new_head
 from .settings import SACSettings
 from .update import STATISTICS, Joint, SoftUpdate, Temperature, Transitions
 
@@ -107,12 +107,11 @@ class SAC(ReplayAgent):
         self, d_in: int, width: int, blocks: int, draws: torch.Generator, members: int
     ) -> tuple[Body, NewHead]:
         """Return a new body, and what makes its heads."""
-        s, encoder = self.settings, None
-        if self.control.picture is not None:
-            of_layer = partial(initialise_, draw=(uniform if s.network == "mlp" else he_normal)(draws))
-            units = Units(s.activation, members)
-            encoder = Convolutions(self.control.picture, d_in, s.encoder, units, of_layer)
-            d_in = encoder.features
+        s = self.settings
+        of_layer = partial(initialise_, draw=(uniform if s.network == "mlp" else he_normal)(draws))
+        units = Units(s.activation, members)
+        encoder = make_encoder(self.control.picture, d_in, s.encoder, units, of_layer, draws)
+        d_in = d_in if encoder is None else encoder.features
         body: Plain
         if s.network == "mlp":
             body = MLPBody(d_in, s.hidden, s.activation, draws, members, s.normalization)
@@ -135,8 +134,12 @@ class SAC(ReplayAgent):
 
         def make(draws: torch.Generator, seeds: int) -> Critics:
             networks = max(1, seeds) * s.critics
-            body, head = self._new_body(d_in, s.critic_width, s.critic_blocks, draws, networks)
-            return Critics(QNetworks(body, head, networks, self.head.outputs, self._environments, seeds))
+            each = [0] * s.critics if s.own_network else [networks]
+            parts = []
+            for members in each:
+                body, head = self._new_body(d_in, s.critic_width, s.critic_blocks, draws, members)
+                parts.append(QNetworks(body, head, members, self.head.outputs, self._environments, seeds))
+            return Critics(Apart(parts) if s.own_network else parts[0])
 
         return self.draw_network(make)
 
@@ -174,7 +177,7 @@ class SAC(ReplayAgent):
         net, more = self.critics.net, (*shared, Injectable("net"), self.experience.window)
         critic = self._learner(
             "critic", self.critics, self._new_critics, layers_of(net, "net."), SoftUpdate.critic_losses_of, 2, more,
-            self.settings.critics,
+            1 if isinstance(net, Apart) else self.settings.critics,
             features=features_of(net, "net."), followers=(self.target,) if self.target else (),
             values=lambda outputs: outputs if self.head.outputs == 1 else self.head.values(outputs),
         )  # fmt: skip

@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor, nn
 
-from supple.agents.encoders import Convolution, Convolutions
+from supple.agents.encoders import Convolution, Convolutions, OwnNetwork
 from supple.interventions import StackedLayerNorm, StackedLinear, Units
 from supple.networks import Normalization, hidden_linear, hidden_norm
 from supple.networks.batch_norm import BatchNorm
@@ -335,7 +335,7 @@ class Seeing(nn.Module):
         body: The network that reads these features.
     """
 
-    def __init__(self, encoder: Convolutions, body: "Plain") -> None:
+    def __init__(self, encoder: Convolutions | OwnNetwork, body: "Plain") -> None:
         super().__init__()
         self.encoder, self.body = encoder, body
 

@@ -130,7 +130,7 @@ class QNetworks(nn.Module):
     Args:
         body: The network below the head, (n, d + actions) → (members, n, width).
         head: Makes a head.
-        members: Number of networks, those of a seed one after the other.
+        members: Number of networks, those of a seed one after the other. 0: one, whose outputs have no such axis.
         outputs: The outputs for each value.
         environments: The environments that have heads of their own. (): all share one.
         seeds: Number of seeds. 0: the networks are those of one, whose inputs have no axis of seeds.
@@ -147,10 +147,27 @@ class QNetworks(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         if self.seeds:  # all networks of a seed get the inputs of that seed
             x = x[:, None].expand(-1, self.members // self.seeds, -1, -1).flatten(0, 1)
-        elif isinstance(self.body, Seeing):
+        elif self.members and isinstance(self.body, Seeing):
             x = x.expand(self.members, -1, -1)
         outputs = self.head(self.body(x[..., :-1]), x[..., -1]) if self.several else self.head(self.body(x))
         return outputs.squeeze(-1) if self.single else outputs
+
+
+class Apart(nn.Module):
+    """Q-networks that are no stack, as a user's network has none: inputs (n, d) → (networks, n[, outputs]).
+
+    For hooks and metrics, they are branches of one network."""
+
+    def __init__(self, networks: Sequence[QNetworks]) -> None:
+        super().__init__()
+        self.networks, self.several = nn.ModuleList(networks), networks[0].several
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.stack([network(x) for network in self.networks])
+
+    @property
+    def branches(self) -> list[QNetworks]:
+        return [network for network in self.networks if isinstance(network, QNetworks)]
 
 
 class Critics(nn.Module):
@@ -159,7 +176,7 @@ class Critics(nn.Module):
     For several seeds, observations and actions have the seeds as their first axis.
     """
 
-    def __init__(self, net: QNetworks) -> None:
+    def __init__(self, net: QNetworks | Apart) -> None:
         super().__init__()
         self.net, self.several = net, net.several
 
@@ -170,10 +187,13 @@ class Critics(nn.Module):
         return self.net(torch.cat([observations[..., :-1], actions, observations[..., -1:]], -1))
 
 
-def layers_of(headed: Actor | QNetworks, prefix: str = "") -> tuple[Layer, ...]:
+def layers_of(headed: Actor | QNetworks | Apart, prefix: str = "") -> tuple[Layer, ...]:
     """Return a body's first layer, or its convolutions (encoder), its other layers (hidden) and its heads.
 
     Their names are under `prefix`."""
+    if isinstance(headed, Apart):
+        branches = [layers_of(each, f"{prefix}networks.{i}.") for i, each in enumerate(headed.branches)]
+        return tuple(layer for at_one_depth in zip(*branches, strict=True) for layer in at_one_depth)
     layers, body = chain(headed, prefix), len(chain(headed.body))
     encoder = f"{prefix}body.encoder." if isinstance(headed.body, Seeing) else layers[0].name
 
@@ -183,7 +203,9 @@ def layers_of(headed: Actor | QNetworks, prefix: str = "") -> tuple[Layer, ...]:
     return tuple(replace(layer, role=role(layer), depth=min(layer.depth, body)) for layer in layers)
 
 
-def features_of(headed: Actor | QNetworks, prefix: str = "") -> str | None:
+def features_of(headed: Actor | QNetworks | Apart, prefix: str = "") -> str | None:
     """Return the name of the module whose outputs the heads read, or None for a body that ends in an activation."""
+    if isinstance(headed, Apart):
+        return features_of(headed.branches[-1], f"{prefix}networks.{len(headed.networks) - 1}.")
     body, path = (headed.body.body, "body.body") if isinstance(headed.body, Seeing) else (headed.body, "body")
     return body.features and f"{prefix}{path}.{body.features}"

@@ -7,7 +7,8 @@ import torch
 from torch import Tensor
 
 from supple.engine.storage.restoring import require_like
-from supple.interventions import Every, Hook, Learner, Moment, UnknownName, When, did_you_mean
+from supple.interventions import Hook, Learner, Moment, UnknownName, When, did_you_mean
+from supple.interventions.schedule import AtUpdate
 from supple.metrics import METRICS, TRAINABILITY, cheap_metrics
 from supple.networks.ranks import average, begin_alike, world
 
@@ -36,6 +37,7 @@ class HookDriver:
         follows_updates: Whether any hook acts before or after every optimizer step.
         interleaves: Whether any hook acts between one optimizer step and the next, so that they cannot be one compiled
             call.
+        counts_updates: Whether a schedule counts updates, which `after_steps` needs then.
     """
 
     def __init__(
@@ -58,7 +60,7 @@ class HookDriver:
             log: Called with the fields of an event.
             total: Number of steps of the run.
             start: The step at which the run begins.
-            ends: Whether training ends at `total`, so that recurring hooks (`every`, `when`) do not fire there.
+            ends: Whether training ends at `total`, so that hooks that recur (`every`, `when`) do not fire there.
             extras: What the run and its events measure besides the cheap metrics.
             planned: The steps that fractions in schedules refer to; None for `total`.
             seeds: The seeds of a stack, for events; by default their positions.
@@ -72,6 +74,7 @@ class HookDriver:
         self.total, self.start, self.ends = total, start, ends
         self.planned = total if planned is None else planned
         self.extras = extras
+        self.counts_updates = any(isinstance(hook.schedule, AtUpdate) for hook in hooks)
         stack = max((learner.seeds for learner in learners.values()), default=0)
         self.seeds = tuple(seeds or range(stack)) if stack else ()
         self.frozen: set[int] = set()
@@ -151,9 +154,11 @@ class HookDriver:
                 for learner in self.learners.values():
                     self._call([hook], "finish_task", learner)
 
-    def after_steps(self, previous: int, step: int) -> None:
-        """Apply the hooks that fire after the steps in (previous, step]."""
-        self._fire_due(Moment(previous, step, self.planned, self.start))
+    def after_steps(self, previous: int, step: int, updates: tuple[int, int] | None = None) -> None:
+        """Apply the hooks that fire after the steps in (previous, step].
+
+        updates: The optimizer steps since step 0 of the run, at `previous` and at `step`. None: steps are updates."""
+        self._fire_due(Moment(previous, step, self.planned, self.start, updates=updates))
 
     def after_switch(self, step: int, switch: int) -> None:
         """Apply the hooks that fire at the `switch`-th task switch, which is at `step`."""
@@ -235,7 +240,7 @@ class HookDriver:
         """Apply the hooks that are due: at a moment of the run, or at one of each seed of a stack."""
         over = self.ends and moments[0].step >= self.total
         for hook in self.hooks:
-            if over and isinstance(hook.schedule, Every | When):
+            if over and hook.schedule and hook.schedule.recurs:
                 continue
             for learner in self.learners.values():
                 if not hook.concerns(learner):

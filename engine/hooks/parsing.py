@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from supple.interventions import AtStart, Every, Hook, Learner, parse_hook, parse_hook_text
+from supple.interventions import AtStart, Hook, Learner, parse_hook, parse_hook_text
 from supple.interventions.schedule import AtTask
 from supple.registry.errors import UsageError
 
@@ -72,7 +72,7 @@ def parse_hooks(texts: Sequence[str], tasks: Sequence[Span], start: int = 0) -> 
         if hook is None:
             continue
         when = hook.schedule
-        last = total - isinstance(when, Every)  # a recurring hook does not fire at the last step
+        last = total - bool(when and when.recurs)  # a recurring hook does not fire at the last step
         if problem := parse_hook_text(text).problem(last, start, tasks[-1].index if planned else None):
             problems.append(problem)
         elif planned and isinstance(when, AtTask) and (when.number not in (None, *switches) or not switches):

@@ -1,6 +1,7 @@
 """Networks that a function in a user's own file describes, for example to `supple doctor`."""
 
 import copy
+import inspect
 import runpy
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -24,6 +25,7 @@ from supple.registry import naming, summary
 from supple.registry.errors import UsageError
 
 FORMS = "(module, inputs), (module, inputs, state dict at initialisation) or (module, inputs, function that makes it)"
+WIDTH, ROWS = 8, 256  # of the inputs on which a network is looked at that reads any number of them
 DRAWN = (
     "The network at initialisation was drawn by each layer's own reset_parameters. If it is initialised otherwise, "
     "return a function that makes it anew as the third value."
@@ -72,6 +74,9 @@ def learner_from(text: str, forward: str = "forward") -> tuple[Learner, list[str
     the layers' own `reset_parameters` make the network at initialisation. Parameters of the trained network never take
     the place of those at initialisation.
 
+    A function that needs a number, like those of `--encoder`, is called with 8, and returns the network alone. Inputs
+    are random rows of so many numbers then.
+
     Args:
         text: FILE.py:FUNCTION.
         forward: The method that runs the network on the inputs.
@@ -83,7 +88,7 @@ def learner_from(text: str, forward: str = "forward") -> tuple[Learner, list[str
     function = load_named(text, text)
     with importing_beside(Path(text.rpartition(":")[0])):
         with naming(text):
-            returned = function()
+            returned = _call(function)
         if not isinstance(returned, tuple) or len(returned) not in (2, 3) or not isinstance(returned[0], nn.Module):
             raise UsageError(f"{text} must return {FORMS}, but returned {summary(returned)}")
         module, inputs_given, *third = returned
@@ -101,6 +106,14 @@ def learner_from(text: str, forward: str = "forward") -> tuple[Learner, list[str
             raise
         except ValueError as error:
             raise UsageError(f"{text}: {error}") from error
+
+
+def _call(function: Callable[..., Any]) -> Any:
+    """Return what a function returns; for one that makes a network for so many inputs, what it should return."""
+    if all(each.default is not each.empty for each in inspect.signature(function).parameters.values()):
+        return function()
+    with borrow_generators(0):
+        return function(WIDTH), torch.randn(ROWS, WIDTH), lambda: function(WIDTH)
 
 
 def _try_out(module: nn.Module, run: Callable[..., Any], inputs: tuple[Any, ...], what: str) -> None:

@@ -5,6 +5,7 @@ imports anything because a folder names it. To resume the run, the user names th
 """
 
 import importlib
+import inspect
 import re
 import sys
 from collections.abc import Callable, Mapping
@@ -16,7 +17,7 @@ from pkgutil import resolve_name
 
 from supple.engine.storage import files
 from supple.engine.storage.versions import DIGITS
-from supple.registry import naming, quoted
+from supple.registry import naming, quoted, summary
 from supple.registry.errors import UsageError
 
 # What can be registered: the table, and the class of which an entry is an instance or a subclass. They are looked up
@@ -26,6 +27,7 @@ TABLES = {
     "metric": ("supple.metrics:metrics", "supple.metrics:Metric"),
     "activation": ("supple.interventions:activation_registry", "collections.abc:Callable"),
     "shift": ("supple.envs:shifts", "supple.envs:Shift"),
+    "encoder": ("supple.agents.encoders:own_networks", "collections.abc:Callable"),
     "environment": ("gymnasium:registry", "gymnasium.envs.registration:EnvSpec"),
     "kind of run": ("supple.engine.kinds:kinds", "supple.engine.kinds:Kind"),
     "preset": ("supple.engine.kinds:presets", "supple.engine.kinds:Preset"),
@@ -39,8 +41,8 @@ class Plugin:
     """One plug-in of this process.
 
     Attributes:
-        name: Name of the file or package, as runs record it.
-        source: Path of the file or name of the package, from which another process can load it.
+        name: Name of the file, of a function in it (net.py:make_body) or of the package, as runs record it.
+        source: The same with the path of the file, from which another process can load it.
         sha256: Sum of the file, or of all Python files of the package.
         registered: The names that it registered, by key of `TABLES`.
     """
@@ -54,26 +56,42 @@ class Plugin:
 _loaded: dict[str, Plugin] = {}
 
 
-def load(text: str, option: str = "--plugin") -> Plugin:
+def load(text: str, option: str = "--plugin", function: Callable[..., object] | None = None) -> Plugin:
     """Import a plug-in, a file such as `my_method.py` or a package, and return its description.
 
-    A file is read once, so that its sum is that of the code which runs.
+    A file is read once, so that its sum is that of the code which runs. `net.py:make_body` also registers that function
+    of the file, as a network of agents under this name.
 
     Args:
         text: The path of the file, or the name of the package.
         option: Beginning of error messages.
+        function: The function, if it was imported already, which is not repeated then.
 
     Raises:
         UsageError: It cannot be found or imported, registers nothing or a name that is taken, or is given twice.
     """
     try:
-        if (Path(text).name if text.endswith(".py") else text) in _loaded:
+        stem, ending, named = text.partition(".py:")
+        of_file = ending or text.endswith(".py")
+        if (Path(text).name if of_file else text) in _loaded:
             raise UsageError("a plug-in with this name is given twice")
-        plugin = _load_file(Path(text).expanduser()) if text.endswith(".py") else _load_package(text)
+        file = Path(f"{stem}.py" if ending else text).expanduser()
+        plugin = _load_file(file, named, function) if of_file else _load_package(text)
     except UsageError as error:
         raise UsageError(f"{option} {text}: {error}") from error.__cause__
     _loaded[plugin.name] = plugin
     return plugin
+
+
+def load_function(function: Callable[..., object]) -> str:
+    """Register a function of a file as a network of agents, unless it is already, and return the name of the plug-in.
+
+    Raises UsageError for a function that no file defines, as in a notebook."""
+    file, name = inspect.getsourcefile(function), getattr(function, "__name__", "")
+    if not file or not Path(file).is_file() or not name.isidentifier():
+        raise UsageError(f"{summary(function)} must be a function in a file, whose sum the run records")
+    text = f"{file}:{name}"
+    return Path(text).name if Path(text).name in _loaded else load(text, "encoder", function).name
 
 
 def load_all(sources: Mapping[str, str]) -> None:
@@ -143,7 +161,7 @@ def require(recorded: Mapping[str, str], path: Path, more: bool = False, mended:
             )
 
 
-def _load_file(path: Path) -> Plugin:
+def _load_file(path: Path, named: str = "", function: Callable[..., object] | None = None) -> Plugin:
     name = path.stem
     if not name.isidentifier():
         raise UsageError(f"{name!r} cannot be imported by Python: name the file with letters, digits and _")
@@ -158,13 +176,18 @@ def _load_file(path: Path) -> Plugin:
         raise UsageError(f"a module {name!r} already exists: rename the file")
 
     def run() -> None:
-        if name not in sys.modules:
+        if function is None and name not in sys.modules:
             spec = spec_from_file_location(name, path)
             assert spec  # for a name that ends in .py
             sys.modules[name] = module = module_from_spec(spec)
             exec(compile(code, path, "exec"), module.__dict__)
+        if named:
+            if (found := function or getattr(sys.modules[name], named, None)) is None:
+                raise UsageError(f"it does not define {named}")
+            resolve_name(TABLES["encoder"][0]).register(f"{path.name}{after}")(found)
 
-    return Plugin(path.name, str(path), files.sha256(code), _register(run, name, str(path)))
+    after = f":{named}" if named else ""
+    return Plugin(f"{path.name}{after}", f"{path}{after}", files.sha256(code), _register(run, name, str(path)))
 
 
 def _load_package(name: str) -> Plugin:
@@ -219,7 +242,7 @@ def _tables() -> dict[str, dict[str, object]]:
 
 def _check_entry(word: str, name: str, entry: object) -> None:
     """Raise UsageError for an entry whose name cannot be typed, or which has the wrong type for its table."""
-    typable = isinstance(name, str) and re.fullmatch(r"[A-Za-z_][\w.-]*", name, re.ASCII) and name != "none"
+    typable = isinstance(name, str) and re.fullmatch(r"[A-Za-z_][\w.-]*(\.py:\w+)?", name, re.ASCII) and name != "none"
     if word != "environment" and not typable:
         raise UsageError(f"the name of the {word} {name!r} cannot be typed: use letters, digits and _")
     wanted = resolve_name(TABLES[word][1])

@@ -7,7 +7,7 @@ from supple.engine.forks import FRESH, NONE, fork_step_of
 from supple.engine.kinds import Kind
 from supple.engine.work import Task
 from supple.interventions import AtStart, Every, When, parse_hook
-from supple.interventions.schedule import At, AtTask
+from supple.interventions.schedule import At, AtTask, AtUpdate
 
 CONTINUOUS = ("penalty", "before_loss", "before_update", "after_update")  # methods called in every update
 
@@ -55,7 +55,7 @@ def find_default_fork(
         own_settings: Whether an arm has settings of its own, which differ from step 0.
     """
     texts = [text for text in hooks if text != NONE]
-    every = [found for text in texts if (found := _first_action(text, tasks)) is not None]
+    every = [found for text in texts if (found := _first_action(kind, text, tasks)) is not None]
     placed = next((found for found in every if found.step is None), None)
     timed = [(found.step, found) for found in every if found.step is not None]
     if own_settings:
@@ -78,7 +78,7 @@ def find_default_fork(
     return ForkPlace(step, f"arms are forked at step {step:,}, where {why}", True)
 
 
-def _first_action(text: str, tasks: Sequence[Task]) -> FirstAction | None:
+def _first_action(kind: Kind, text: str, tasks: Sequence[Task]) -> FirstAction | None:
     """Return where a hook can act first, or None if it never acts or cannot be parsed."""
     if text == FRESH:
         return FirstAction("a fresh agent", tasks[1].start) if len(tasks) > 1 else None
@@ -94,6 +94,8 @@ def _first_action(text: str, tasks: Sequence[Task]) -> FirstAction | None:
     own = isinstance(when, AtTask) and tasks[-1].switching  # at a step that is not known
     if own or isinstance(when, When) or any(map(hook.intervention.has, CONTINUOUS)):
         return FirstAction(text, 0, recurs=True)
+    if isinstance(when, AtUpdate):  # where an agent makes an update, its settings do not say
+        return FirstAction(text, when.number if kind.unit == "updates" else 0, when.recurs)
     if isinstance(when, AtTask):
         number = when.number or 1
         return FirstAction(text, tasks[number].start) if number < len(tasks) else None

@@ -35,6 +35,7 @@ from supple.integrations.shared import (
     warn_unfired,
 )
 from supple.interventions import EntropyTemperature, Learner
+from supple.interventions.schedule import AtUpdate
 from supple.metrics import measure
 from supple.networks.optimizers import trainer_of
 from supple.networks.state_dicts import list_names
@@ -89,6 +90,9 @@ class SuppleCallback(BaseCallback):
         if measure_every < 0:
             raise ValueError(f"measure_every must be 0 or more steps, got {measure_every}")
         self.hooks = parse_hooks(hooks)
+        for hook in self.hooks:
+            if isinstance(hook.schedule, AtUpdate):
+                raise ValueError(f"{hook.text}: steps of Stable-Baselines3 are environment steps: use @every:N or @N")
         self.measure_every = measure_every
         self.events = Events(events, verbose > 0)
         self.learners: dict[str, Learner] = {}

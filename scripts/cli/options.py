@@ -134,7 +134,7 @@ def _first_word(args: Sequence[str]) -> str:
 
 
 def load_plugins(args: Sequence[str]) -> None:
-    """Import the plug-ins that the command line names by --plugin, and the modules of its environments.
+    """Import the plug-ins of a command line: those named by --plugin, own networks, and modules of environments.
 
     A module is named as in `module:Id-v0`. Those of `envs.PACKAGED` are imported where they are needed. The other
     options may depend on what the plug-ins register.
@@ -144,6 +144,9 @@ def load_plugins(args: Sequence[str]) -> None:
     """
     for text in _find_values(args, "--plugin"):
         plugins.load(text)
+    for text in _find_values(args, "--encoder"):
+        if ".py:" in text and Path(text).name not in plugins.sums():
+            plugins.load(text, "--encoder")
     for option in ("--env", "--sequence"):
         for name in ",".join(_find_values(args, option)).split(","):
             module, colon, _ = name.strip().partition(":")

@@ -1,12 +1,19 @@
 """Convolutions that read images in rows of numbers."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
 from torch import nn
 
-from supple.agents.encoders import Convolutions, parse_encoder
+from supple.agents.encoders import Convolutions, OwnNetwork, own_networks, parse_encoder
+from supple.agents.ppo import PPOSettings
+from supple.engine.kinds import find_kind
+from supple.engine.runs import build
+from supple.engine.storage import files
+from supple.engine.user_code import plugins
 from supple.envs import Picture, picture_of
 from supple.interventions import Units
 from supple.networks import stack_networks
@@ -24,6 +31,56 @@ def convolutions(picture: Picture, encoder: str, joined: int = 0, members: int =
 
 def picture(*shape: int, high: float = 255.0) -> Picture:
     return picture_of(spaces.Box(0, high, shape, np.uint8 if high == 255 else np.float32))
+
+
+def make_body(size: int) -> nn.Module:
+    """Return a network of a user's, for the test below."""
+    return nn.Sequential(nn.Linear(size, 6), nn.Dropout(), nn.ReLU())
+
+
+def test_a_network_of_the_users_is_drawn_by_the_agents_generator_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(own_networks, "_entries", {"net.py:make": make_body})
+    before = torch.get_rng_state()
+    first, again, other = (OwnNetwork("models/net.py:make", 3, torch.Generator().manual_seed(s)) for s in (0, 0, 1))
+    assert torch.equal(torch.get_rng_state(), before)
+    assert (first.features, first(torch.zeros(4, 3, dtype=torch.uint8)).shape) == (6, (4, 6))
+    assert all(map(torch.equal, first.parameters(), again.parameters()))
+    assert not torch.equal(first.network[0].weight, other.network[0].weight)
+
+
+def test_a_function_is_registered_as_that_of_its_file_with_its_sum(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(own_networks, "_entries", {})
+    monkeypatch.setattr(plugins, "_loaded", {})
+    assert plugins.load_function(make_body) == plugins.load_function(make_body) == "test_encoders.py:make_body"
+    assert own_networks.get("test_encoders.py:make_body") is make_body
+    assert plugins.sums() == {"test_encoders.py:make_body": files.sha256(Path(__file__).read_bytes())}
+
+
+@pytest.mark.parametrize(
+    ("returned", "message"),
+    {
+        lambda size: 3: "must return a torch.nn.Module, but returned 3",
+        lambda size: nn.Unflatten(1, (size, 1)): r"must turn rows \(n, 3\) into features",
+        lambda size: nn.Flatten(0): r"must turn rows \(n, 3\) into features",
+        None: "add --plugin net.py:make",
+    }.items(),
+)
+def test_what_is_no_network_of_features_is_refused(
+    returned: object, message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(own_networks, "_entries", {"net.py:make": returned} if returned else {})
+    with pytest.raises(ValueError, match=message):
+        OwnNetwork("net.py:make", 3, torch.Generator())
+
+
+def test_what_the_function_raises_is_no_fault_of_the_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(size: int) -> nn.Module:
+        raise ValueError("mine")
+
+    monkeypatch.setattr(own_networks, "_entries", {"net.py:make": fail})
+    with pytest.raises(ValueError, match="mine") as caught:
+        build(find_kind("ppo"), PPOSettings(env="CartPole-v1", steps=512, encoder="net.py:make"))
+    assert type(caught.value) is ValueError
 
 
 @pytest.mark.parametrize("encoder", NAMES)

@@ -38,3 +38,12 @@ def test_a_refused_comparison_does_not_say_how_images_are_read(tmp_path: Path) -
     with pytest.raises(UsageError, match="holds"):
         create(tmp_path, Comparison("dqn", settings, make_points(("none",), {}), (0,), 0.0), 1, said.append)
     assert said == []
+
+
+def test_a_network_of_the_users_is_neither_stacked_nor_compiled_unless_that_is_asked_for() -> None:
+    settings = DQNSettings(env="CartPole-v1", steps=900_000, encoder="net.py:make", device="cpu")
+    assert settings.group((0, 1, 2)) == ((0,), (1,), (2,))
+    with pytest.raises(UsageError, match=r"--stack 3: .*network of your own, which has no stack"):
+        DQNSettings(env="CartPole-v1", steps=900_000, encoder="net.py:make", stack=3).group((0, 1, 2))
+    settings.resolve()
+    assert (settings.compile, settings.observations) == ("off", "vector")

@@ -5,7 +5,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from torch import nn
 
+from supple.agents.encoders import own_networks
 from supple.engine.runs import open_run
 from supple.engine.storage.names import slug
 from supple.experiments.api import compare
@@ -18,7 +20,7 @@ pytestmark = pytest.mark.slow
 
 RANDOM = {"activation": "rand_smooth_leaky"}
 EXCHANGES = ("muon@0.4", "swap(activation=prelu)@0.4", "redo(tau=0.5)@0.5", "swap(activation=rand_smooth_leaky)@0.8")
-STACKED = ("fire@task", "redo(tau=0.5)@every:50", "snp@0.6", "cbp(replacement_rate=0.05,maturity=2)")
+STACKED = ("fire@task", "snp@update:30", "redo(tau=0.5)@every:50", "snp@0.6", "cbp(replacement_rate=0.05,maturity=2)")
 FALLING = {"schedule": "linear", "schedule_over": "run"}
 IMAGES: dict[str, Any] = {
     "encoder": "minatar(channels=[4])", "hidden": (8,), "shift": None,
@@ -60,6 +62,12 @@ RESUMED: dict[str, tuple[str, tuple[int, ...], dict[str, Any]]] = {
     "ppo, gradual shifts": ("ppo", (0,), {"shift": "offset(scale=2,over=90) + permute_actions(over=90)"}),
     "ppo, restarts": ("ppo", (0,), {"env": "Pendulum-v1", "shift": None, "restart_episodes": True}),
 
+    **{
+        f"{kind}, own network": (kind, (0,), {
+            "encoder": "body_of_test.py:make_body", "hook": ("redo(tau=0.5)@updates:20", "reset(what=head)@0.7"), **own,
+        })
+        for kind, own in {"ppo": {}, "dqn": {}, "sac": {"network": "simba", "critic_width": 8}}.items()
+    },
     "ppo, bits": ("ppo", (0,), {"env": "EchoBits-v0", "shift": None, "hook": ("fire@0.6",)}),
     "ppo, images, stack": ("ppo", (0, 1), {"env": "ColumnAndTime-v0", **IMAGES}),
     "dqn, spectral": ("dqn", (0,), {
@@ -74,6 +82,11 @@ RESUMED: dict[str, tuple[str, tuple[int, ...], dict[str, Any]]] = {
 def _registered() -> None:
     pictured.register()
     echo.register()
+    own_networks.register("body_of_test.py:make_body")(make_body)
+
+
+def make_body(size: int) -> nn.Module:
+    return nn.Sequential(nn.Linear(size, 12), nn.BatchNorm1d(12), nn.ReLU(), nn.Linear(12, 6), nn.Dropout(0.1))
 
 
 @pytest.mark.parametrize("case", RESUMED)
@@ -96,6 +109,10 @@ def test_a_resumed_run_is_the_uninterrupted_one(
 
 FORKED: dict[str, tuple[str, str, dict[str, Any]]] = {
     **{f"{kind}, ewc": (kind, "ewc(strength=5,samples=16)", RANDOM) for kind in KINDS},
+    **{
+        f"{kind}, updates": (kind, f"snp(lam=0.5)@updates:{count}", {})
+        for kind, count in {"ppo": 30, "dqn": 120, "sac": 25}.items()
+    },
     "ppo, rate": ("ppo", "snp@task", FALLING | {"eval_tasks": "past"}),
     "dqn, forgetting": ("dqn", "replay(keep=.2)@task", FALLING | RETURNS),
     "ppo, images": ("ppo", "fire@task", IMAGES | {"env": "Column-v0", "hook": ()}),

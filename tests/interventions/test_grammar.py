@@ -7,7 +7,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from supple.interventions.grammar import HookText, parse_hook_text
-from supple.interventions.schedule import At, AtStart, AtTask, Every, When
+from supple.interventions.schedule import At, AtStart, AtTask, AtUpdate, Every, When
 from supple.registry import Call, CallSyntaxError, parse_call
 
 quick = settings(max_examples=150)
@@ -31,6 +31,7 @@ schedules = st.one_of(
     st.builds(Every, st.integers(1, 2**62)),
     st.builds(Every, fractions.filter(bool)),
     st.builds(AtTask, st.none() | st.integers(1, 99)),
+    st.builds(AtUpdate, st.integers(1, 2**62), st.booleans()),
     st.just(AtStart()),
     st.builds(
         When, identifiers, st.sampled_from([">", "<", ">=", "<="]), st.floats(allow_nan=False, allow_infinity=False)
@@ -56,6 +57,8 @@ hooks = st.just(HookText()) | st.builds(HookText, calls, st.none() | schedules, 
         ("fire@1.0", "fire", {}, At(1.0)),
         ("fire@1", "fire", {}, At(1)),
         ("fire@every:0.1", "fire", {}, Every(0.1)),
+        ("fire@updates:1e3", "fire", {}, AtUpdate(1000, recurs=True)),
+        ("fire@update:1_000", "fire", {}, AtUpdate(1000)),
         ("fire@when:actor/srank<=-.5", "fire", {}, When("actor/srank", "<=", -0.5)),
         ("fire@when:srank<20,least=50_000,clear=3e1", "fire", {}, When("srank", "<", 20.0, 30.0, 50_000)),
         ("fire@when:x>=-1 , least = 0.1", "fire", {}, When("x", ">=", -1.0, None, 0.1)),
@@ -147,6 +150,7 @@ def syntax_error(parse, text):
         ("fire@0.5 0.6", 9, "expected the end"),
         ("fire@every:0", 11, "at least 1 step"),
         ("fire@every", 10, "expected ':'"),
+        ("fire@updates:0.5", 13, "1 or more, got 0.5"),
         ("fire@task:0", 10, "number of a task switch must"),
         ("fire@when:>3", 10, "name of a metric"),
         ("fire@when:x=3", 11, "one of > < >= <="),

@@ -21,6 +21,14 @@ def test_a_hook_is_an_intervention_and_a_schedule():
     assert hook.memory == {}
 
 
+def test_a_hook_that_counts_updates_waits_for_them():
+    hook, learner = parse_hook("fire@update:9"), learner_for(nn.Linear(2, 2))
+    for updates, waits in [((0, 8), True), ((8, 12), False)]:
+        hook.due(Moment(0, 100, total=200, updates=updates), learner)
+        assert hook.waits() == waits
+    assert "so many updates" in hook.obstacle()
+
+
 def test_a_continuous_intervention_has_no_schedule_even_where_there_is_a_default():
     hook = parse_hook("l2_init(strength=1e-2)", default=AtStart())
     assert isinstance(hook.intervention, L2Init)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from supple.interventions.schedule import At, AtStart, AtTask, Every, Moment, Schedule, When
+from supple.interventions.schedule import At, AtStart, AtTask, AtUpdate, Every, Moment, Schedule, When
 
 quick = settings(max_examples=150)
 
@@ -69,6 +69,23 @@ def test_every_fraction_is_every_that_many_steps(run, fraction):
     assert firings(Every(fraction), run) == firings(Every(max(1, round(fraction * run[0]))), run)
 
 
+@pytest.mark.parametrize(("schedule", "expected"), [(AtUpdate(50), [64]), (AtUpdate(50, recurs=True), [64, 128, 160])])
+def test_updates_are_counted_whatever_the_steps_are(schedule, expected):
+    counts = [(0, 32), (32, 64), (64, 96), (96, 96), (96, 128), (128, 160)]  # of rollouts, one of which learned nothing
+    moments = [Moment(2_048 * i, 2_048 * (i + 1), total=9_999, updates=each) for i, each in enumerate(counts)]
+    assert [moment.updates[1] for moment in moments if schedule.due(moment, {})] == expected
+    fork = Moment(6_143, 6_144, total=9_999, start=6_144, updates=(95, 96))  # counted from step 0 of its trunk
+    assert not schedule.due(fork, {})
+
+
+@pytest.mark.slow
+@quick
+@given(runs(), st.integers(1, 40))
+def test_updates_are_steps_where_nothing_else_is_said(run, number):
+    assert firings(AtUpdate(number), run) == firings(At(number), run)
+    assert firings(AtUpdate(number, recurs=True), run) == firings(Every(number), run)
+
+
 @pytest.mark.slow
 @quick
 @given(runs())
@@ -77,7 +94,18 @@ def test_at_start_fires_once_before_the_first_step(run):
     assert firings(AtStart(), run) == [(start - 1, start)]
 
 
-ALL = [At(5), At(0.5), Every(5), Every(0.5), AtTask(), AtTask(2), AtStart(), When("x", ">", 0.0)]
+ALL = [
+    At(5),
+    At(0.5),
+    Every(5),
+    Every(0.5),
+    AtUpdate(5),
+    AtUpdate(5, recurs=True),
+    AtTask(),
+    AtTask(2),
+    AtStart(),
+    When("x", ">", 0.0),
+]
 
 
 @pytest.mark.parametrize("schedule", ALL, ids=str)

@@ -155,6 +155,18 @@ def test_units_of_which_others_depend_are_left_out_with_the_reason(forward, reas
     assert "\n" not in shared["act"]
 
 
+def test_a_part_that_cannot_be_traced_may_name_its_wiring():
+    part = Calls(
+        lambda self, x: self.b(self.act(self.a(x))) if x.sum() > 0 else x, a=linear(), act=nn.ReLU(), b=linear()
+    )
+    module = nn.Sequential(part, nn.ReLU(), linear())
+    assert not trace_wiring(module, ["0.act", "1"])[0]
+    part.wiring = {"act": Wiring(("a",), ("b",))}
+    private, shared = trace_wiring(module, ["0.act", "1"])
+    assert private == {"0.act": Wiring(("0.a",), ("0.b",))}
+    assert [*shared] == ["1"]
+
+
 # -- what a learner makes of it ------------------------------------------------------------------------------
 
 

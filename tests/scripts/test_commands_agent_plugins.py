@@ -137,5 +137,11 @@ def test_an_update_that_is_never_complete_ends_the_run(ask: Ask) -> None:
 
 
 @pytest.mark.slow
+def test_an_agent_that_does_not_count_its_updates_takes_no_hook_that_needs_them(ask: Ask) -> None:
+    code, said = ask(f"{RUN} --hook fire@updates:9", "")
+    assert (code, said) == (2, "supple: Still has no attribute 'updates', which @updates needs\n")
+
+
+@pytest.mark.slow
 def test_actions_of_a_wrong_shape_are_the_fault_of_the_agent(ask: Ask) -> None:
     assert ask(RUN, "act:np.zeros((2, 1), int)") == (1, "supple: act of Still returned shape (2, 1), not (2,)\n")

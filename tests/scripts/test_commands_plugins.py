@@ -211,6 +211,21 @@ def test_resuming_with_other_plug_ins_names_them(ask: Ask) -> None:
     assert SMALL["logs"](Path("run")) == before
 
 
+def test_a_network_of_ones_own_is_recorded_and_resumed_like_a_plug_in(ask: Ask) -> None:
+    code = "from torch import nn\n\ndef make_body(inputs):\n    return nn.Sequential(nn.Linear(inputs, 8), nn.ReLU())\n"
+    Path("net.py").write_text(code)
+    words = "--env CartPole-v1 --steps 256 --num-envs 4 --rollout-steps 32 --epochs 1 --hidden 8 --seeds 0 1"
+    assert ask(f"compare ppo {words} --encoder net.py:make_body --arm none --out both")[0] == 0, Path(
+        "errors"
+    ).read_text()
+    assert read_spec(Path("both/seed-1/none")).resolved.plugins == {"net.py:make_body": files.sha256(code.encode())}
+    assert "add --plugin net.py:make_body (supple imports nothing only because" in ask("resume both")[1]
+    Path("net.py").write_text(f"{code}\n")
+    assert "net.py:make_body is not the net.py:make_body that" in ask("resume both --plugin net.py:make_body")[1]
+    assert ask("check net.py:make_body") == (0, "")
+    assert "it does not define make" in ask(f"train ppo {words} --encoder net.py:make --out one")[1]
+
+
 def test_doctor_tries_an_intervention_of_a_plug_in_that_the_run_did_not_load(ask: Ask) -> None:
     assert ask(f"train linear {LINEAR} --out run")[0] == 0
     assert ask("doctor run --plugin parts.py --try halve --updates 5")[0] == 0, Path("errors").read_text()

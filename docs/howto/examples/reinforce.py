@@ -43,6 +43,7 @@ class Reinforce:
         self.draws = generator(settings.seed, "actions")
         self.recent: tuple[Tensor, Tensor, Tensor] | None = None  # observations, actions, returns of the last update
         self.last_loss: Tensor | None = None
+        self.updates = 0  # for hooks such as fire@updates:100
         learner = learner_for(
             self.network,
             optimizer,
@@ -90,6 +91,7 @@ class Reinforce:
         learner.optimizer.step()
         hooks.after_update(learner)
         self.last_loss = loss.detach()
+        self.updates += 1
         return True
 
     def loss(self) -> Tensor:
@@ -120,6 +122,7 @@ class Reinforce:
             "draws": self.draws.get_state(),
             "recent": recent,
             "last_loss": self.last_loss,
+            "updates": self.updates,
         }
 
     def load_state_dict(self, state: dict) -> None:
@@ -128,6 +131,7 @@ class Reinforce:
         self.draws.set_state(state["draws"])
         self.recent = None if state["recent"] is None else tuple(state["recent"])
         self.last_loss = state["last_loss"]
+        self.updates = state["updates"]
 
 
 class ReinforceWork(AgentWork):

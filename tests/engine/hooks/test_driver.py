@@ -67,12 +67,13 @@ def state_of(learner: Learner) -> list[Tensor]:
 def test_hooks_fire_where_their_schedules_say_but_recurring_ones_not_at_the_last_step():
     steps = {
         "reset@start": [0], "reset@260": [300], "reset@0.5": [500], "reset@every:250": [300, 500, 800],
+        "reset@updates:125": [300, 500, 800], "reset@update:125": [300],
         "reset@task": [300, 600], "reset@task:2": [600], "reset@when:srank<20.0": [400], "reset@1.0": [1000],
     }  # fmt: skip
     driver, events = drive(*steps, learners=critic(), ends=True)
     driver.after_steps(-1, 0)
     for step in range(100, 1001, 100):
-        driver.after_steps(step - 100, step)
+        driver.after_steps(step - 100, step, ((step - 100) // 2, step // 2))
         if step in (300, 600):
             driver.after_switch(step, step // 300)
         driver.after_measurement(step, {"critic/srank": 10.0 if step in (400, 1000) else 30.0})

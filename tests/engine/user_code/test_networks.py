@@ -99,6 +99,8 @@ def other_shape():
     return net(), X, lambda: nn.Linear(4, 2)
 def fails():
     return net(), X, lambda: 1 / 0
+def make_body(inputs):
+    return nn.Sequential(nn.Linear(inputs, 5), nn.ReLU(), nn.Linear(5, 3))
 def no_module():
     return net, X
 def misfit():
@@ -187,6 +189,13 @@ def test_values_that_the_function_does_not_draw_are_named_and_drawn_by_their_lay
     assert not learner.initial["1.running_mean"].any()
     for n in ("0.weight", "0.bias", "3.weight"):
         assert not torch.equal(learner.initial[n], learner.module.get_parameter(n))
+
+
+def test_a_function_from_the_number_of_inputs_is_looked_at_on_random_rows(code: Path) -> None:
+    learner, remarks = learner_from(f"{code}:make_body")
+    assert learner.probe()[0].shape == (256, 8)
+    assert not remarks
+    assert not torch.equal(learner.redraw()["0.weight"], learner.redraw()["0.weight"])
 
 
 def test_frozen_parameters_keep_their_values_at_initialisation(code: Path) -> None:

@@ -25,6 +25,11 @@ LINEAR: dict[str, Any] = {"tasks": "semantic,reversal,scaled", "updates_per_task
 THREE = tuple(Task(i, 400 * i, 400 * (i + 1), f"task {i}") for i in range(3))
 
 
+@pytest.mark.parametrize(("kind", "step"), [("linear", 500), ("ppo", 0)])
+def test_where_steps_are_not_updates_a_hook_that_counts_these_has_no_trunk(kind: str, step: int) -> None:
+    assert find_default_fork(find_kind(kind), ["snp@update:500"], THREE, 4, own_settings=False).step == step
+
+
 def test_hooks_that_never_act_are_only_told_where_they_are_refused() -> None:
     for hooks in (["none"], ["fire@task"], ["none", "fire@task", "snp@task:2"]):
         assert find_default_fork(find_kind("ppo"), hooks, THREE[:1], 4, own_settings=False).line == ""

@@ -297,6 +297,11 @@ def test_hooks_that_cannot_work_are_refused_before_the_first_step(kind: Any, set
     assert model.num_timesteps == 0
 
 
+def test_hooks_that_count_updates_are_refused() -> None:
+    with pytest.raises(ValueError, match="fire@updates:9: steps of Stable-Baselines3 are environment steps"):
+        SuppleCallback(["fire@updates:9"])
+
+
 def test_hooks_are_a_list_in_which_each_is_given_once() -> None:
     with pytest.raises(ValueError, match="is given twice"):
         SuppleCallback(["fire@0.5", "snp@0.5", "fire@.5"])

@@ -1,0 +1,54 @@
+"""Running statistics of batch normalisation, renewed after the weights before it were rewritten."""
+
+from contextlib import ExitStack
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from .batch_norm import BatchNorm
+from .forward import runner
+from .learner import Learner
+from .modules import BATCH_NORM
+from .ranks import average
+from .unchanged import unchanged
+
+
+@torch.no_grad()
+def renew_statistics_(learner: Learner, module: nn.Module | None = None) -> list[str]:
+    """Let batch normalisation have the means and variances of the learner's recent inputs as its running statistics.
+
+    The averages of training belong to the weights of before, until updates have moved them. One forward pass in
+    evaluation mode renews all layers, each on what the renewed ones before it return. Nothing else changes. The means
+    are over all rows (and positions), in a stack by member, and over all processes; variances are unbiased.
+
+    Args:
+        learner: The learner, of which the probe has 2 rows or more.
+        module: Its network, by default, or one of its followers.
+
+    Returns:
+        The names of the buffers that were written: none if there is no such layer, or no data yet.
+    """
+    module = learner.module if module is None else module
+    found: dict[str, Tensor] = {}
+
+    def renew(layer: Any, inputs: tuple[Tensor, ...], name: str) -> None:
+        (x,) = inputs
+        axes = [-2] if isinstance(layer, BatchNorm) else [axis for axis in range(x.ndim) if axis != 1]
+        rows = x.numel() // layer.running_mean.numel()
+        mean, square = average([x.double().mean(axes), x.double().square().mean(axes)])
+        for buffer, value in ("running_mean", mean), ("running_var", (square - mean.square()) * rows / (rows - 1)):
+            getattr(layer, buffer).copy_(value)
+            found[f"{name}.{buffer}"] = getattr(layer, buffer).clone()
+
+    if (probe := learner.probe()) is None:
+        return []
+    with unchanged(module), ExitStack() as hooks:
+        for name, part in module.named_modules():
+            if isinstance(part, BATCH_NORM) and part.running_mean is not None:
+                hooks.enter_context(part.register_forward_pre_hook(partial(renew, name=name)))
+        runner(module, learner.forward)(*probe)
+    for name, value in found.items():
+        module.get_buffer(name).copy_(value)
+    return list(found)
