@@ -1,5 +1,6 @@
 """Use a trained agent: predict actions, and evaluate it."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -7,8 +8,9 @@ import numpy as np
 from gymnasium.spaces import Dict, Tuple
 from numpy.typing import NDArray
 
-from supple.engine.loading import load_states, steps_of
+from supple.engine.loading import load_states, state_at
 from supple.engine.loop import Warn
+from supple.engine.user_code import plugins
 from supple.envs import Flat, Padded, flatten, make_env
 from supple.envs.fault import text_of
 from supple.envs.guard import find_fault
@@ -32,6 +34,7 @@ class Trained:
         step: The step of the checkpoint. By default, the newest.
         warn: Called with each warning.
         seed: The seed whose agent it is, for a run that trained several as a stack. By default, the first.
+        plugin: The plug-ins with which the run was started: one or several files or packages.
 
     Attributes:
         step: The step of the checkpoint.
@@ -39,17 +42,22 @@ class Trained:
         env: The environment of the task at that step.
 
     Raises:
+        UsageError: A plug-in is missing or was changed.
         RunError: The run does not train an agent, it has no such checkpoint or seed, or the seed had diverged.
     """
 
     def __init__(
-        self, path: str | Path, step: int | None = None, warn: Warn = print, *, seed: int | None = None
+        self,
+        path: str | Path,
+        step: int | None = None,
+        warn: Warn = print,
+        *,
+        seed: int | None = None,
+        plugin: str | Sequence[str] = (),
     ) -> None:
-        folders = steps_of(Path(path))
-        self.step = max(folders) if step is None else step
-        if self.step not in folders:
-            raise RunError(f"{path} has no checkpoint at step {step}, only at {', '.join(map(str, folders))}")
-        for _, work in load_states(Path(path), {self.step: folders[self.step]}, warn):
+        plugins.load_here(plugin)
+        self.step, folder = state_at(Path(path), step)
+        for _, work in load_states(Path(path), {self.step: folder}, warn):
             if not isinstance(work, AgentWork):
                 raise RunError(f"{path} does not train an agent, so it has no policy")
             self._work, self.env = work, work.task.env

@@ -32,6 +32,18 @@ def steps_of(path: Path) -> dict[int, Path]:
     return dict(sorted(folders.items()))
 
 
+def state_at(path: Path, step: int | None) -> tuple[int, Path]:
+    """Return the step and the folder of a checkpoint of a run: that of a step, or the newest.
+
+    Raises RunError if there is none.
+    """
+    folders = steps_of(path)
+    found = max(folders) if step is None else step
+    if found not in folders:
+        raise RunError(f"{path} has no checkpoint at step {step}, only at {', '.join(map(str, folders))}")
+    return found, folders[found]
+
+
 def load_states(path: Path, folders: Mapping[int, Path], warn: Warn) -> Iterator[tuple[int, Work]]:
     """Yield the step and the work of a run for each of these checkpoints, with networks in evaluation mode.
 
