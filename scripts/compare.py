@@ -93,9 +93,11 @@ def main(args: Sequence[str]) -> None:
 
     from supple.experiments.comparisons.folder import create  # imports PyTorch, which help does not need
 
+    request.check_video(options.capture_video)
     processes = training.count_processes(options.jobs)
     comparison = ask(request, options).comparison(join_command("supple compare", args))
-    training.finish_queue(options.out, create(options.out, comparison, processes, warn).queue(options.out), processes)
+    queue = create(options.out, comparison, processes, warn).queue(options.out)
+    training.finish_queue(options.out, queue, processes, video=options.capture_video)
 
 
 def add_seeds(args: Sequence[str]) -> None:

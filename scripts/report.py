@@ -34,7 +34,7 @@ class Options:
 
 
 def main(args: Sequence[str]) -> None:
-    options = parse_or_explain(Options, args, "supple report", __doc__, flags=True)
+    options = parse_or_explain(Options, args, "supple report", __doc__)
     if not options.directories:
         raise UsageError("DIR is missing: the folder of a run, a comparison or a sweep")
     reporting.show_report(*options.directories, out=options.out, video=options.video)

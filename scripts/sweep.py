@@ -76,7 +76,7 @@ class Options:
 
 
 def main(args: Sequence[str]) -> None:
-    options = parse_or_explain(Options, args, "supple sweep", __doc__, flags=True)
+    options = parse_or_explain(Options, args, "supple sweep", __doc__)
     from supple.experiments.sweeps.file import read_sweep  # imports PyTorch, which help does not need
     from supple.experiments.sweeps.suites import find_suite
     from supple.experiments.sweeps.sweep import FILE, retry_failed
