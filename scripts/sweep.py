@@ -160,7 +160,7 @@ def print_estimates(queue: "Queue", processes: int) -> None:
         say(f"{queued.folder}: {'to be trained' if queued.open else 'ended'}")
     table = Table("study", "remaining runs", "steps", "steps/s of one run", f"time, {processes} at a time")
     hours = 0.0
-    for estimate in estimates(queue):
+    for estimate in estimates(queue, say):
         study_hours = estimate.steps / estimate.speed / 3600 / processes  # if runs do not slow each other
         hours += study_hours
         runs = f"{estimate.runs:,}" + (f" and {estimate.trunks:,} trunks" if estimate.trunks else "")
