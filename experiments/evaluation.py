@@ -66,11 +66,10 @@ def _evaluate(path: Path, tasks: Which, step: int | None, episodes: int | None, 
     rows: dict[int, list[Row]] = {}
     for _, work in load_states(path, {step: folder}, warn):
         settings: Any = work.settings
-        if not hasattr(settings, "eval_episodes"):
-            if episodes is not None:
-                raise UsageError(f"--episodes {episodes} is for agents, but {path} trains none")
-        else:
+        if hasattr(settings, "eval_episodes"):
             settings.eval_episodes, settings.eval_tasks = episodes or settings.eval_episodes or EPISODES, "current"
+        elif episodes is not None:
+            raise UsageError(f"--episodes {episodes} is for agents, but {path} trains none")
         begun = [task for task in work.tasks if task.start < max(step, 1)]
         for task in begun if tasks == "past" else begun[-1:]:
             numbers = work.evaluate(task)

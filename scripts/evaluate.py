@@ -2,7 +2,7 @@
 
   supple evaluate runs/a
   supple evaluate runs/a --tasks past --episodes 100
-  supple evaluate runs/y --out evaluated.csv
+  supple evaluate runs/y --step 40_000
 
 The numbers are those that runs log in their own evaluations: mean returns of agents, accuracies, scores or losses. The
 folder may be that of a comparison or a sweep; each run and seed is a row. Nothing in it is changed.
@@ -31,8 +31,6 @@ class Options:
     """Step of the checkpoint (default: the newest of each run)."""
     episodes: Positive[int] | None = None
     """Episodes of an agent in each task (default: as in the run, whose returns come out again)."""
-    out: Annotated[Path | None, tyro.conf.arg(metavar="FILE.csv")] = None
-    """File for the rows as CSV, with all digits."""
     plugin: Plugins = ()
     """Plug-in that the runs were started with. Each has to be named again."""
 
@@ -41,14 +39,9 @@ def main(args: Sequence[str]) -> None:
     options = parse_or_explain(Options, args, "supple evaluate", __doc__)
     from supple.experiments import evaluate
 
-    if options.out and options.out.exists():
-        raise UsageError(f"--out {options.out} is there already: choose another file")
-    path, out = options.directory, options.out
+    asked = {"tasks": options.tasks, "step": options.step, "episodes": options.episodes}
     try:
-        frame = evaluate(path, tasks=options.tasks, step=options.step, episodes=options.episodes, warn=warn)
+        frame = evaluate(options.directory, **asked, warn=warn)
     except ValueError as error:
         raise UsageError(str(error)) from error
     say(*frame.to_string(index=False, na_rep="", float_format="{:,.4g}".format).split("\n"))
-    if out:
-        frame.to_csv(out, index=False)
-        say(f"rows: {out}")
