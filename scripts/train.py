@@ -33,7 +33,7 @@ S = TypeVar("S")
 
 
 @dataclass(kw_only=True)
-class SeveralRuns(Options[S]):
+class OneOrSeveral(Options[S]):
     """The options for kinds that train one seed per run. The settings of stacked runs have --seeds themselves."""
 
     seeds: SeedsOption = ()
@@ -90,7 +90,7 @@ def train_seeds(request: Request, options: Any, command: str) -> None:
 
 def options_of(kind: Kind) -> Any:
     """Return the class of the options of a kind."""
-    options: Any = Options if hasattr(kind.settings_class(), "seeds") else SeveralRuns
+    options: Any = Options if hasattr(kind.settings_class(), "seeds") else OneOrSeveral
     return options[kind.settings_class()]
 
 
