@@ -52,7 +52,7 @@ class AgentSettings(RunSettings):
     env: Annotated[str | None, tyro.conf.arg(metavar="NAME")] = None
     """Environment to train on: a short name (halfcheetah, asterix, minatar:breakout), a Gymnasium id or
     my_module:Mine-v0."""
-    sequence: Annotated[str | None, tyro.conf.arg(metavar="NAMES")] = None
+    sequence: Annotated[str | None, tyro.conf.arg(metavar="NAMES", aliases=("--tasks",))] = None
     """Train on several environments in turn: names separated by commas, or a named sequence (see `supple list`)."""
     cycles: Annotated[Positive[int], most(MOST_TASKS)] = 1
     """Number of passes through the sequence. With --env, the number of tasks in that environment."""

@@ -1,5 +1,6 @@
 """Use a trained agent: predict actions, and evaluate it."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ from numpy.typing import NDArray
 
 from supple.engine.loading import find_state, load_states, local_folder
 from supple.engine.loop import Warn
+from supple.engine.user_code import plugins
 from supple.envs import Flat, Padded, flatten, make_env
 from supple.envs.fault import text_of
 from supple.envs.guard import find_fault
@@ -32,6 +34,7 @@ class Trained:
         step: The step of the checkpoint. By default, the newest.
         warn: Called with each warning.
         seed: The seed whose agent it is, for a run that trained several as a stack. By default, the first.
+        plugin: The plug-ins with which the run was started: one or several files or packages.
 
     Attributes:
         step: The step of the checkpoint.
@@ -39,12 +42,20 @@ class Trained:
         env: The environment of the task at that step.
 
     Raises:
+        UsageError: A plug-in is missing or was changed.
         RunError: The run does not train an agent, it has no such checkpoint or seed, or the seed had diverged.
     """
 
     def __init__(
-        self, path: str | Path, step: int | None = None, warn: Warn = print, *, seed: int | None = None
+        self,
+        path: str | Path,
+        step: int | None = None,
+        warn: Warn = print,
+        *,
+        seed: int | None = None,
+        plugin: str | Sequence[str] = (),
     ) -> None:
+        plugins.load_here(plugin)
         place = local_folder(path)
         self.step, folder = find_state(place, step)
         for _, work in load_states(place, {self.step: folder}, warn):

@@ -142,6 +142,9 @@ class AgentWork(Work[EnvTask]):
                 self._begin_anew([derive(seed, "fresh agent", task.index) for seed in self.settings.members])
         self.agent.begin_task(task.env)
 
+    def look_at(self, task: EnvTask, step: int) -> None:
+        self.now = step
+
     def _begin_anew(self, seeds: Sequence[int]) -> None:
         # Free the old agent before making the new one: its replay memory may be most of the machine's memory. Others
         # hold the dictionary of learners, so it is emptied, and the agent's reference cycles need a collection.
@@ -299,13 +302,13 @@ class AgentWork(Work[EnvTask]):
         settings name (`eval_tasks`)."""
         s = self.settings
         worlds = self.worlds(task, s.eval_episodes)
-        envs = self.envs(s, task.env, worlds)
-        values: Numbers = {"eval/return": mean_returns(self, [task], envs, self._steps_of_task)[task.index]}
+        envs, progress = self.envs(s, task.env, worlds), min(self.now, task.end) - task.start
+        values: Numbers = {"eval/return": mean_returns(self, [task], envs, progress)[task.index]}
         scores = [human_normalized(task.env, value) for value in values["eval/return"]]
         if None not in scores:
             values["eval/human_normalized"] = scores
         if (held_out := self.held_out(task.env, worlds)) is not None:
-            returns = mean_returns(self, [task], held_out, self._steps_of_task)
+            returns = mean_returns(self, [task], held_out, progress)
             values["eval/return_friction"] = returns[task.index]
         if self.now >= task.end and s.eval_tasks != "current":
             wanted = self.tasks if s.eval_tasks == "all" else self.tasks[: task.index + 1]

@@ -1,7 +1,7 @@
 """Many runs: comparisons, sweeps, and results as data frames.
 
-From Python, `train` makes a run, `compare` a comparison, and `resume` continues either. `load` reads the results. A
-`Sweep` of studies makes a folder, which `resume` continues too.
+From Python, `train` makes a run, `compare` a comparison, and `resume` continues either. `load` reads the results, and
+`evaluate` evaluates the trained networks again. A `Sweep` of studies makes a folder, which `resume` continues too.
 """
 
 from importlib import import_module
@@ -9,14 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .api import compare, resume, train
+    from .evaluation import evaluate
     from .results import Results, load
     from .sweeps.space import Space
     from .sweeps.study import Study
     from .sweeps.sweep import Sweep
 
-__all__ = ["Results", "Space", "Study", "Sweep", "compare", "load", "resume", "train"]
+__all__ = ["Results", "Space", "Study", "Sweep", "compare", "evaluate", "load", "resume", "train"]
 HOMES = {
-    "Results": "results", "load": "results", "Space": "sweeps.space", "Study": "sweeps.study", "Sweep": "sweeps.sweep",
+    "Results": "results", "load": "results", "evaluate": "evaluation", "Space": "sweeps.space", "Study": "sweeps.study",
+    "Sweep": "sweeps.sweep",
 }  # fmt: skip
 
 

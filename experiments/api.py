@@ -39,6 +39,7 @@ def train(
     *,
     out: str | Path,
     preset: str | None = None,
+    plugin: str | Sequence[str] = (),
     progress: Step = lambda step: None,
     warn: Warn = print,
 ) -> Results:
@@ -54,6 +55,7 @@ def train(
         hooks: Texts of hooks, or one text.
         out: The run directory, which must be new or empty.
         preset: Name of a preset or, for `vision`, of a benchmark. `settings` override its values.
+        plugin: Plug-ins with what the run needs: one or several Python files or packages.
         progress: Called with the current step.
         warn: Called with lines for the user.
 
@@ -62,6 +64,7 @@ def train(
         RunError: Training cannot continue. `resume` continues the run from its last checkpoint.
         Exception: What a plug-in or an environment raised, with notes of what was called and at which step.
     """
+    plugins.load_here(plugin)
     row, fields = find_kind(kind), _read_settings(kind, preset, settings)
     given = None if isinstance(settings, RunSettings) else preset_of(row, preset)
     made = settings_with(row, given, fields)
@@ -88,6 +91,7 @@ def compare(
     fork_at_task: int | None = None,
     leads: str | None = None,
     jobs: int = 1,
+    plugin: str | Sequence[str] = (),
     warn: Warn = print,
 ) -> Results:
     """Train every arm with every seed, from a common trunk per seed if arms are forked, and return the results.
@@ -112,12 +116,14 @@ def compare(
         leads: The measure that leads the report, such as "final return". By default, that of the preset or the kind.
         jobs: Number of simultaneous runs. With more than 1, they are trained in processes that import the calling
             script, which then needs `if __name__ == "__main__":`.
+        plugin: As in `train`.
         warn: As in `train`.
 
     Raises:
         UsageError: The comparison cannot work; nothing was written.
         RunError: Runs failed. All others have been trained to their end.
     """
+    plugins.load_here(plugin)
     study = Study(
         "",
         kind,
@@ -138,20 +144,42 @@ def compare(
     return load(path)
 
 
-def resume(path: str | Path, *, jobs: int = 1, progress: Step = lambda step: None, warn: Warn = print) -> Results:
+def resume(
+    path: str | Path,
+    *,
+    jobs: int = 1,
+    retry_failed: bool = False,
+    plugin: str | Sequence[str] = (),
+    progress: Step = lambda step: None,
+    warn: Warn = print,
+) -> Results:
     """Continue a run, a comparison or a sweep from its newest checkpoints to its end, and return its results.
 
-    In a comparison or a sweep, runs that have failed are not tried again. Arguments and exceptions are as in `train`
-    and `compare`.
+    Args:
+        path: The folder.
+        jobs: As in `compare`.
+        retry_failed: Whether to train failed runs of a comparison or a sweep again, from their last checkpoints. Their
+            plug-ins may have been mended. By default, they are skipped.
+        plugin: The plug-ins with which it was started.
+        progress, warn: As in `train`.
+
+    Raises:
+        UsageError: `retry_failed` is given for a run, which `resume` tries again in any case, or a plug-in is missing.
+        RunError: As in `train` and `compare`.
     """
+    plugins.load_here(plugin)
     path = Path(path)
     with _keep_threads():
         if (path / sweep.FILE).is_file() or (path / comparisons.FILE).is_file():
+            if retry_failed:
+                sweep.retry_failed(path)
             queue = sweep.open_queue(path, jobs, warn)
             if line := queue.other_versions(path):
                 warn(line)
             _finish_queue(path, queue, jobs, warn)
         else:
+            if retry_failed:
+                raise UsageError(f"retry_failed is for comparisons and sweeps, but {path} is a run")
             if line := other_versions(path):
                 warn(line)
             open_run(path, warn).train(progress)

@@ -31,8 +31,9 @@ class Results:
         results = load("runs/demo")
         results.metrics.groupby(["arm", "step"])["agent/weight_norm"].mean()
 
-    Every frame has the columns `arm` and `seed`, and for a sweep `study` before them. The rows of an arm begin with
-    those of the trunk from which it was forked. A run that is not part of a comparison is one arm, named by its hooks.
+    Every frame has the columns `arm` and `seed`, and for a sweep `study` before them. Each setting that varies is a
+    column too, and `hooks` is the arm without its values. The rows of an arm begin with those of the trunk from which
+    it was forked. A run that is not part of a comparison is one arm, named by its hooks.
     pandas is imported when a frame is first used. A notebook shows a table of the arms, their seeds and steps.
 
     Attributes:
@@ -69,7 +70,7 @@ class Results:
     @cached_property
     def metrics(self) -> "DataFrame":
         """Return measurements and evaluations: step, task and one column per name. A row is a line of the log."""
-        return self._frame(lambda run: run.metrics)
+        return self.frame(lambda run: run.metrics)
 
     @cached_property
     def episodes(self) -> "DataFrame":
@@ -81,17 +82,17 @@ class Results:
             columns = zip(steps, episodes.tasks, episodes.returns, episodes.lengths, exploded, strict=True)
             return (dict(zip(("step", "task", "return", "length", "exploded"), row, strict=True)) for row in columns)
 
-        return self._frame(rows)
+        return self.frame(rows)
 
     @cached_property
     def tasks(self) -> "DataFrame":
         """Return the accuracies or losses of each finished task. Empty for agents."""
-        return self._frame(lambda run: run.outcomes)
+        return self.frame(lambda run: run.outcomes)
 
     @cached_property
     def events(self) -> "DataFrame":
         """Return interventions, task switches and other events. Metrics before and after are dictionaries."""
-        return self._frame(lambda run: run.events)
+        return self.frame(lambda run: run.events)
 
     def parts(self, count: int = 1, metrics: Sequence[str] = (), limit: int | None = None) -> "DataFrame":
         """Return what the runs did in each of `count` equal parts of each task.
@@ -105,7 +106,7 @@ class Results:
         Raises:
             ValueError: `count` is below 1.
         """
-        return self._frame(lambda run: parts_of(run, count, metrics, limit))
+        return self.frame(lambda run: parts_of(run, count, metrics, limit))
 
     def performance(self) -> "DataFrame":
         """Return how well each task was done after each task: a row for task `on`, evaluated after task `after`.
@@ -115,7 +116,7 @@ class Results:
 
             load("runs/a").performance().pivot_table("value", "after", "on")
         """
-        return self._frame(performance_of)
+        return self.frame(performance_of)
 
     @cached_property
     def scores(self) -> dict[str, Any]:
@@ -126,14 +127,18 @@ class Results:
         }
         return scores.get("", scores)
 
-    def _frame(self, rows: Callable[[RunData], Iterable[dict[str, Any]]]) -> "DataFrame":
+    def frame(self, rows: Callable[[RunData], Iterable[dict[str, Any]]]) -> "DataFrame":
+        """Return a frame with the rows that a function gives for each run of a seed, behind those columns."""
         from pandas import DataFrame
 
         lines: list[dict[str, Any]] = []
         for study, data in self.studies.items():
             for arm, runs in data.arms.items():
+                text, variant = data.point(arm)
+                values = {name: tuple(x) if isinstance(x, list) else x for name, x in variant.items()}  # to group by
+                varied = {**values, "hooks": text} if values else {}
                 for run in runs:
-                    labels = {**({"study": study} if study else {}), "arm": arm, "seed": run.seed}
+                    labels = {**({"study": study} if study else {}), "arm": arm, "seed": run.seed, **varied}
                     lines += [labels | row for row in rows(run)]
         return DataFrame(lines, columns=None if lines else ["study", "arm", "seed"]["" in self.studies :])
 

@@ -2,7 +2,7 @@
 
 The most used names are here, and each is imported on its first use:
 
-    supple.train, supple.compare, supple.resume, supple.load   whole runs: see `supple.experiments`
+    supple.train, supple.compare, supple.resume, supple.load, supple.evaluate   whole runs: see `supple.experiments`
     supple.fire_, supple.parse_hook                            in a loop of your own: see `supple.interventions`
 
 All else is in the rooms: `supple.interventions`, `supple.metrics`, `supple.networks`, `supple.engine`,
@@ -13,7 +13,7 @@ from importlib import import_module as _import
 from importlib import metadata as _metadata
 from typing import TYPE_CHECKING
 
-__all__ = ["__version__", "compare", "fire_", "load", "parse_hook", "resume", "train"]
+__all__ = ["__version__", "compare", "evaluate", "fire_", "load", "parse_hook", "resume", "train"]
 _ROOMS = (
     "registry", "networks", "interventions", "metrics", "engine", "experiments", "reports", "integrations", "envs",
     "agents", "tracks",
@@ -31,7 +31,7 @@ if TYPE_CHECKING:  # A type checker sees the names themselves, and so finds thos
     from . import registry as registry
     from . import reports as reports
     from . import tracks as tracks
-    from .experiments import compare, load, resume, train
+    from .experiments import compare, evaluate, load, resume, train
     from .interventions import fire_, parse_hook
 
     __version__: str

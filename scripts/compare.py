@@ -12,28 +12,30 @@
   supple compare clip --arm none --arm "l2_init(strength=1e-3)" --seeds 0-2 --out runs/c
   supple compare continual --preset moram-small --out runs/m
   supple compare linear --tasks semantic,reversal --arm none --arm "rebalance(lam=5)@task" --out runs/v
+  supple compare runs/v --add-seeds 1-4
 
 An arm is a hook, or several joined by " + ". By default, the fork point is where the hook that acts earliest can act
 first; without such a hook, agents fork at half of the run. A hook without a schedule is applied at the fork point. A
 fork point at the end of a task belongs to the next task: "@task" fires there, and hooks see the new task's data.
-`supple resume DIR` continues a comparison that was interrupted.
+`supple resume DIR` continues a comparison that was interrupted. `supple compare DIR --add-seeds SEEDS` adds seeds.
 """
 
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 import tyro
 
-from supple.engine.kinds import Kind, value_of
+from supple.engine.kinds import Kind, all_kinds, value_of
 from supple.engine.settings import SeedsOption
 from supple.registry import schema
 from supple.registry.errors import UsageError
 from supple.registry.schema import NotNegative
 from supple.scripts.cli import training
 from supple.scripts.cli.console import join_command, parse, warn
-from supple.scripts.cli.options import Options, Request, request_or_help
+from supple.scripts.cli.options import Options, Plugins, Request, parse_or_explain, request_or_help
 
 if TYPE_CHECKING:
     from supple.experiments.sweeps.study import Study
@@ -71,15 +73,47 @@ class SeveralRuns(CompareOptions[S]):
     """Seeds, such as 0 1 2 or 0-4. Every arm runs with every seed. 5 means seed 5, not five seeds."""
 
 
+@dataclass(kw_only=True)
+class MoreSeeds:
+    directory: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="DIR")]
+    """Folder of a comparison. Its arms and settings are those with which it was started."""
+    add_seeds: SeedsOption
+    """Seeds to train in addition, such as 5-9. Runs that have ended stay as they are; the report has all seeds."""
+    jobs: NotNegative[int] = 0
+    """Number of runs at a time. 0 means one per core."""
+    plugin: Plugins = ()
+    """Plug-in that the comparison was started with. Each has to be named again."""
+
+
 def main(args: Sequence[str]) -> None:
+    if any(word.partition("=")[0].replace("_", "-") == "--add-seeds" for word in args):
+        add_seeds(args)
+        return
     request = request_or_help("compare", args, __doc__)
     options = parse_options(request)
 
     from supple.experiments.comparisons.folder import create  # imports PyTorch, which help does not need
 
+    request.check_video(options.capture_video)
     processes = training.count_processes(options.jobs)
     comparison = ask(request, options).comparison(join_command("supple compare", args))
-    training.finish_queue(options.out, create(options.out, comparison, processes, warn).queue(options.out), processes)
+    queue = create(options.out, comparison, processes, warn).queue(options.out)
+    training.finish_queue(options.out, queue, processes, video=options.capture_video)
+
+
+def add_seeds(args: Sequence[str]) -> None:
+    """Train more seeds in the folder of a comparison, and make the report over all."""
+    if args[0] in all_kinds() and "--out" in args:
+        raise UsageError("--add-seeds takes the settings from the folder: supple compare DIR --add-seeds SEEDS")
+    options = parse_or_explain(MoreSeeds, args, "supple compare", __doc__)
+    if (what := training.identify_folder(options.directory)) != "a comparison":
+        raise UsageError(f"--add-seeds extends comparisons, but {options.directory} is {what}")
+
+    from supple.experiments.sweeps import sweep
+
+    processes = training.count_processes(options.jobs)
+    queue = sweep.add_seeds(options.directory, options.add_seeds, processes, warn)
+    training.finish_queue(options.directory, queue, processes)
 
 
 def options_of(kind: Kind) -> Any:

@@ -21,6 +21,7 @@ COMMANDS = {
     "sweep": "train all runs that a sweep file or a suite asks for",
     "worker": "help with the runs of a sweep or a comparison",
     "resume": "continue a run, a comparison or a sweep",
+    "evaluate": "evaluate trained runs again",
     "report": "make tables and figures of runs",
     "export": "make a folder of a trained run for others",
     "doctor": "examine how much plasticity a network has lost",

@@ -40,7 +40,7 @@ class Options:
 
 
 def main(args: Sequence[str]) -> None:
-    options = parse_or_explain(Options, args, "supple report", __doc__, flags=True)
+    options = parse_or_explain(Options, args, "supple report", __doc__)
     if not options.directories and not options.logs:
         raise UsageError("DIR is missing: the folder of a run, a comparison or a sweep, or --logs of other programs")
     if options.logs and (options.directories or options.out is None):

@@ -38,7 +38,7 @@ class Options:
 
 
 def main(args: Sequence[str]) -> None:
-    options = parse_or_explain(Options, args, "supple resume", __doc__, flags=True)
+    options = parse_or_explain(Options, args, "supple resume", __doc__)
     from supple.engine.storage.lock import take_over
 
     path = options.directory

@@ -76,7 +76,7 @@ class Options:
 
 
 def main(args: Sequence[str]) -> None:
-    options = parse_or_explain(Options, args, "supple sweep", __doc__, flags=True)
+    options = parse_or_explain(Options, args, "supple sweep", __doc__)
     from supple.experiments.sweeps.file import read_sweep  # imports PyTorch, which help does not need
     from supple.experiments.sweeps.suites import find_suite
     from supple.experiments.sweeps.sweep import FILE, retry_failed
@@ -160,7 +160,7 @@ def print_estimates(queue: "Queue", processes: int) -> None:
         say(f"{queued.folder}: {'to be trained' if queued.open else 'ended'}")
     table = Table("study", "remaining runs", "steps", "steps/s of one run", f"time, {processes} at a time")
     hours = 0.0
-    for estimate in estimates(queue):
+    for estimate in estimates(queue, say):
         study_hours = estimate.steps / estimate.speed / 3600 / processes  # if runs do not slow each other
         hours += study_hours
         runs = f"{estimate.runs:,}" + (f" and {estimate.trunks:,} trunks" if estimate.trunks else "")

@@ -8,7 +8,7 @@
   supple train pretrain --preset warm-start-gpt-small --hook "fire(steps=5)@task" --out runs/f
   supple train sft --model smollm2 --learn chem.jsonl --retain gsm8k.jsonl --hook sib@start --out runs/g
   supple train clip --out runs/h
-  supple train continual --preset moram-small --out runs/i
+  supple train continual --preset moram-small --seeds 0-2 --out runs/i
   supple train linear --tasks semantic,reversal --hook "rebalance(lam=5)@task" --out runs/j
   torchrun --nproc-per-node 2 -m supple.scripts.train pretrain --preset warm-start-gpt --out runs/k
 
@@ -16,21 +16,44 @@
 """
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 
 import tyro
 
 from supple.engine.kinds import Kind
-from supple.scripts.cli import training
+from supple.engine.settings import SeedsOption
+from supple.registry.errors import UsageError
+from supple.registry.schema import NotNegative
+from supple.scripts.cli import reporting, training
 from supple.scripts.cli.console import join_command, parse, run, warn
-from supple.scripts.cli.options import Options, request_or_help
+from supple.scripts.cli.options import Options, Request, request_or_help
+
+S = TypeVar("S")
+
+
+@dataclass(kw_only=True)
+class OneOrSeveral(Options[S]):
+    """The options for kinds that train one seed per run. The settings of stacked runs have --seeds themselves."""
+
+    seeds: SeedsOption = ()
+    """Seeds, such as 0 1 2 or 0-4, to train a run for each, as a comparison with one arm (default: --seed alone)."""
+    jobs: NotNegative[int] = 0
+    """Number of runs at a time, with --seeds. 0 means one per core."""
 
 
 def main(args: Sequence[str]) -> None:
     request = request_or_help("train", args, __doc__)
     kind, preset = request.kind, request.preset
-    default = Options(settings=request.settings(), out=tyro.MISSING, preset=preset.name if preset else None)
-    options = parse(options_of(kind), request.options, request.prog, request.about(__doc__), default, kind=kind.name)
+    options_class = options_of(kind)
+    default = options_class(settings=request.settings(), out=tyro.MISSING, preset=preset.name if preset else None)
+    options = parse(options_class, request.options, request.prog, request.about(__doc__), default, kind=kind.name)
+    request.check_video(options.capture_video)
+    if getattr(options, "seeds", ()):
+        train_seeds(request, options, join_command("supple train", args))
+        return
+    if getattr(options, "jobs", 0):
+        raise UsageError(f"--jobs {options.jobs} is for several --seeds: this is one run")
 
     from supple.engine.machine import distributed  # imports PyTorch, which help does not need
     from supple.engine.runs import open_run, prepare
@@ -43,11 +66,31 @@ def main(args: Sequence[str]) -> None:
     # other processes wait here until the first has made the folder
     with distributed.join_processes(device_here(getattr(options.settings, "device", "cpu"))):
         training.finish_run(options.out, prepared or open_run(options.out, warn))
+    if options.capture_video:
+        reporting.show_report(options.out, video=True)
+
+
+def train_seeds(request: Request, options: Any, command: str) -> None:
+    """Train one run for each seed, as a comparison with one arm."""
+    from supple.engine.forks import NONE
+    from supple.experiments.comparisons.comparison import Comparison
+    from supple.experiments.comparisons.folder import create
+    from supple.experiments.comparisons.grid import make_points
+
+    if options.settings.seed:
+        raise UsageError(f"--seed {options.settings.seed} and --seeds both say which seeds: give one of them")
+    kind, preset, processes = request.kind, request.preset, training.count_processes(options.jobs)
+    points = make_points([" + ".join(options.settings.hook) or NONE])
+    leads = (preset.leads if preset else "") or kind.leads
+    settings = replace(options.settings, hook=())
+    asked = Comparison(kind.name, settings, points, options.seeds, fork_at=0.0, leads=leads, command=command)
+    queue = create(options.out, asked, processes, warn).queue(options.out)
+    training.finish_queue(options.out, queue, processes, video=options.capture_video)
 
 
 def options_of(kind: Kind) -> Any:
     """Return the class of the options of a kind."""
-    options: Any = Options
+    options: Any = Options if hasattr(kind.settings_class(), "seeds") else OneOrSeveral
     return options[kind.settings_class()]
 
 

@@ -97,7 +97,7 @@ def in_this_process() -> Iterator[None]:
     """Comparisons without workers and without a report, which take seconds."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(workers, "train_queue", run_here)
-        patch.setattr("supple.scripts.cli.reporting.show_report", lambda path: None)
+        patch.setattr("supple.scripts.cli.reporting.show_report", lambda path, video: None)
         yield
 
 

@@ -54,14 +54,14 @@ def test_a_folder_called_supple_in_the_working_directory_is_not_imported(tmp_pat
 def test_the_most_used_names_are_those_of_their_rooms_and_completion_offers_these_and_rooms_only() -> None:
     from supple import experiments, interventions
 
-    for name in ("train", "compare", "load", "resume"):
+    for name in ("train", "compare", "evaluate", "load", "resume"):
         assert getattr(supple, name) is getattr(experiments, name)
     assert supple.fire_ is interventions.fire_
     assert supple.parse_hook is interventions.parse_hook
     assert {*supple.__all__} <= {*dir(supple)}
     public = {name for name in dir(supple) if not name.startswith("__")}
     rooms = "agents engine envs experiments integrations interventions metrics networks registry reports tracks"
-    assert public == {*f"compare fire_ load parse_hook resume train {rooms}".split()}
+    assert public == {*f"compare evaluate fire_ load parse_hook resume train {rooms}".split()}
 
 
 def test_type_checkers_see_the_names_and_find_those_that_do_not_exist() -> None:

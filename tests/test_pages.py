@@ -92,7 +92,7 @@ def run_command(words: list[str], small: bool, process: Process) -> None:
     assert words[0] == "supple", f"{words[0]}: only commands of supple are run"
     with pytest.MonkeyPatch.context() as patch:
         for module, name in () if small else TRAINS:
-            patch.setattr(module, name, lambda *_: None)
+            patch.setattr(module, name, lambda *_, **__: None)
         errors = Path("errors.txt")
         code = os.waitstatus_to_exitcode(os.waitpid(process(words[1:], errors), 0)[1])
         assert code == 0, f"{shlex.join(words)}: exit status {code}: {errors.read_text()}"

@@ -8,7 +8,7 @@ import importlib
 import inspect
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.machinery import ModuleSpec
 from importlib.util import find_spec, module_from_spec, spec_from_file_location
@@ -94,6 +94,20 @@ def load_function(function: Callable[..., object]) -> str:
     return Path(text).name if Path(text).name in _loaded else load(text, "encoder", function).name
 
 
+def load_here(texts: str | Sequence[str]) -> None:
+    """Load the plug-ins of a call from Python, one or several as for `load`, except those that this process has.
+
+    Raises UsageError as `load`, and if a file was changed since it was loaded.
+    """
+    for text in [texts] if isinstance(texts, str) else texts:
+        file = text.rpartition(":")[0] if ".py:" in text else text
+        known = _loaded.get(Path(text).name if file.endswith(".py") else text)
+        if known is None:
+            load(text, "plugin")
+        elif file.endswith(".py") and files.sha256(Path(file).expanduser().read_bytes()) != known.sha256:
+            raise UsageError(f"plugin {text} is not the file that this process has imported: start Python again")
+
+
 def load_all(sources: Mapping[str, str]) -> None:
     """Load the plug-ins that `sources` returned in the parent process. Raises UsageError if one has changed."""
     for source, sha256 in sources.items():
@@ -145,8 +159,8 @@ def require(recorded: Mapping[str, str], path: Path, more: bool = False, mended:
     if missing := [name for name in recorded if name not in _loaded]:
         named = " ".join(f"--plugin {name}" for name in missing)
         raise UsageError(
-            f"{path} was started with a plug-in that must be named again: add {named} (supple imports nothing only "
-            f"because a folder names it)"
+            f"{path} was started with a plug-in that must be named again: add {named}, or plugin= in Python (supple "
+            f"imports nothing only because a folder names it)"
         )
     for plugin in loaded():
         if plugin.name not in recorded:

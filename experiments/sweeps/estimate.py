@@ -1,7 +1,7 @@
 """Estimate how long a sweep will take, by training one run of each study for a short time."""
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
@@ -10,6 +10,8 @@ from supple.engine.runs import build, prepare
 from supple.engine.spec import Start
 from supple.engine.speed import measure_speed
 from supple.experiments.queue.queue import Queue
+
+from .gpu_rates import GPU, gpu_seconds
 
 SECONDS, LEAST = 60.0, 5.0  # spent on all studies together, and at least on each
 
@@ -28,10 +30,11 @@ class Estimate:
     speed: float
 
 
-def estimates(queue: Queue) -> Iterator[Estimate]:
+def estimates(queue: Queue, say: Callable[[str], None]) -> Iterator[Estimate]:
     """Yield an estimate for each study with runs left, by training its first run for an equal share of a minute.
 
-    Each study gets at least 5 s. Nothing is left on the disk.
+    Each study gets at least 5 s. Nothing is left on the disk. Before, `say` is called with a line about the hours on a
+    GPU, if the rate of such runs was measured there.
     """
     studies = [(study, list(runs)) for study, runs in groupby(queue.left, lambda run: run.spec.labels.study)]
     for study, runs in studies:
@@ -40,7 +43,15 @@ def estimates(queue: Queue) -> Iterator[Estimate]:
         work = build(spec.kind_row, spec.settings, lambda line: None)
         work.close()
         total = work.tasks[-1].end
-        steps = sum((run.spec.stop or total) - run.spec.start.step for run in runs)
+        own = [(run.spec.stop or total) - run.spec.start.step for run in runs]
+        measured = [gpu_seconds(run.spec, steps) for run, steps in zip(runs, own, strict=True)]
+        if known := [each for each in measured if each]:
+            others = (
+                f", without {len(runs) - len(known)} runs of which nothing was measured" if None in measured else ""
+            )
+            hours = sum(seconds for seconds, _ in known) / 3600
+            say(f"{study}: {hours:,.1f} h on {GPU}, one run at a time{others}. Measured there: {known[0][1]}")
+        steps = sum(own)
         trunks = sum(run.spec.labels.arm is None for run in runs)
         with tempfile.TemporaryDirectory() as folder:
             train = prepare(spec, Path(folder) / "run", lambda line: None).train

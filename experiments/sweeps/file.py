@@ -49,12 +49,13 @@ TABLES = ("settings", "grid", "search")  # `small` overrides their entries one b
 
 
 class About(TypedDict, total=False):
-    """The contents of the table `about`. `hours` are by scale, on the one machine that `machine` names."""
+    """The contents of the table `about`. `hours` are by scale, on the machine that `machine` names. `gpu` is a line."""
 
     title: str
     source: str
     hours: dict[str, float]
     machine: str
+    gpu: str
 
 
 def read_sweep(

@@ -19,6 +19,7 @@ import msgspec
 
 from supple.engine.loop import Warn
 from supple.engine.machine.torchrun import require_alone
+from supple.engine.settings import Seeds
 from supple.engine.spec import FILE as RUN
 from supple.engine.spec import read_spec, to_json, unreadable
 from supple.engine.storage import files, names, signed_json
@@ -203,6 +204,31 @@ def finish(path: Path, queue: Queue, train: Callable[[Queue], None], jobs: int =
             break
         queue = open_queue(path, jobs, warn)
     return queue
+
+
+def add_seeds(path: Path, seeds: Seeds, jobs: int = 1, warn: Warn = print) -> Queue:
+    """Add seeds to the comparison in a folder, and return all its runs.
+
+    The arms, the settings, the fork and the plug-ins are those with which it was started. Seeds that it has already are
+    not trained again, and seeds that it has not form groups of their own. Nothing but comparison.json is written.
+
+    Args:
+        path: The folder.
+        seeds: The seeds to add.
+        jobs: Number of simultaneous runs, for which the memory is checked.
+        warn: Called with lines for the user.
+
+    Raises:
+        UsageError: There is no comparison, or it is a study of a sweep, whose file has its seeds.
+    """
+    if sweep := next((outer for outer in path.resolve().parents if (outer / FILE).is_file()), None):
+        raise UsageError(f"{path} is a study of the sweep in {sweep}: add the seeds to its file and give it again")
+    comparisons.open_comparison(path)  # before its folder is locked: there may be none
+    with files.lock_folder(path):
+        begun = comparisons.open_comparison(path)
+        if (plan := begun.extend(replace(begun, seeds=seeds), jobs, warn)) != begun:
+            comparisons.rewrite(path, plan)
+    return comparisons.open_runs(path, warn)
 
 
 def retry_failed(path: Path) -> None:

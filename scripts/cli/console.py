@@ -64,7 +64,6 @@ def parse(
     prog: str,
     doc: str | None,
     default: Any = None,
-    flags: bool = False,
     kind: str = "",
 ) -> Any:
     """Read a dataclass from the command line.
@@ -75,7 +74,6 @@ def parse(
         prog: The words of the command, which help shows first.
         doc: The description that help shows.
         default: An instance with the values of options that are not given.
-        flags: Whether a bool is a flag, as `--retry-failed`, or takes a value, as `--curvature True`.
         kind: The kind of run, whose options other libraries may call otherwise.
 
     If tyro refuses the arguments, it prints why in a box and ends the program with status 2.
@@ -92,7 +90,7 @@ def parse(
         prog=prog,
         description=indent_commands(doc),
         registry=READERS,
-        config=(tyro.conf.FlagCreatePairsOff if flags else tyro.conf.FlagConversionOff,),
+        config=(tyro.conf.FlagCreatePairsOff,),
         **({} if default is None else {"default": default}),
     )
     require_range(options)

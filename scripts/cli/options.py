@@ -4,6 +4,7 @@ from argparse import ArgumentParser
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Annotated, Any, Generic, NamedTuple, TypeVar
 
 import tyro
@@ -22,13 +23,15 @@ Plugins = Annotated[tuple[str, ...], tyro.conf.UseAppendAction, tyro.conf.arg(me
 class Options(Generic[S]):
     """The options of every command that trains: the settings of the kind, and a folder."""
 
-    settings: tyro.conf.OmitArgPrefixes[S]
+    settings: tyro.conf.FlagConversionOff[tyro.conf.OmitArgPrefixes[S]]  # what is true or false takes a value
     out: Path
     """Folder for the results. It must be new or empty."""
     preset: Annotated[str | None, tyro.conf.arg(metavar="NAME")] = None
     """Named set of settings to start from (`supple list presets`). Options on the command line override it."""
     plugin: Plugins = ()
     """Python file or package that registers your own interventions, metrics, shifts or kinds of runs."""
+    capture_video: bool = False
+    """At the end, make the report with a video of an agent's evaluation episode in each task."""
 
 
 class Request(NamedTuple):
@@ -48,6 +51,11 @@ class Request(NamedTuple):
         shown = find_examples(doc, " ".join(self.prog.split()[:3])) or [f"  {self.prog} --out runs/a"]
         return "\n".join([(self.preset or self.kind).about, "", *shown])
 
+    def check_video(self, asked: bool) -> None:
+        """Raise UsageError if a video is asked for, but runs of this kind have none."""
+        if asked and not resolve_name(self.kind.report).videos:
+            raise UsageError(f"--capture-video: {self.kind.name} trains no agent, so there is no episode to show")
+
     def explain(self, doc: str | None) -> None:
         """Print what to type next, for a command line that ends with the kind or the benchmark."""
         lines = f"{self.prog}: {self.about(doc)}".split("\n")
@@ -57,12 +65,12 @@ class Request(NamedTuple):
         say(*lines)
 
 
-def parse_or_explain(options_class: Any, args: Sequence[str], prog: str, doc: str | None, flags: bool = False) -> Any:
+def parse_or_explain(options_class: Any, args: Sequence[str], prog: str, doc: str | None) -> Any:
     """Return what `parse` returns and load the plug-ins. Without arguments, end the program with an explanation."""
     if not args:
         explain(doc, prog)
         raise SystemExit
-    options = parse(options_class, args, prog, doc, flags=flags)
+    options = parse(options_class, args, prog, doc)
     load_plugins(args)
     return options
 
@@ -147,7 +155,9 @@ def load_plugins(args: Sequence[str]) -> None:
     for text in _find_values(args, "--encoder"):
         if ".py:" in text and Path(text).name not in plugins.sums():
             plugins.load(text, "--encoder")
-    for option in ("--env", "--sequence"):
+    kind = all_kinds().get(_first_word(args))
+    of_agents = ("--tasks",) if kind and hasattr(kind.settings_class(), "sequence") else ()  # else no environments
+    for option in ("--env", "--sequence", *of_agents):
         for name in ",".join(_find_values(args, option)).split(","):
             module, colon, _ = name.strip().partition(":")
             if colon and not {module, f"{module}.py"} & {plugin.name for plugin in plugins.loaded()}:

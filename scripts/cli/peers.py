@@ -90,7 +90,5 @@ def name_here(kind: str, option: str) -> str:
         option: The option as it was typed: `--lr`, `--total_timesteps`, `--n-steps=128`.
     """
     name = option.partition("=")[0].lstrip("-").replace("_", "-")
-    if name == "capture-video":
-        return "after training, `supple report DIR --video` shows episodes"
     here = (ALL | PEERS.get(kind, {})).get(name)
     return f"--{name} is called --{here} here" if here else ""

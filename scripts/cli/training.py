@@ -106,7 +106,9 @@ def print_results(path: Path) -> None:
         say(table.words)
 
 
-def finish_queue(path: Path, queue: "Queue", processes: int, train_elsewhere: "Elsewhere | None" = None) -> None:
+def finish_queue(
+    path: Path, queue: "Queue", processes: int, train_elsewhere: "Elsewhere | None" = None, video: bool = False
+) -> None:
     """Train the remaining runs of a comparison or a sweep and those that its search adds, and make the report.
 
     Args:
@@ -114,6 +116,7 @@ def finish_queue(path: Path, queue: "Queue", processes: int, train_elsewhere: "E
         queue: Its runs.
         processes: Number of runs at a time.
         train_elsewhere: Trains the runs in place of processes on this machine.
+        video: Whether the report shows episodes.
 
     Raises:
         RunError: Runs failed. It is raised when all others have ended.
@@ -131,7 +134,7 @@ def finish_queue(path: Path, queue: "Queue", processes: int, train_elsewhere: "E
                 workers.train_queue(queue, processes, watch, warn)
         screen.print()
 
-    report_queue(path, finish(path, queue, train, processes, warn))
+    report_queue(path, finish(path, queue, train, processes, warn), video)
 
 
 @contextmanager
@@ -155,7 +158,7 @@ def watching(path: Path, queue: "Queue", processes: int, command: str, what: str
         yield watch
 
 
-def report_queue(path: Path, queue: "Queue") -> None:
+def report_queue(path: Path, queue: "Queue", video: bool = False) -> None:
     """Make the report of runs, and print which of them failed, and which seeds of stacks diverged.
 
     Raises:
@@ -166,7 +169,7 @@ def report_queue(path: Path, queue: "Queue") -> None:
     if tuning:
         warn(f"{len(tuning)} tuning runs failed; their hyperparameters were not chosen")
     try:
-        reporting.show_report(path)
+        reporting.show_report(path, video=video)
     except UsageError as error:  # there may be nothing to report
         if not failed:
             raise

@@ -23,6 +23,7 @@ from supple.experiments import compare
 from supple.registry.errors import UsageError
 from supple.reports import load
 from supple.reports.tables.cells import number
+from supple.scripts.main import dispatch
 from supple.scripts.report import main
 from supple.tracks.linear.settings import LinearSettings
 from tests.agents.small import lines, settings, train
@@ -91,6 +92,13 @@ def test_a_comparison_shows_each_arms_first_seed_and_says_once_which_environment
     assert found == [
         f"{arm}: CartPole-v1, one evaluation episode with … after 240 steps of seed 3." for arm in ("none", "fire@0.5")
     ]
+
+
+def test_a_run_that_is_asked_for_a_video_ends_with_its_report(tmp_path: Path) -> None:
+    pytest.importorskip("pygame")
+    words = "train ppo --env CartPole-v1 --steps 80 --num-envs 2 --rollout-steps 40 --hidden 8 --compile off"
+    dispatch([*words.split(), "--eval-episodes", "0", "--capture-video", "--out", str(tmp_path / "run")])
+    assert [alt.split(",")[0] for alt in shown(tmp_path / "run")] == ["CartPole-v1"]
 
 
 def test_tasks_that_have_not_begun_are_not_shown(tmp_path: Path) -> None:

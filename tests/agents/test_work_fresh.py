@@ -133,7 +133,7 @@ def test_the_reference_is_one_more_arm(here: Any, same: Any, tmp_path: Path) -> 
 def test_a_preset_brings_its_reference_unless_none_is_asked_for(
     arguments: list[str], arms: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("supple.scripts.cli.training.finish_queue", lambda *_: None)
+    monkeypatch.setattr("supple.scripts.cli.training.finish_queue", lambda *_, **__: None)
     compare_script.main(
         ["ppo", "--preset", "gym-control", *arguments, "--compile", "off", "--out", str(tmp_path / "out")]
     )

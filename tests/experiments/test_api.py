@@ -11,10 +11,13 @@ import torch
 
 from supple.agents.ppo import PPOSettings
 from supple.agents.presets import LATER
+from supple.agents.trained import Trained
 from supple.engine.kinds import find_kind
 from supple.engine.spec import read_spec
-from supple.experiments import Space, Study, Sweep, compare, load, resume, train
+from supple.engine.user_code import plugins
+from supple.experiments import Space, Study, Sweep, compare, evaluate, load, resume, train
 from supple.experiments.comparisons.folder import read_comparison
+from supple.interventions import interventions
 from supple.registry.errors import RunError, UsageError
 from supple.reports import compose
 from supple.scripts.main import dispatch
@@ -90,7 +93,13 @@ def test_a_sweep_is_trained_and_read_by_the_same_calls(tmp_path: Path) -> None:
         ("rates", "learning_rate=0.01 · none", 0), ("rates", "learning_rate=0.02 · none", 0),
         *(("arms", arm, seed) for arm in ("none", "snp@task") for seed in (0, 1)),
     }  # fmt: skip
-    own = results.metrics[results.metrics["study"] == "arms"].drop(columns="study").reset_index(drop=True)
+    rates = results.metrics[results.metrics["study"] == "rates"]
+    assert set(rates.groupby(["learning_rate", "hooks"]).groups) == {(0.01, "none"), (0.02, "none")}
+    own = (
+        results.metrics[results.metrics["study"] == "arms"]
+        .drop(columns=["study", "learning_rate", "hooks"])
+        .reset_index(drop=True)
+    )
     assert own.equals(load(tmp_path / "out/arms").metrics)
 
 
@@ -102,6 +111,42 @@ def test_a_run_that_fails_is_named_when_the_others_are_at_their_end(tmp_path: Pa
     assert (tmp_path / "c/seed-0/none/outcome.json").read_text().count("finished") == 1
     with pytest.raises(RunError, match="1 of 2 runs failed"):
         resume(tmp_path / "c")
+    with pytest.raises(RunError, match="1 of 2 runs failed"):
+        resume(tmp_path / "c", retry_failed=True)
+    outcomes = [file.stat().st_mtime_ns for file in sorted((tmp_path / "c").glob("seed-0/*/outcome.json"))]
+    assert outcomes[1] > outcomes[0]  # `none` was not trained again, the other was
+    with pytest.raises(UsageError, match="retry_failed is for comparisons and sweeps"):
+        resume(tmp_path / "c/seed-0/none", retry_failed=True)
+
+
+PLUGIN = """
+from supple.interventions import Intervention, interventions
+
+@interventions.register("nothing_at_all")
+class Nothing(Intervention):
+    def after_update(self, learner):
+        pass
+"""
+
+
+@pytest.mark.slow
+def test_a_run_with_a_plug_in_is_made_resumed_and_evaluated_by_calls_that_name_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(plugins, "_loaded", {})
+    monkeypatch.setattr(interventions, "_entries", {**interventions._entries})
+    (tmp_path / "own_plugin.py").write_text(PLUGIN)
+    named = {"plugin": str(tmp_path / "own_plugin.py")}
+    train("ppo", PPO, "nothing_at_all", out=tmp_path / "run", **named)
+    assert [*read_spec(tmp_path / "run").resolved.plugins] == ["own_plugin.py"]
+    resume(tmp_path / "run", **named)
+    monkeypatch.setattr(plugins, "_loaded", {})
+    with pytest.raises(UsageError, match="or plugin= in Python"):
+        Trained(tmp_path / "run")
+    assert len(Trained(tmp_path / "run", **named).evaluate(episodes=2)) == len(evaluate(tmp_path / "run", **named)) + 1
+    (tmp_path / "own_plugin.py").write_text(PLUGIN + "\n")
+    with pytest.raises(UsageError, match="is not the file that this process has imported"):
+        evaluate(tmp_path / "run", **named)
 
 
 @pytest.mark.parametrize(

@@ -6,11 +6,15 @@ import subprocess
 import sys
 import textwrap
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from supple.engine.spec import read_spec
+from supple.registry.errors import UsageError
+from supple.scripts import compare
 from supple.scripts.cli.console import run
+from supple.scripts.cli.options import parse_request
 from supple.scripts.main import dispatch
 
 SHORT = "train ppo --env inverted_pendulum --steps 512 --num-envs 4 --rollout-steps 32 --hidden 8 --eval-episodes 1"
@@ -57,6 +61,35 @@ def test_train_resume_and_report(
     assert f"done: {out}" in resumed
     supple(f"report {out}", monkeypatch, capsys)
     assert (out / "report/index.html").exists()
+
+
+@pytest.mark.slow
+def test_seeds_of_a_kind_without_stacks_are_runs_as_in_a_comparison_with_one_arm(tmp_path: Path, here: Any) -> None:
+    asked = "linear --tasks semantic,reversal --updates-per-task 20 --seeds 3-4"
+    with here():
+        dispatch([*f"train {asked} --hook snp@task --hook fire@task --out {tmp_path / 'a'}".split()])
+        dispatch(
+            ["compare", *asked.split(), "--fork-at", "0", "--arm", "snp@task + fire@task", "--out", f"{tmp_path}/b"]
+        )
+    found = {file.relative_to(tmp_path / "a"): file.read_bytes() for file in (tmp_path / "a").rglob("*.safetensors")}
+    assert {str(file.parts[0]) for file in found} == {"seed-3", "seed-4"}
+    assert all((tmp_path / "b" / file).read_bytes() == content for file, content in found.items())
+    for words, says in {"--jobs 2": "for several --seeds", "--seeds 1 2 --seed 3": "both say which seeds"}.items():
+        with pytest.raises(UsageError, match=says):
+            dispatch([*f"train linear --tasks semantic {words} --out {tmp_path / 'c'}".split()])
+    assert not (tmp_path / "c").exists()
+
+
+def test_the_tasks_of_an_agent_are_its_sequence_and_may_be_of_a_module() -> None:
+    def settings(*words: str) -> Any:
+        return compare.parse_options(parse_request("compare", [*words, "--out", "x"])).settings
+
+    assert settings("ppo", "--tasks", "cartpole,acrobot").sequence == "cartpole,acrobot"
+    with pytest.raises(UsageError, match="--tasks nowhere: there is no package with this name"):
+        settings("ppo", "--tasks", "cartpole,nowhere:Mine-v0")
+    named = ("reasoning-gym:a", "b", "c")
+    for words in (["reasoning-gym:a,b,c"], ["reasoning-gym:a", "b, c"]):
+        assert settings("continual", "--model", "m", "--tasks", *words).tasks == named
 
 
 @pytest.mark.slow

@@ -16,7 +16,7 @@ from supple.engine.kinds import all_kinds, presets_of
 from supple.registry.errors import UsageError
 from supple.scripts import compare, train
 from supple.scripts.cli.console import indent_commands, parse
-from supple.scripts.cli.options import Options, parse_request
+from supple.scripts.cli.options import parse_request
 from supple.scripts.list import TOPICS
 from supple.scripts.main import COMMANDS, COMPLETION, dispatch
 
@@ -48,8 +48,8 @@ def test_every_kind_has_an_example_that_parses(command: str, kind: str) -> None:
         if command == "compare":
             compare.parse_options(what)
         else:
-            default = Options(settings=what.settings(), out=Path())
-            parse(train.options_of(what.kind), what.options, what.prog, "", default)
+            options = train.options_of(what.kind)
+            parse(options, what.options, what.prog, "", options(settings=what.settings(), out=Path()))
 
 
 @pytest.mark.parametrize("command", [command for command in COMMANDS if command not in (*TRAINING, "linear")])
@@ -59,7 +59,7 @@ def test_the_examples_of_a_command_parse(command: str) -> None:
     assert found
     for words in found:
         if words:
-            parse(module.Options, words, f"supple {command}", "", flags=command in ("report", "sweep", "resume"))
+            parse(module.Options, words, f"supple {command}", "")
 
 
 @pytest.mark.parametrize("command", ["train", "compare"])

@@ -14,6 +14,7 @@ from urllib.parse import unquote
 import pytest
 
 from supple.engine.storage.signed_json import read_json, write_json
+from supple.experiments.sweeps import gpu_rates
 from supple.experiments.sweeps.file import read_sweep
 from supple.experiments.sweeps.sweep import open_sweep
 from supple.registry.errors import RunError
@@ -139,11 +140,13 @@ def test_a_dry_run_prints_the_runs_and_writes_nothing(
 ) -> None:
     monkeypatch.setattr("supple.experiments.sweeps.estimate.LEAST", 0.05)
     monkeypatch.setattr("supple.experiments.sweeps.estimate.SECONDS", 0.1)
+    monkeypatch.setattr(gpu_rates, "RATES", (gpu_rates.Rate("linear", (), "", 3.0, lambda s: 2.0, "3 products/s"),))
     dispatch(["sweep", str(file), "--out", str(tmp_path / "out"), "--dry-run"])
     said = capsys.readouterr().out
     assert said.count("to be trained") == RUNS
     assert f"{RUNS - 4} and 4 trunks" in said
     assert " min" in said
+    assert re.search(r"h on one NVIDIA H200, one run at a time\. Measured there: 3 products/s", said)
     assert sorted(tmp_path.iterdir()) == [file]
 
 

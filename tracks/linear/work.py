@@ -96,7 +96,7 @@ class LinearWork(SupervisedWork):
         numbers = {"loss": losses[-1], "excess_loss": float(self.data[task.index].excess_loss(self._function()))}
         numbers |= {f"loss/{i}-{self.tasks[i].name}": loss for i, loss in enumerate(losses)}
         if task.index:
-            numbers["forgetting"] = float(np.mean(np.subtract(losses[:-1], self.learned)))
+            numbers["forgetting"] = float(np.mean(np.subtract(losses[:-1], self.learned[: task.index])))
         return numbers | {
             "kernel_distance": self._kernel_distance("run"),
             "kernel_distance_task": self._kernel_distance("task"),

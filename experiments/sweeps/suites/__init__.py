@@ -23,11 +23,12 @@ def find_suite(name: str) -> Path:
 
 
 def about(name: str) -> str:
-    """Return one line about a suite: its title, its source, and the hours that it takes at each scale."""
+    """Return one line about a suite: its title, its source, and the hours that it takes, also on a GPU."""
     entry = tomllib.loads(find_suite(name).read_text(encoding="utf-8"))["about"]
     times = {scale: f"{x / 24:.0f} days" if x >= 72 else f"{x:.2g} h" for scale, x in entry["hours"].items()}
     hours = ", ".join(f"--scale {scale} {time}" for scale, time in times.items())
-    return f"{entry['title']} ({entry['source']}); {hours} on {entry['machine']}"
+    on_gpu = f"; {entry['gpu']}" if "gpu" in entry else ""
+    return f"{entry['title']} ({entry['source']}); {hours} on {entry['machine']}{on_gpu}"
 
 
 def kinds_of(name: str) -> tuple[str, ...]:

@@ -63,6 +63,16 @@ def test_what_is_wrong_for_any_kind_is_refused_before_anything_is_built(
     assert not (tmp_path / "out").exists()
 
 
+def test_arms_in_other_environments_fork_from_trunks_of_their_own(tmp_path: Path) -> None:
+    points = make_points(("none", "fire"), {"env": ("Acrobot-v1", "CartPole-v1")})
+    settings = replace(ACROBOT, hidden=(8,), compile="off")
+    found = create(tmp_path / "out", Comparison("ppo", settings, points, (0,), fork_at=0.5), 1)
+    trunks = [vars(run.spec.settings)["env"] for run in found.queue(tmp_path) if not run.trunk]
+    assert trunks == ["Acrobot-v1", "CartPole-v1"]
+    with pytest.raises(UsageError, match="--vary steps=2048 changes the tasks"):
+        create(tmp_path / "b", replace(found, points=make_points(("none", "fire"), {"steps": (4096, 2048)})), 1)
+
+
 def test_stacks_are_those_that_all_points_allow() -> None:
     """Runs of a comparison have the same seeds at every point, so one that cannot be stacked decides for all."""
     for points in (

@@ -5,6 +5,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +13,14 @@ import pytest
 
 from supple.engine.settings import RunSettings
 from supple.engine.storage import signed_json
-from supple.experiments.history.collect import failures
+from supple.experiments.comparisons import folder as comparisons
+from supple.experiments.history.collect import failures, load
 from supple.experiments.queue.queue import QueuedRun
 from supple.experiments.sweeps.file import read_sweep
 from supple.experiments.sweeps.search import Search
 from supple.experiments.sweeps.space import Choice, Random, Range, Space
 from supple.experiments.sweeps.study import Published, Study
-from supple.experiments.sweeps.sweep import Sweep, open_sweep
+from supple.experiments.sweeps.sweep import Sweep, add_seeds, open_queue, open_sweep
 from supple.registry.errors import UsageError
 from supple.reports.pages.run_list import outcomes
 from tests.experiments.conftest import Worked
@@ -225,6 +227,45 @@ def test_a_folder_of_something_else_is_left_alone(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="already holds another run or other files"):
         Sweep([study()]).begin(tmp_path)
     assert [file.name for file in tmp_path.iterdir()] == ["notes.txt"]
+
+
+@pytest.mark.slow
+def test_seeds_added_to_a_finished_comparison_are_as_in_one_that_had_them_and_a_kill_changes_nothing(
+    tmp_path: Path, worked: Worked
+) -> None:
+    path, whole = tmp_path / "more", tmp_path / "whole"
+    asked = study(arms=("none", "snp@task"), seeds=(0, 1)).comparison("")
+    assert len(worked(comparisons.create(path, asked, 1).queue(path))) == 2 * 3
+    worked(comparisons.create(whole, replace(asked, seeds=(0, 1, 2)), 1).queue(whole))
+    before = {file: file.read_bytes() for file in path.glob("seed-*/**/*") if file.is_file()}
+
+    def interrupt(step: int, end: int) -> None:
+        if step >= 10:
+            raise KeyboardInterrupt
+
+    queue = add_seeds(path, (1, 2))
+    assert [run.name for run in queue.left] == ["seed-2/trunk", "seed-2/none", queue[-1].name]
+    with pytest.raises(KeyboardInterrupt):
+        queue.work_off(lambda run, held: run.train(held, interrupt, print))
+    assert len(worked(open_queue(path))) == 3
+    assert {file: file.read_bytes() for file in before} == before
+    for file in whole.glob("seed-2/**/*.safetensors"):
+        assert (path / file.relative_to(whole)).read_bytes() == file.read_bytes()
+    assert load(path).seeds == 3
+    record = (path / "comparison.json").read_bytes()
+    assert worked(add_seeds(path, (2,))) == []
+    assert (path / "comparison.json").read_bytes() == record
+
+
+def test_added_seeds_are_a_stack_of_their_own_and_those_of_a_study_belong_into_its_file(tmp_path: Path) -> None:
+    settings = {"env": "CartPole-v1", "steps": 4096, "hidden": (8, 8), "compile": "off"}
+    asked = study("p", kind="ppo", settings=settings, fork_at=0.0, seeds=(0, 1))
+    comparisons.create(tmp_path / "c", asked.comparison(""), 1)
+    assert folders(add_seeds(tmp_path / "c", (1, 3, 2)), tmp_path / "c") == {"seeds-0-1/none", "seeds-3-2/none"}
+    assert comparisons.read_comparison(tmp_path / "c").stacks == ((0, 1), (3, 2))
+    Sweep([study()]).begin(tmp_path / "sweep")
+    with pytest.raises(UsageError, match="is a study of the sweep in"):
+        add_seeds(tmp_path / "sweep/lin", (1,))
 
 
 # -- files ----------------------------------------------------------------------------------------------------------

@@ -40,7 +40,16 @@ def test_the_options_of_a_kind_come_in_groups(capsys: pytest.CaptureFixture[str]
     found = boxes(capsys, "train", "ppo")
     groups = [f"{name} options" for name in ("environment", "learning", "network", "measuring", "speed", "output")]
     assert list(found) == ["options", *groups]
-    assert names(found["options"]) == ["-h,", "--out", "--preset", "--plugin", "--hook", "--seed", "--seeds"]
+    assert names(found["options"]) == [
+        "-h,",
+        "--out",
+        "--preset",
+        "--plugin",
+        "--capture-video",
+        "--hook",
+        "--seed",
+        "--seeds",
+    ]
     for group, option in {
         "environment": "--steps", "learning": "--gamma", "network": "--hidden", "measuring": "--eval-every",
         "speed": "--compile", "output": "--keep-best",

@@ -20,14 +20,22 @@ UPDATES = 500  # of a task, where nothing is said (A.1)
 PRUNABLE = ("moram", "external-router")  # methods whose atoms have weights of their own
 
 
+def names_of(value: Any) -> Any:
+    """Return the names in one or several texts, each with names separated by commas. Others values stay as they are."""
+    texts = [value] if isinstance(value, str) else value
+    if not isinstance(texts, list | tuple) or not all(isinstance(text, str) for text in texts):
+        return value
+    return tuple(filter(None, (name.strip() for text in texts for name in text.split(","))))
+
+
 @dataclass(kw_only=True)
 class ContinualSettings(LanguageSettings):
     model: Annotated[str, tyro.conf.arg(metavar="MODEL")] = ""
     """Model to train: a folder in transformers' layout, a .gguf file, smollm2, or OWNER/NAME on the hub; a causal
     language model or a CLIP model. For trials with random weights: llama:WIDTHxLAYERS, clip:small."""
-    tasks: Names = ()
-    """Tasks in order. Text: reasoning-gym:NAME, a folder of TRACE, a JSON Lines file. Images: domains such as
-    fashion-mnist:shoes+inverted or folder:DIR (default: six tasks of reasoning-gym, or five domains)."""
+    tasks: Annotated[tuple[str, ...], names_of, tyro.conf.arg(metavar="NAMES")] = ()
+    """Tasks in order: a,b or a b. Text: reasoning-gym:NAME, a folder of TRACE, a JSON Lines file. Images: domains such
+    as fashion-mnist:shoes+inverted or folder:DIR (default: six tasks of reasoning-gym, or five domains)."""
     order: str = ""
     """Order of the tasks, as numbers from 0: "2,0,1" (default: as given)."""
     method: Method = "moram"
