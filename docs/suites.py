@@ -97,12 +97,13 @@ def _groups(frame: pd.DataFrame) -> Iterator[tuple[tuple[str, str, int], pd.Data
 
 
 def of_scores(study: str, scores: dict[str, Any], columns: dict[str, str]) -> Iterator[Row]:
-    """Yield the numbers of a scores.json. `columns` has the entry of an arm, (seeds, …), or `ENTRY/per_seed`."""
+    """Yield the numbers of a scores.json. `columns` has the entry of an arm, (seeds, …), or `ENTRY/…/per_seed`."""
     for part in scores["benchmarks"].values() if "benchmarks" in scores else [scores]:
         for arm, entries in part["arms"].items():
             for entry, column in columns.items():
-                name, _, inside = entry.partition("/")
-                values = (entries[name] or {}).get(inside) if inside else entries[name]
+                values: Any = entries
+                for name in entry.split("/"):
+                    values = values and values[name]
                 for seed, value in zip(entries["seeds"], values or (), strict=False):
                     yield study, arm, seed, column, float(np.nanmean(np.array(value, float)))
 
@@ -375,6 +376,15 @@ def classifiers(*files: str) -> Suite:
     )
 
 
+# -- networks of SAC, as their reports have them -----------------------------------------------------------------------
+
+RETURNS = {
+    "mean_return_after_first_task_per_seed": "mean return, later tasks",
+    "share_of_fresh/in_all/per_seed": "share of a fresh agent",
+    "final_return_per_seed": "final return",
+}
+STUDIES = ("pendulum-simba", "pendulum-simba-v2", "pendulum-flash")
+
 SUITES = {
     "gym-control": Suite(levels, committed_levels, "^(?:return|shifted)"),
     "nine-rooms": Suite(goals, committed_goals),
@@ -385,6 +395,9 @@ SUITES = {
     "slopes": Suite(slopes, committed_slopes),
     "permuted-mnist": classifiers("permuted-mnist.json"),
     "random-label-mnist": classifiers("random-label-mnist.json"),
+    "sac-networks": Suite(
+        from_report(RETURNS), from_files({study: [f"networks/{study}.json"] for study in STUDIES}, RETURNS)
+    ),
 }
 
 

@@ -48,6 +48,12 @@ def test_an_entry_that_does_not_fit_is_named_in_one_line(tmp_path: Path, entry: 
         read_spec(tmp_path)
 
 
+def test_a_setting_that_came_after_the_run_was_begun_has_its_default(tmp_path: Path) -> None:
+    settings = {name: value for name, value in to_json(SPEC)["settings"].items() if name != "gamma"}
+    write_json(tmp_path / FILE, to_json(SPEC) | {"settings": settings})
+    assert to_json(read_spec(tmp_path)) == to_json(SPEC)
+
+
 @pytest.mark.slow
 def test_the_identity_of_a_run_depends_on_what_training_depends_on(tmp_path: Path) -> None:
     spec = RunSpec("linear", LinearSettings(updates_per_task=10))
