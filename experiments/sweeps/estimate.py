@@ -55,5 +55,5 @@ def estimates(queue: Queue, say: Callable[[str], None]) -> Iterator[Estimate]:
         trunks = sum(run.spec.labels.arm is None for run in runs)
         with tempfile.TemporaryDirectory() as folder:
             train = prepare(spec, Path(folder) / "run", lambda line: None).train
-            speed = measure_speed(train, max(LEAST, SECONDS / len(studies)))
+            speed = measure_speed(train, max(LEAST, SECONDS / len(studies)), begin=spec.settings.untrained_steps)
         yield Estimate(study, len(runs) - trunks, trunks, steps, speed)

@@ -150,6 +150,18 @@ def test_a_dry_run_prints_the_runs_and_writes_nothing(
     assert sorted(tmp_path.iterdir()) == [file]
 
 
+def test_a_dry_run_does_not_time_the_random_actions_before_learning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begins: list[int] = []
+    measure = "supple.experiments.sweeps.estimate.measure_speed"
+    monkeypatch.setattr(measure, lambda train, seconds, begin=-1: begins.append(begin) or 1.0)
+    settings = '{ env = "CartPole-v1", steps = 64, learning_starts = 8, batch_size = 8 }'
+    (tmp_path / "a.toml").write_text(f'[a]\nkind = "dqn"\nsettings = {settings}\n')
+    dispatch(["sweep", str(tmp_path / "a.toml"), "--out", str(tmp_path / "out"), "--dry-run"])
+    assert begins == [8]
+
+
 @pytest.mark.parametrize(
     ("words", "says"),
     [
