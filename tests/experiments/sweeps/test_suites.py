@@ -140,7 +140,7 @@ def test_suites_have_titles_of_their_own_and_are_installed() -> None:
 RUNS = {  # of one seed in a suite, at the small scale and at the paper's; points of a tuning are runs, too
     "linear-continual": (2, None),
     "frozen-lake": (35, 175),
-    "gym-control": (355, None),
+    "gym-control": (434, None),
     "nine-rooms": (83, 214),
     "priming": (100, 30),
     "replay-ratio": (6, 20),

@@ -26,7 +26,7 @@ def test_curves_solve_the_differential_equation(target: float, start: float, lam
     def slope(_: float, s: np.ndarray) -> np.ndarray:
         return 2 * np.hypot(s, lam / 2) * (target - s) / tau
 
-    solved = solve_ivp(slope, (0, 2), [start], "DOP853", times, rtol=1e-9, atol=1e-11).y[0]
+    solved = solve_ivp(slope, (0, 2), [start], "DOP853", times, rtol=1e-9, atol=1e-18).y[0]
     assert_allclose(singular_values(times, target, start, lam, tau), solved, atol=1e-6)
 
 
