@@ -210,7 +210,8 @@ def test_a_gradient_step_is_that_of_stable_baselines3(
     shape, hidden = ((4, 36, 36), ()) if images else ((5,), (16, 8))
     agent = lived(
         space, max_grad_norm=0.0 if largest > 1 else largest, adam_betas=ADAM["betas"], adam_epsilon=ADAM["eps"],
-        weight_decay=ADAM["weight_decay"], encoder="nature" if images else "auto", hidden=hidden or (512,), clip_rewards=images,
+        weight_decay=ADAM["weight_decay"], encoder="nature" if images else "auto",
+        hidden=hidden or (512,), clip_rewards=images,
     )  # fmt: skip
     differing(agent, 0.01 if images else 0.3)
     gym_env.observation_space = spaces.Box(0, 255, shape, np.uint8 if images else np.float32)
