@@ -194,7 +194,7 @@ def from_json(record: Callable[..., T], value: Mapping[str, Any], file: Path) ->
         kind, given = find_kind(value["kind"]), value["settings"]
         for name in given:
             require_setting(kind, name)
-        # replaced by itself, since msgspec sets no attribute for a default, as of settings that came after the run began
+        # replaced by itself, since msgspec sets no attribute for a default: of settings that the run did not know
         settings = replace(msgspec.convert(given, kind.settings_class(), dec_hook=lambda wanted, text: wanted(text)))
         own: Any = msgspec.convert({**value, "settings": {}}, record)
         return replace(own, settings=settings)
