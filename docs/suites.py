@@ -383,7 +383,7 @@ RETURNS = {
     "share_of_fresh/in_all/per_seed": "share of a fresh agent",
     "final_return_per_seed": "final return",
 }
-STUDIES = ("pendulum-simba", "pendulum-simba-v2", "pendulum-flash")
+NETWORKS = {file.stem: [str(file)] for file in sorted((RESULTS / "networks").glob("*.json"))}
 
 SUITES = {
     "gym-control": Suite(levels, committed_levels, "^(?:return|shifted)"),
@@ -395,9 +395,7 @@ SUITES = {
     "slopes": Suite(slopes, committed_slopes),
     "permuted-mnist": classifiers("permuted-mnist.json"),
     "random-label-mnist": classifiers("random-label-mnist.json"),
-    "sac-networks": Suite(
-        from_report(RETURNS), from_files({study: [f"networks/{study}.json"] for study in STUDIES}, RETURNS)
-    ),
+    "sac-networks": Suite(from_report(RETURNS), from_files(NETWORKS, RETURNS)),
 }
 
 

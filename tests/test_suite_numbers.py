@@ -157,7 +157,15 @@ POINTS: dict[str, tuple[str, Mapping[str, Any], Mapping[str, Any]]] = {  # suite
     ),
     "learning": ("ppo", {**MUJOCO, "steps": 400}, {"arms": ("none",), "space": Space({"env": ["Hopper-v5"]})}),
     "slopes": ("permuted", IMAGES, {"space": Space({"slope": [0.4]})}),
-}
+    "sac-networks": (
+        "pendulum-simba",
+        {
+            "cycles": 2, "steps_per_task": 400, "learning_starts": 790, "batch_size": 8, "actor_width": 8,
+            "critic_width": 8, "compile": "off", "checkpoint_every": 400, "measure_every": 400,
+        },
+        {"arms": ("none",), "reference": "none"},
+    ),
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -213,6 +221,7 @@ EXPECTED: dict[str, tuple[str, Callable[[QueuedRun], float]]] = {
     "cycling-mujoco": ("Hopper-v5, cycle 1", lambda run: mean_return(run, 160 + 0.85 * 160, 320)),
     "learning": ("return", lambda run: fmean(row["return"] for row in read_log(run.folder, "episodes")[-100:])),
     "slopes": ("test accuracy, %", accuracy),
+    "sac-networks": ("final return", lambda run: mean_return(run, 400 + 0.85 * 400, 800)),
 }
 
 
