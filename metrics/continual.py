@@ -14,9 +14,9 @@ is eq. 10 of the MoRAM paper (positive: forgotten, lower is better).
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-Array = NDArray[np.float64]
+from .arrays import Array
 
 
 def average_accuracy(accuracies: ArrayLike) -> float:

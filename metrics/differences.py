@@ -9,7 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-Array = NDArray[np.float64]
+from .arrays import Array
+
 FEWEST_SIGNS, MOST_SIGNS = 6, 40  # seeds: with five no p-value could be below .0625; with 40 a test takes 16 MB
 MOST_SEEDS = 10_000
 

@@ -3,11 +3,10 @@
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from .arrays import Array
 from .scores import iqm
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,9 +7,9 @@ pair of arms. Point estimates equal rliable's to the last digit.
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-Array = NDArray[np.float64]
+from .arrays import Array
 
 
 @dataclass(frozen=True)

@@ -14,9 +14,8 @@ from torch import Tensor
 
 from supple.networks.activations import SATURATED, derivative
 
+from .arrays import Array
 from .features import Activations, activity_scores
-
-Array = NDArray[np.float64]
 
 
 def activation_slopes(module: Callable[[Tensor], Tensor], inputs: Tensor) -> Tensor:

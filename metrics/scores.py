@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from .arrays import Array
 from .differences import are_equal
 
-Array = NDArray[np.float64]
 # Runs → environments → share of intervals that hold the truth, as simulated by docs/interval_coverage.py.
 BOOTSTRAP_COVERAGE = {
     2: {1: 0.49, 4: 0.74, 10: 0.82},

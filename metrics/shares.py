@@ -6,11 +6,10 @@ Fieller, "Some Problems in Interval Estimation" (1954), J. R. Stat. Soc. B 16: t
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from .arrays import Array
 from .differences import t_quantile
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from supple.metrics import (
     iqm,
     plasticity_score,
 )
+from supple.metrics.arrays import Array
 from supple.reports.tables.areas import areas, mean_return
 from supple.reports.tables.differences import Measure, group_by, lead, measures_of, missing_lead
 from supple.reports.tables.metrics import IN_TABLES, means_at_events
@@ -26,8 +27,6 @@ from supple.reports.tables.old_tasks import OldTasks, read_old_tasks
 from supple.reports.tables.statistics import Spread, mean
 
 from .areas import ArmShares, shares
-
-Array = NDArray[np.float64]
 
 
 @dataclass(eq=False)

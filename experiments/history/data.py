@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 
 from supple.engine.spec import RunSpec, to_json
 from supple.experiments.comparisons.grid import Point
+from supple.metrics.arrays import Array
 
 from .logs import Row
 
-Array = NDArray[np.float64]
 TAIL = 0.15  # fraction of a task's steps that counts as its steady state (activations paper, section 7)
 NOTHING = (np.empty(0), np.empty(0), np.empty(0))
 

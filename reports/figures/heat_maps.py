@@ -9,8 +9,8 @@ from matplotlib import colormaps
 from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
-from numpy.typing import NDArray
 
+from supple.metrics.arrays import Array
 from supple.reports.tables.cells import MISSING, PERCENT, Form, number
 from supple.reports.tables.differences import baseline_name
 from supple.reports.tables.old_tasks import OldTasks
@@ -18,7 +18,6 @@ from supple.reports.tables.statistics import mean
 
 from .style import INK, WIDTH, Plot, new_panels, shorten, tidy
 
-Array = NDArray[np.float64]
 MOST_NUMBERS = 12  # columns: with more, the numbers in the cells could not be read
 LETTER = 0.105  # inches of a letter of a title
 MOST_LETTERS = 50  # that widen a panel for its title

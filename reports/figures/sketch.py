@@ -4,11 +4,10 @@ from collections.abc import Sequence
 
 import numpy as np
 from markupsafe import Markup
-from numpy.typing import NDArray
 
+from supple.metrics.arrays import Array
 from supple.reports.tables.cells import number
 
-Array = NDArray[np.float64]
 POINTS = 120  # of a curve; with more, neighbouring points are averaged
 WIDTH, HEIGHT = 600, 220
 CURVE = Markup('<polyline points="{}"/>')

@@ -5,13 +5,12 @@ from functools import partial
 
 import numpy as np
 from matplotlib.figure import Figure
-from numpy.typing import NDArray
 
 from supple.experiments.history.data import ComparisonData, RunData, Segment
+from supple.metrics.arrays import Array
 
 from .style import FAINT, INK, SHADE, Pieces, curves_by_style, draw_panels, legend, mark_stream, step_unit
 
-Array = NDArray[np.float64]
 CurveInTask = Callable[[RunData, Segment, float, float], tuple[Array, Array]]  # (steps, values) between two steps
 WINDOW, POINTS = 0.10, 40  # trailing window of the curves as a fraction of a task; points per task
 MOST_NAMED = 16  # tasks; the names of more would not fit

@@ -17,13 +17,12 @@ from matplotlib.collections import LineCollection, PolyCollection
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.lines import Line2D
-from numpy.typing import NDArray
 
 from supple.engine.forks import FRESH, NONE
 from supple.experiments.history.data import ComparisonData, RunData
 from supple.metrics import t_interval
+from supple.metrics.arrays import Array
 
-Array = NDArray[np.float64]
 Curve = Callable[[RunData, float, float], tuple[Array, Array]]  # (steps, values) at low < step ≤ high
 Pieces = list[tuple[dict[str, Any], list[tuple[Array, Array]]]]  # (style, (steps, values) of each seed)
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 from markupsafe import Markup
-from numpy.typing import NDArray
 
 from supple.engine.forks import NONE
 from supple.experiments.comparisons.grid import variant_text
 from supple.experiments.history.data import Row, RunData
+from supple.metrics.arrays import Array
 from supple.registry import quoted
 from supple.reports.figures.sketch import draw_curves, draw_marks
 from supple.reports.tables.cells import number
@@ -21,7 +21,6 @@ from . import exports
 from .page import setting_texts, template
 from .run_list import command_alone, page_names
 
-Array = NDArray[np.float64]
 FOLDER = "runs"
 PLACE = {"step", "time", "task", "cycle", "seed"}
 EVALUATIONS = {"evaluation", "random"}  # events: returns on each task, of the agent or of random actions

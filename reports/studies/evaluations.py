@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from supple.engine.forks import NONE
 from supple.experiments.comparisons.grid import Point, variant_text
@@ -15,7 +14,6 @@ from supple.reports.tables.differences import group_by
 from supple.reports.tables.metrics import means_at_events
 from supple.reports.tables.statistics import NAN, Spread, spread_json
 
-Array = NDArray[np.float64]
 PLACE = {"step", "time", "task"}  # fields of a line in metrics.jsonl that are not metrics
 
 

@@ -1,14 +1,12 @@
 """Areas under learning curves."""
 
 import numpy as np
-from numpy.typing import NDArray
 
 from supple.experiments.history.data import RunData
 from supple.metrics import learning_curve_area
+from supple.metrics.arrays import Array
 
 from .statistics import NAN
-
-Array = NDArray[np.float64]
 
 
 def areas(run: RunData, since: int = 0) -> Array:

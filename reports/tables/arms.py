@@ -5,19 +5,18 @@ from functools import partial
 from itertools import chain
 
 import numpy as np
-from numpy.typing import NDArray
 
 from supple.engine.forks import FRESH
 from supple.experiments.comparisons.grid import Point, variant_text
 from supple.experiments.sweeps.study import Published
 from supple.metrics import bootstrap_coverage, plasticity_score, probability_of_improvement
+from supple.metrics.arrays import Array
 from supple.metrics.scores import aggregate
 
 from .cells import SETTING, Heading, Label, Number, Value
 from .differences import Measure, group_by
 from .table import Table, over_seeds
 
-Array = NDArray[np.float64]
 MOST_PAIRS = 12  # arms in the table of pairs: with more it is unreadable
 
 

@@ -15,13 +15,13 @@ from supple.engine.forks import FRESH
 from supple.experiments.history.data import ComparisonData, RunData
 from supple.experiments.history.performance import performance_of
 from supple.metrics import intransigence, learning_curve_transfer, share_of_fresh, task_forgetting
+from supple.metrics.arrays import Array
 
 from .cells import Form, Heading, Number, Value, percent
 from .differences import Measure, variants_of
 from .statistics import NAN, Spread, mean, spread_json
 from .table import Table, over_seeds
 
-Array = NDArray[np.float64]
 Areas = Callable[[RunData], ArrayLike]
 FINAL, NEW, FORGETTING, KEPT, TRANSFER, GAIN, INTRANSIGENCE, ZERO_SHOT = MEASURES = (
     "final performance", "new tasks", "forgetting", "kept", "forward transfer", "area difference", "intransigence",

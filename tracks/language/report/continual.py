@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from supple.experiments.history.data import ComparisonData, RunData
 from supple.metrics import (
@@ -17,6 +16,7 @@ from supple.metrics import (
     order_disparity,
     overall_performance,
 )
+from supple.metrics.arrays import Array
 from supple.reports.studies.evaluation_tables import table_by_cell
 from supple.reports.studies.evaluations import Cell
 from supple.reports.tables.cells import PERCENT, Heading, Number, Value, percent
@@ -24,7 +24,6 @@ from supple.reports.tables.differences import Measure, measures_of
 from supple.reports.tables.statistics import NAN, Spread, mean, spread_json
 from supple.reports.tables.table import Table
 
-Array = NDArray[np.float64]
 BY_TASK: dict[str, Callable[[Array], Array]] = {
     "transfer": domain_transfer,
     "average": domain_average,

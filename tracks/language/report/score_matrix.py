@@ -4,16 +4,14 @@ from collections.abc import Sequence
 
 import numpy as np
 from matplotlib.ticker import MaxNLocator
-from numpy.typing import NDArray
 
 from supple.experiments.history.data import ComparisonData
+from supple.metrics.arrays import Array
 from supple.reports.figures.heat_maps import IN_CELLS, HeatMap, draw_heat_maps, seeds_text, task_labels
 from supple.reports.figures.style import FORK, INK, Pieces, Plot, arm_styles, draw_panels, legend, seeds_phrase
 from supple.reports.tables.statistics import mean
 
 from .continual import Learned
-
-Array = NDArray[np.float64]
 
 
 def plot_matrices(study: ComparisonData, learned: Sequence[Learned]) -> Plot | None:

@@ -5,9 +5,9 @@ from functools import partial
 
 import numpy as np
 from matplotlib.ticker import MaxNLocator
-from numpy.typing import NDArray
 
 from supple.experiments.history.data import ComparisonData, RunData, Segment
+from supple.metrics.arrays import Array
 from supple.reports.figures.style import (
     MOST_SWITCHES,
     Pieces,
@@ -24,7 +24,6 @@ from supple.reports.figures.style import (
 from .scores import accuracies_between, counted_outcomes
 from .shocks import Window, windows_by_factor
 
-Array = NDArray[np.float64]
 BY_TASK = {"online_accuracy": "online accuracy (%)", "test_accuracy": "test accuracy at the end of the task (%)"}
 AROUND_SHOCKS = {"saturation": "saturated pairs (%)", "accuracy": "test accuracy (%)"}
 

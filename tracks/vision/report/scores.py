@@ -7,7 +7,6 @@ from operator import itemgetter
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from supple.experiments.history.collect import notes_of_unfinished
 from supple.experiments.history.data import ComparisonData, Row, RunData, Segment
@@ -24,8 +23,6 @@ from supple.reports.tables.statistics import NAN, Spread, mean_of_known, spread_
 from supple.tracks.vision.presets import ACC, FINAL, MEASURES, ONLINE, TEST
 
 from .shocks import ShockScores, score_shocks
-
-Array = NDArray[np.float64]
 
 
 @dataclass(eq=False)

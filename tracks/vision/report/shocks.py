@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from itertools import chain
 
 import numpy as np
-from numpy.typing import NDArray
 
 from supple.experiments.history.data import Row, RunData, Segment
 from supple.metrics import (
@@ -19,9 +18,8 @@ from supple.metrics import (
     saturation_area,
     saturation_recovery_time,
 )
+from supple.metrics.arrays import Array
 from supple.reports.tables.statistics import Spread, mean_of_known
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
