@@ -12,7 +12,6 @@ from supple.experiments.history.collect import notes_of_unfinished
 from supple.experiments.history.data import TAIL, ComparisonData, RunData, Segment
 from supple.metrics import (
     Score,
-    final_window_return,
     generalization_gap,
     human_normalized,
     human_normalized_score,
@@ -210,14 +209,10 @@ def _score_arm(runs: Sequence[RunData], shape: tuple[int, int, int], fork: int) 
         burst = {event.get("task") for event in run.of_kind("explosion")}
         for task in run.tasks:
             cell = seed, task.cycle, task.index % shape[2]
-            in_task = run.episodes.tasks == task.index
-            if run.last_step >= task.window:
-                own = in_task & (run.episodes.steps > min(fork, task.window) * (fork < task.end))  # none of the trunk
-                steps, returns = run.episodes.steps[own], run.episodes.returns[own]
-                finals[cell] = final_window_return(steps, returns, task.start, task.end, TAIL)
+            finals[cell] = run.final_return(task, since=min(fork, task.window) * (fork < task.end))  # none of the trunk
             evaluations[cell] = _last_evaluation(run, "eval/return", task)
             tests[cell] = _last_evaluation(run, "eval/return_friction", task)
-            exploded[cell] = task.index in burst or run.episodes.exploded[in_task].any()
+            exploded[cell] = task.index in burst or run.episodes.exploded[run.episodes.tasks == task.index].any()
     # Without a test there is no gap, not even the 0 of a failure.
     tested = np.isfinite(tests)
     trained = np.where(tested, finals, np.nan)

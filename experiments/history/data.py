@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from supple.engine.spec import RunSpec, to_json
 from supple.experiments.comparisons.grid import Point
+from supple.metrics import final_window_return
 from supple.metrics.arrays import Array
 
 from .logs import Row
@@ -52,6 +53,11 @@ class Episodes:
     returns: Array
     lengths: Array  # in steps; NaN where it was not recorded
     exploded: NDArray[np.bool_]
+
+    def of(self, task: Segment, since: float = 0) -> tuple[Array, Array]:
+        """Return the steps and the returns of the episodes of a task that ended after step `since`, (n,) each."""
+        own = (self.tasks == task.index) & (self.steps > since)
+        return self.steps[own], self.returns[own]
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,6 +125,13 @@ class RunData:
         """The last step in any log."""
         logged = [int(row["step"]) for row in (*self.metrics, *self.events, *self.outcomes) if "step" in row]
         return max([*logged, *self.episodes.steps[-1:].astype(int), 0])
+
+    def final_return(self, task: Segment, old: Segment | None = None, since: float = 0) -> float:
+        """Return the mean return in the last 15 % of a task (`final_window_return`), NaN if the run has not reached it.
+
+        old: The task whose episodes count; by default the same. since: The step after which they ended."""
+        window = *self.episodes.of(old or task, since), task.start, task.end, TAIL
+        return final_window_return(*window) if self.last_step >= task.window else np.nan
 
     @cached_property
     def logged(self) -> tuple[str, ...]:

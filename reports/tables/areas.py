@@ -16,11 +16,7 @@ def areas(run: RunData, since: int = 0) -> Array:
     area_of_task = np.full(len(run.tasks), NAN)
     for i, task in enumerate(run.tasks):
         if task.end > since and run.last_step >= task.window:
-            in_task = run.episodes.tasks == task.index
-            start = max(task.start, since)
-            area_of_task[i] = learning_curve_area(
-                run.episodes.steps[in_task], run.episodes.returns[in_task], start, task.end
-            )
+            area_of_task[i] = learning_curve_area(*run.episodes.of(task), max(task.start, since), task.end)
     return area_of_task
 
 
