@@ -62,20 +62,19 @@ def evaluate(
 
 def _evaluate(path: Path, tasks: Which, step: int | None, episodes: int | None, warn: Warn) -> dict[int, list[Row]]:
     """Return the rows of each seed of a run. Seeds that have diverged have none."""
-    step, folder = find_state(path, step)
     rows: dict[int, list[Row]] = {}
-    for _, work in load_states(path, {step: folder}, warn):
+    for at, work in load_states(path, dict([find_state(path, step)]), warn):
         settings: Any = work.settings
         if hasattr(settings, "eval_episodes"):
             settings.eval_episodes, settings.eval_tasks = episodes or settings.eval_episodes or EPISODES, "current"
         elif episodes is not None:
             raise UsageError(f"--episodes {episodes} is for agents, but {path} trains none")
-        begun = [task for task in work.tasks if task.start < max(step, 1)]
+        begun = [task for task in work.tasks if task.start < max(at, 1)]
         for task in begun if tasks == "past" else begun[-1:]:
             numbers = work.evaluate(task)
             numbers.pop("train_loss", None)  # since the run's last evaluation
             for member in work.living:
                 own = {name: value[member] if work.seeds else value for name, value in numbers.items()}
-                row = {"step": step, "task": task.index, "name": task.name, **own}
+                row = {"step": at, "task": task.index, "name": task.name, **own}
                 rows.setdefault(settings.members[member], []).append(row)
     return rows

@@ -25,6 +25,7 @@ from .unchanged import keep_states, outputs_with
 from .wiring import Wiring, layer_before, trace_wiring
 
 Capability = TypeVar("Capability")
+Probe = Callable[[], Sequence[Any] | None]  # returns inputs of the network, if there are any yet
 
 
 def no_batches(count: int | None) -> Iterator[Tensor]:
@@ -114,7 +115,7 @@ class Learner:
     optimizer: torch.optim.Optimizer | None
     layers: tuple[Layer, ...]
     units: tuple[str, ...]
-    probe: Callable[[], Sequence[Any] | None]
+    probe: Probe
     loss: Callable[[], Tensor]
     generator: torch.Generator
     redraw: Callable[[], Mapping[str, Tensor]]
@@ -130,7 +131,7 @@ class Learner:
     wiring: Mapping[str, Wiring] = field(default_factory=dict)
     unwired: Mapping[str, str] = field(default_factory=dict)
 
-    last_inputs: Callable[[], Sequence[Any] | None] | None = None
+    last_inputs: Probe | None = None
     batches: Callable[[int | None], Iterator[Tensor]] = no_batches
 
     generators: tuple[torch.Generator, ...] = ()

@@ -50,10 +50,10 @@ def describe(data: ComparisonData) -> Description:
     def plots() -> "list[Plot | None]":
         from .figures.heat_maps import plot_old_tasks
         from .figures.streams import WINDOW, draw_stream, training_curve
-        from .figures.style import Plot, seeds_phrase
+        from .figures.style import Plot, seeds_phrase_of
 
         caption = f"Mean of the values in the preceding {100 * WINDOW:.0f} % of a task. Vertical lines: task switches. "
-        caption += seeds_phrase(data.seeds, len(data.arms))
+        caption += seeds_phrase_of(data)
         figure = draw_stream(data, [""], training_curve, value)
         return [Plot("curves", "Curves", caption, figure), *map(plot_old_tasks, old)]
 

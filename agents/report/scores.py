@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from supple.agents.presets import FINAL, LATER, MEAN, MEASURES
 from supple.experiments.history.collect import notes_of_unfinished
-from supple.experiments.history.data import TAIL, ComparisonData, RunData, Segment
+from supple.experiments.history.data import TAIL, ComparisonData, RunData, Segment, interventions_in
 from supple.metrics import (
     Score,
     generalization_gap,
@@ -219,7 +219,7 @@ def _score_arm(runs: Sequence[RunData], shape: tuple[int, int, int], fork: int) 
     gaps = [generalization_gap(*cells) for cells in zip(trained, tests, exploded & tested, strict=True)]
     changes = np.concatenate([gap.change for gap in gaps])
     changes = changes[~np.isnan(changes)]
-    events = [event for run in runs for event in run.of_kind("intervention")]
+    events = interventions_in(runs)
     return ArmScores(
         seeds=tuple(run.seed for run in runs),
         finished=np.array([run.last_step >= run.tasks[-1].window for run in runs]),

@@ -20,6 +20,7 @@ from supple.metrics.arrays import Array
 from .logs import Row
 
 TAIL = 0.15  # fraction of a task's steps that counts as its steady state (activations paper, section 7)
+Series = tuple[Array, Array]  # steps and values, (n,) each
 NOTHING = (np.empty(0), np.empty(0), np.empty(0))
 
 
@@ -54,7 +55,7 @@ class Episodes:
     lengths: Array  # in steps; NaN where it was not recorded
     exploded: NDArray[np.bool_]
 
-    def of(self, task: Segment, since: float = 0) -> tuple[Array, Array]:
+    def of(self, task: Segment, since: float = 0) -> Series:
         """Return the steps and the returns of the episodes of a task that ended after step `since`, (n,) each."""
         own = (self.tasks == task.index) & (self.steps > since)
         return self.steps[own], self.returns[own]
@@ -142,9 +143,7 @@ class RunData:
         """Return the events of one type: `intervention`, `explosion` or `task`."""
         return [row for row in self.events if row.get("event") == event]
 
-    def series(
-        self, name: str, task: int | None = None, low: float = -np.inf, high: float = np.inf
-    ) -> tuple[Array, Array]:
+    def series(self, name: str, task: int | None = None, low: float = -np.inf, high: float = np.inf) -> Series:
         """Return the steps, low < step ≤ high, and the finite values of a metric, (n,) each, of all tasks or of one."""
         steps, tasks, values = self._columns.get(name, NOTHING)
         wanted = (steps > low) & (steps <= high) & (task is None or tasks == task)
@@ -217,6 +216,11 @@ class ComparisonData:
     def unit(self) -> str:
         """The unit of steps."""
         return self.first.spec.kind_row.unit
+
+
+def interventions_in(runs: Iterable[RunData]) -> list[Row]:
+    """Return the events of all interventions in these runs."""
+    return [event for run in runs for event in run.of_kind("intervention")]
 
 
 def any_logged(runs: Iterable[RunData], name: str) -> bool:

@@ -11,7 +11,7 @@ from markupsafe import Markup
 
 from supple.engine.forks import NONE
 from supple.experiments.comparisons.grid import variant_text
-from supple.experiments.history.data import Row, RunData
+from supple.experiments.history.data import Row, RunData, Series
 from supple.metrics.arrays import Array
 from supple.registry import quoted
 from supple.reports.figures.sketch import draw_curves, draw_marks
@@ -65,7 +65,7 @@ def _draw_logs(runs: Sequence[RunData]) -> dict[str, Markup]:
     end = max(run.total_steps for run in runs)
     fired = sorted({event["step"] for run in runs for event in run.of_kind("intervention")})
     marks = draw_marks(fired[:MOST_EVENTS], end)
-    series: dict[str, list[tuple[Array, Array]]] = {}
+    series: dict[str, list[Series]] = {}
     if any(run.episodes.steps.size for run in runs):
         series["episode return"] = [_sort_by_step(run.episodes.steps, run.episodes.returns) for run in runs]
     rows = [row for run in runs for row in run.metrics[:1] + run.metrics[-20:]]
@@ -82,12 +82,12 @@ def _draw_logs(runs: Sequence[RunData]) -> dict[str, Markup]:
     }
 
 
-def _sort_by_step(steps: Array, values: Array) -> tuple[Array, Array]:
+def _sort_by_step(steps: Array, values: Array) -> Series:
     order = np.argsort(steps, kind="stable")
     return steps[order], values[order]
 
 
-def _by_task(rows: Sequence[Row], name: str) -> tuple[Array, Array]:
+def _by_task(rows: Sequence[Row], name: str) -> Series:
     points = [(row["step"], row[name]) for row in rows if type(row.get(name)) in (int, float)]
     steps, values = np.array(points, dtype=np.float64).reshape(-1, 2).T
     return _sort_by_step(steps, values)

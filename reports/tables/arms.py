@@ -13,9 +13,9 @@ from supple.metrics import bootstrap_coverage, plasticity_score, probability_of_
 from supple.metrics.arrays import Array
 from supple.metrics.scores import aggregate
 
-from .cells import SETTING, Heading, Label, Number, Value
+from .cells import SETTING, Label, Number, Value
 from .differences import Measure, group_by
-from .table import Table, over_seeds
+from .table import Columns, Table, over_seeds
 
 MOST_PAIRS = 12  # arms in the table of pairs: with more it is unreadable
 
@@ -54,7 +54,7 @@ def arms_table(measures: Sequence[Measure], published: Published | None = None) 
     spreads = [measure.spread(arm) for measure, arm in cells]
     varied = dict.fromkeys(chain.from_iterable(variant for _, variant in points))
     first = measures[0]
-    columns: dict[Heading, list[Value]] = {
+    columns: Columns = {
         "arm": [arm for arm, _ in points],
         **{name.replace("_", " "): setting_cells(points, name) for name in varied},
         "seeds": [spread.known.size for spread in spreads],
@@ -93,7 +93,7 @@ def overall_table(family: str, measures: Sequence[Measure], published: Published
     scores = plasticity_score({str(i): matrix for i, matrix in enumerate(matrices)}, floor=-np.inf)
     if np.isnan([score.iqm for score in scores.values()]).all():
         return None
-    columns: dict[Heading, list[Value]] = {
+    columns: Columns = {
         "arm": [", ".join(filter(None, [variant_text(point.variant), point.arm])) for point in points],
         "seeds": list(map(len, matrices)),
         _with_level("IQM"): list(map(Number.of_score, scores.values())),

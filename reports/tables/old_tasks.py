@@ -17,10 +17,10 @@ from supple.experiments.history.performance import performance_of
 from supple.metrics import intransigence, learning_curve_transfer, share_of_fresh, task_forgetting
 from supple.metrics.arrays import Array
 
-from .cells import Form, Heading, Number, Value, percent
+from .cells import Form, Heading, Number, percent
 from .differences import Measure, variants_of
 from .statistics import NAN, Spread, mean, spread_json
-from .table import Table, over_seeds
+from .table import Columns, Table, over_seeds
 
 Areas = Callable[[RunData], ArrayLike]
 FINAL, NEW, FORGETTING, KEPT, TRANSFER, GAIN, INTRANSIGENCE, ZERO_SHOT = MEASURES = (
@@ -185,7 +185,7 @@ def old_tasks_tables(found: Sequence[OldTasks]) -> list[Table]:
     if not any(old.known for old in found):
         return []
     rows = [(old, arm, of_arm) for old in found for arm, of_arm in old.arms.items()]
-    columns: dict[Heading, list[Value]] = {
+    columns: Columns = {
         "arm": [arm for _, arm, _ in rows],
         "variant": [old.variant for old, _, _ in rows],
         "seeds": [len(of_arm.seeds) for _, _, of_arm in rows],

@@ -19,10 +19,10 @@ from supple.metrics import (
 from supple.metrics.arrays import Array
 from supple.reports.studies.evaluation_tables import table_by_cell
 from supple.reports.studies.evaluations import Cell
-from supple.reports.tables.cells import PERCENT, Heading, Number, Value, percent
+from supple.reports.tables.cells import PERCENT, Number, Value, percent
 from supple.reports.tables.differences import Measure, measures_of
 from supple.reports.tables.statistics import NAN, Spread, mean, spread_json
-from supple.reports.tables.table import Table
+from supple.reports.tables.table import Columns, Table
 
 BY_TASK: dict[str, Callable[[Array], Array]] = {
     "transfer": domain_transfer,
@@ -110,7 +110,7 @@ def _measured(learned: Sequence[Learned], name: str) -> list[Spread]:
 
 def summary_table(study: ComparisonData, learned: Sequence[Learned]) -> Table:
     """Return a table with one row per method."""
-    columns: dict[Heading, list[Value]] = {}
+    columns: Columns = {}
     for name in sorted(HEADINGS, key=lambda name: HEADINGS[name] != study.first.leads):
         heading = HEADINGS[name]
         columns[percent(heading)] = [Number.of(spread, PERCENT) for spread in _measured(learned, name)]
