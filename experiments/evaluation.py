@@ -1,6 +1,7 @@
 """Evaluate trained runs at one of their checkpoints, as they evaluate themselves while they are trained."""
 
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -9,7 +10,6 @@ from supple.engine.loop import Warn
 from supple.engine.user_code import plugins
 from supple.registry.errors import UsageError
 
-from .history.data import RunData
 from .history.logs import Row
 from .results import load
 
@@ -50,14 +50,8 @@ def evaluate(
         RunError: A run has no such checkpoint.
     """
     plugins.load_here(plugin)
-    found: dict[Path, dict[int, list[Row]]] = {}  # of a stack, all seeds at once
-
-    def rows(run: RunData) -> list[Row]:
-        if run.path not in found:
-            found[run.path] = _evaluate(run.path, tasks, step, episodes, warn)
-        return found[run.path].get(run.seed, [])
-
-    return load(path).frame(rows)
+    rows_of = cache(lambda folder: _evaluate(folder, tasks, step, episodes, warn))  # of a stack, all seeds at once
+    return load(path).frame(lambda run: rows_of(run.path).get(run.seed, []))
 
 
 def _evaluate(path: Path, tasks: Which, step: int | None, episodes: int | None, warn: Warn) -> dict[int, list[Row]]:

@@ -17,7 +17,7 @@ from .layers import Layer, Scope, find_stack
 from .linear_pairs import Joint, LinearPair, find_declared_pairs, find_joints, pair_at
 from .modules import STACKED
 from .optimizers import trainer_of
-from .parameters import check_values, pair_tensors, snapshot
+from .parameters import check_values, names_by_parameter, pair_tensors, snapshot
 from .recording import find_misread_units
 from .redraw import is_constant
 from .state_dicts import list_names
@@ -365,7 +365,7 @@ class Learner:
 
     def parameters_of(self, layers: Sequence[Layer]) -> list[str]:
         """Return the names of these layers' parameters that are not frozen; a tied one once, under its first name."""
-        names: dict[Tensor, str] = {parameter: name for name, parameter in self.module.named_parameters()}
+        names = names_by_parameter(self.module)
         frozen = set(self.frozen())
         unique = dict.fromkeys(names[p] for layer in layers for p in layer.module.parameters())
         return [name for name in unique if name not in frozen]

@@ -45,10 +45,9 @@ def plot_old_tasks(old: OldTasks) -> Plot | None:
     if not old.known:
         return None
     means = {arm: mean(own.scaled, axis=0) for arm, own in old.arms.items()}
-    low, high = 0.0, 1.0
-    if old.scale.random is None and not old.scale.percent:
-        every = np.stack([*means.values()])
-        low, high = float(np.nanmin(every)), float(np.nanmax(every))
+    natural = old.scale.random is None and not old.scale.percent
+    every = [*means.values()]
+    low, high = (float(np.nanmin(every)), float(np.nanmax(every))) if natural else (0.0, 1.0)
     panels = []
     for arm, own in old.arms.items():
         names, shades = task_labels(own.tasks), (means[arm] - low) / ((high - low) or 1.0)

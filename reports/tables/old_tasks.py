@@ -15,7 +15,7 @@ from supple.engine.forks import FRESH
 from supple.experiments.history.data import ComparisonData, RunData
 from supple.experiments.history.performance import performance_of
 from supple.metrics import intransigence, learning_curve_transfer, share_of_fresh, task_forgetting
-from supple.metrics.arrays import Array
+from supple.metrics.arrays import Array, as_array
 
 from .cells import Form, Heading, Number, percent
 from .differences import Measure, variants_of
@@ -245,7 +245,7 @@ def logged_returns(run: RunData, event: str) -> Array:
 
 def _stack(function: Areas | None, runs: Sequence[RunData], size: int) -> Array:
     """Return what a function returns of each run, with NaN for the tasks that a run does not have."""
-    found = [np.asarray(function(run) if function else (), dtype=np.float64) for run in runs]
+    found = [as_array(function(run) if function else ()) for run in runs]
     return np.stack([np.pad(of_run, (0, size - len(of_run)), constant_values=NAN) for of_run in found])
 
 
