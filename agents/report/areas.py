@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 
 from supple.engine.forks import FRESH
 from supple.experiments.history.data import ComparisonData, RunData, Segment
-from supple.metrics import share_of_fresh, share_over_seeds
-from supple.metrics.arrays import Array
+from supple.metrics import Array, share_of_fresh, share_over_seeds
 from supple.reports.tables.areas import areas
 from supple.reports.tables.cells import MISSING, Form, Number, Value, some_of
 from supple.reports.tables.differences import variants_of

@@ -11,6 +11,7 @@ from supple.agents.presets import FINAL, LATER, MEAN, MEASURES
 from supple.experiments.history.collect import notes_of_unfinished
 from supple.experiments.history.data import TAIL, ComparisonData, RunData, Segment, interventions_in
 from supple.metrics import (
+    Array,
     Score,
     generalization_gap,
     human_normalized,
@@ -18,7 +19,6 @@ from supple.metrics import (
     iqm,
     plasticity_score,
 )
-from supple.metrics.arrays import Array
 from supple.reports.tables.areas import areas, mean_return
 from supple.reports.tables.differences import Measure, group_by, lead, measures_of, missing_lead
 from supple.reports.tables.metrics import IN_TABLES, means_at_events

@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 
 from supple.engine.spec import RunSpec, to_json
 from supple.experiments.comparisons.grid import Point
-from supple.metrics import final_window_return
-from supple.metrics.arrays import Array
+from supple.metrics import Array, final_window_return
 
 from .logs import Row
 

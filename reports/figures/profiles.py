@@ -5,8 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from supple.engine.forks import FRESH
-from supple.metrics import performance_profile
-from supple.metrics.arrays import Array
+from supple.metrics import Array, performance_profile
 from supple.reports.tables.arms import pad_columns
 from supple.reports.tables.differences import Measure, group_by
 

@@ -20,8 +20,7 @@ from matplotlib.lines import Line2D
 
 from supple.engine.forks import FRESH, NONE
 from supple.experiments.history.data import ComparisonData, RunData, Series
-from supple.metrics import t_interval
-from supple.metrics.arrays import Array
+from supple.metrics import Array, t_interval
 
 Curve = Callable[[RunData, float, float], Series]  # (steps, values) at low < step ≤ high
 Pieces = list[tuple[dict[str, Any], list[Series]]]  # (style, (steps, values) of each seed)

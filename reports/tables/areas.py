@@ -3,8 +3,7 @@
 import numpy as np
 
 from supple.experiments.history.data import RunData
-from supple.metrics import learning_curve_area
-from supple.metrics.arrays import Array
+from supple.metrics import Array, learning_curve_area
 
 from .statistics import NAN
 

@@ -9,8 +9,7 @@ import numpy as np
 from supple.engine.forks import FRESH
 from supple.experiments.comparisons.grid import Point, variant_text
 from supple.experiments.sweeps.study import Published
-from supple.metrics import bootstrap_coverage, plasticity_score, probability_of_improvement
-from supple.metrics.arrays import Array
+from supple.metrics import Array, bootstrap_coverage, plasticity_score, probability_of_improvement
 from supple.metrics.scores import aggregate
 
 from .cells import SETTING, Label, Number, Value

@@ -14,8 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from supple.engine.forks import FRESH
 from supple.experiments.history.data import ComparisonData, RunData
 from supple.experiments.history.performance import performance_of
-from supple.metrics import intransigence, learning_curve_transfer, share_of_fresh, task_forgetting
-from supple.metrics.arrays import Array, as_array
+from supple.metrics import Array, as_array, intransigence, learning_curve_transfer, share_of_fresh, task_forgetting
 
 from .cells import Form, Heading, Number, percent
 from .differences import Measure, variants_of

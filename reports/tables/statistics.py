@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from supple.metrics import t_interval
-from supple.metrics.arrays import Array
+from supple.metrics import Array, t_interval
 
 NAN = float("nan")
 

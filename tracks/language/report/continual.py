@@ -9,6 +9,7 @@ import numpy as np
 
 from supple.experiments.history.data import ComparisonData, RunData
 from supple.metrics import (
+    Array,
     domain_average,
     domain_last,
     domain_transfer,
@@ -16,7 +17,6 @@ from supple.metrics import (
     order_disparity,
     overall_performance,
 )
-from supple.metrics.arrays import Array
 from supple.reports.studies.evaluation_tables import table_by_cell
 from supple.reports.studies.evaluations import Cell
 from supple.reports.tables.cells import PERCENT, Number, Value, percent

@@ -12,13 +12,13 @@ import numpy as np
 
 from supple.experiments.history.data import Row, RunData, Segment
 from supple.metrics import (
+    Array,
     accuracy_recovery_time,
     non_recovery_rate,
     peak_saturation,
     saturation_area,
     saturation_recovery_time,
 )
-from supple.metrics.arrays import Array
 from supple.reports.tables.statistics import Spread, mean_of_known
 
 
