@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 
 from supple.engine.storage.restoring import require_like
 from supple.envs import StepResult
+from supple.metrics.arrays import Array
 
 from .stacks import by_member
 
-Array = NDArray[np.float64]
 LARGE = 128.0  # from here on, steps of float32 are 1.5e-5
 
 

@@ -57,8 +57,7 @@ class Trained:
     ) -> None:
         plugins.load_here(plugin)
         place = local_folder(path)
-        self.step, folder = find_state(place, step)
-        for _, work in load_states(place, {self.step: folder}, warn):
+        for self.step, work in load_states(place, dict([find_state(place, step)]), warn):
             if not isinstance(work, AgentWork):
                 raise RunError(f"{path} does not train an agent, so it has no policy")
             self._work, self.env = work, work.task.env

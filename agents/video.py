@@ -41,8 +41,7 @@ def record_videos(data: ComparisonData, warn: Warn) -> list[Video]:
 def _record_run(run: RunData, arm: str, note: Warn) -> list[Video]:
     recorded = []
     try:
-        step, folder = find_state(run.path)
-        for _, work in load_states(run.path, {step: folder}, note):
+        for step, work in load_states(run.path, dict([find_state(run.path)]), note):
             assert isinstance(work, AgentWork)
             if run.of_kind("diverged"):
                 raise RunError(f"seed {run.seed} {run.diverged}")

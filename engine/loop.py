@@ -79,9 +79,11 @@ class Loop:
             self._after_start()
         if any(learner.marked is None for learner in work.learners.values()):
             self._mark()
-        work.begin_segment(number := self.number, self.step)
-        self._follow()
+        number = -1
         while self.step < until:
+            if self.number > number:  # at first, and after each saved state
+                work.begin_segment(number := self.number, self.step)
+                self._follow()
             previous, before = self.step, self._updates()
             self.step += work.advance(task, previous, until, self.hooks, self.run)
             self.hooks.after_steps(previous, self.step, (before, self._updates()))
@@ -114,9 +116,6 @@ class Loop:
             ):
                 self._check(closely=True)
                 self._save()
-            if self.number > number and self.step < until:
-                work.begin_segment(number := self.number, self.step)
-                self._follow()
 
     def _follow(self) -> None:
         """Tell the log and the hooks if the world is in another task than before, to which it changed by itself."""

@@ -2,10 +2,12 @@
 
 from dataclasses import dataclass
 from textwrap import shorten
-from typing import Any
+from typing import Any, SupportsFloat
 
 from supple.registry import one_line
 from supple.registry.errors import RunError
+
+Step = tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]  # what `gymnasium.Env.step` returns
 
 LONGEST = 300  # characters of the original error message
 

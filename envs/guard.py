@@ -7,7 +7,7 @@ of a step and continues, so that the agent would learn from an unreported jump t
 
 from collections.abc import Iterator, Mapping
 from math import inf, isfinite
-from typing import Any, SupportsFloat
+from typing import Any
 
 import gymnasium as gym
 import numpy as np
@@ -15,7 +15,7 @@ from numpy import ndarray, vdot
 
 from supple.registry import summary
 
-from .fault import EnvironmentFault, ExplosionInfo, fault_of, read_attribute, text_of
+from .fault import EnvironmentFault, ExplosionInfo, Step, fault_of, read_attribute, text_of
 from .shifts.base import name_of
 
 REWARD_FLOOR = -1e6
@@ -41,7 +41,7 @@ class ClipActions(gym.Wrapper):
         self._low, self._high = space.low, space.high
         self._short = None if np.can_cast(np.float32, space.dtype) else space.dtype
 
-    def step(self, action: np.ndarray) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
+    def step(self, action: np.ndarray) -> Step:
         action = np.minimum(np.maximum(action, self._low), self._high)
         return self.env.step(action if self._short is None else action.astype(self._short))
 
@@ -114,7 +114,7 @@ class Guard(gym.Wrapper):
         self._watch()
         return observation, info
 
-    def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
+    def step(self, action: Any) -> Step:
         try:
             observation, reward, terminated, truncated, info = self.env.step(action)
             exploded = not (self._floor <= reward < inf) or reward == -inf  # type: ignore[operator]  # NaN has, too

@@ -20,6 +20,7 @@ except ImportError as error:
     raise ImportError("HumanoidBench's tasks need MuJoCo: pip install 'supple[humanoid]'") from error
 from gymnasium.envs.mujoco import MujocoEnv
 
+Reward = tuple[float, dict[str, float]]  # and its terms by name
 STAND_HEIGHT = 1.65  # height of the head in metres
 NOISE = 0.01  # added to every entry of qpos at reset: metres, radians, parts of quaternions
 FRAME_SKIP = 10  # substeps of 2 ms: 50 control steps per second
@@ -101,7 +102,7 @@ class H1Env(MujocoEnv, ABC):
         """Prepare the task at a reset, after the noise was added."""
 
     @abstractmethod
-    def reward(self) -> tuple[float, dict[str, float]]:
+    def reward(self) -> Reward:
         """Return the reward of the last step, and its terms by name."""
 
     def has_ended(self) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .humanoid_bench import STAND_HEIGHT, H1Env
+from .humanoid_bench import STAND_HEIGHT, H1Env, Reward
 from .tolerance import tolerance
 
 FLOOR = 0  # the index of its geom in every scene
@@ -23,7 +23,7 @@ class Walk(H1Env):
         super().__init__(**scene)
         self._speed = speed
 
-    def reward(self) -> tuple[float, dict[str, float]]:
+    def reward(self) -> Reward:
         control, stand, move = self.small_control(), self.stand(), self.move(self._speed)
         return control * stand * move, {"small_control": control, "stand": stand, "move": move}
 
@@ -33,7 +33,7 @@ class Stand(H1Env):
 
     lowest = 0.2
 
-    def reward(self) -> tuple[float, dict[str, float]]:
+    def reward(self) -> Reward:
         control, stand, still = self.small_control(), self.stand(), self.still()
         return control * stand * still, {"small_control": control, "stand": stand, "still": still}
 
@@ -49,7 +49,7 @@ class Hurdle(H1Env):
         sides = ("left", "right", "behind")
         self._walls = {self.model.geom(f"{side}_barrier_collision").id for side in sides}
 
-    def reward(self) -> tuple[float, dict[str, float]]:
+    def reward(self) -> Reward:
         control, stand, move = self.small_control(), self.stand(upright=0.8), self.move(5.0)
         wall = 0.1 if any(a in self._walls or b in self._walls for a, b in self.contacts()) else 1.0
         terms = {"small_control": control, "stand": stand, "move": move, "wall": wall}
@@ -65,7 +65,7 @@ class Crawl(H1Env):
         super().look_up()
         self._pelvis = self.data.body("pelvis").xquat
 
-    def reward(self) -> tuple[float, dict[str, float]]:
+    def reward(self) -> Reward:
         control, move = self.small_control(), self.move(1.0)
         _, y, z = self._imu.tolist()
         low = min(tolerance(z, 0.6, 1.0, 1.0), tolerance(float(self._head[2]), 0.6, 1.0, 1.0))
@@ -82,7 +82,7 @@ class Climb(H1Env):
         super().look_up()
         self._feet = [self.data.site(f"{side}_foot").xpos for side in ("left", "right")]
 
-    def reward(self) -> tuple[float, dict[str, float]]:
+    def reward(self) -> Reward:
         over_left, over_right = (tolerance(float(self._head[2] - foot[2]), 1.2, margin=0.45) for foot in self._feet)
         control, stand, move = self.small_control(), over_left * over_right * self.upright(0.5), self.move(1.0)
         return stand * control * move, {"small_control": control, "stand": stand, "move": move}
@@ -101,7 +101,7 @@ class Pole(H1Env):
         names = [self.model.geom(i).name for i in range(self.model.ngeom)]
         self._poles = {i for i, name in enumerate(names) if "pole_r" in name}
 
-    def reward(self) -> tuple[float, dict[str, float]]:
+    def reward(self) -> Reward:
         control, stand, move = self.small_control(), self.stand(), self.move(0.5)
         touched = any(FLOOR not in (a, b) and (a in self._poles or b in self._poles) for a, b in self.contacts())
         pole = 0.1 if touched else 1.0
@@ -133,7 +133,7 @@ class Maze(H1Env):
     def begin(self) -> None:
         self.stage = 0
 
-    def reward(self) -> tuple[float, dict[str, float]]:
+    def reward(self) -> Reward:
         control, stand = self.small_control(), self.stand()
         wall = 0.1 if any(max(pair) >= self._first_wall for pair in self.contacts()) else 1.0
         bonus = 0.0
@@ -165,7 +165,7 @@ class Sit(H1Env):
         super().look_up()
         self._chair = self.data.body("chair").xpos
 
-    def reward(self) -> tuple[float, dict[str, float]]:
+    def reward(self) -> Reward:
         (x, y, z), (chair_x, chair_y, _) = self.data.qpos[:3].tolist(), self._chair.tolist()
         sitting = tolerance(z, 0.68, 0.72, 0.2)
         on_chair = tolerance(x - chair_x, -0.19, 0.19, 0.2) * tolerance(y - chair_y, 0.0, 0.0, 0.1)
@@ -200,7 +200,7 @@ class BalanceOnBoard(H1Env):
         self._sphere = self.model.geom("pivot_sphere_collision").id
         self._board = self.model.geom("stand_board_collision").id
 
-    def reward(self) -> tuple[float, dict[str, float]]:
+    def reward(self) -> Reward:
         control, stand, still = self.small_control(), self.stand(STAND_HEIGHT + 0.37), self.still()
         return control * stand * still, {"small_control": control, "stand": stand, "still": still}
 
@@ -230,7 +230,7 @@ class Reach(H1Env):
     def begin(self) -> None:
         self.goal = self.np_random.uniform((-2.0, -2.0, 0.2), (2.0, 2.0, 2.0))
 
-    def reward(self) -> tuple[float, dict[str, float]]:
+    def reward(self) -> Reward:
         distance = math.dist(self._hand.tolist(), self.goal)
         upright, motion = 5.0 * float(self._pelvis_upright[0]), float(np.square(self.data.qvel).sum())
         close, success = (5.0 if distance < 1.0 else 0.0), (10.0 if distance < 0.05 else 0.0)

@@ -1,14 +1,14 @@
 """Environments with images that one agent sees in turn: their channels and actions made equal in number."""
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple, SupportsFloat
+from typing import Any, NamedTuple
 
 import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-from .fault import text_of
+from .fault import Step, text_of
 from .pictures import Observations, SpacePart, find_image, picture_of
 
 
@@ -122,7 +122,7 @@ class Padded(gym.Wrapper):
         observation, info = self.env.reset(seed=seed, options=options)
         return self.observation(observation), info
 
-    def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
+    def step(self, action: Any) -> Step:
         if self._own and action >= self._own:
             action = 0
         observation, *rest = self.env.step(action)

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from .array_tasks import squares
 
 Array = NDArray[np.float64]
+Judged = tuple[Array, NDArray[np.bool_]]  # rewards, and whether episodes end
 
 
 class PhysicsTask(ABC):
@@ -40,7 +41,7 @@ class PhysicsTask(ABC):
         return now.copy()
 
     @abstractmethod
-    def judge(self, before: Array, now: Array, actions: np.ndarray) -> tuple[Array, NDArray[np.bool_]]:
+    def judge(self, before: Array, now: Array, actions: np.ndarray) -> Judged:
         """Return the rewards of a step and whether it terminated the episodes, (n,) each."""
 
     def forward(self, before: Array, now: Array) -> Array:
@@ -55,7 +56,7 @@ class HalfCheetah(PhysicsTask):
     def observe(self, now: Array) -> Array:
         return now[:, self.hidden :].copy()
 
-    def judge(self, before: Array, now: Array, actions: np.ndarray) -> tuple[Array, NDArray[np.bool_]]:
+    def judge(self, before: Array, now: Array, actions: np.ndarray) -> Judged:
         return self.forward(before, now) - self.cost * _effort(actions), _never(now)
 
 
@@ -70,7 +71,7 @@ class Walker2d(PhysicsTask):
         np.clip(velocities, -10, 10, out=velocities)
         return observations
 
-    def judge(self, before: Array, now: Array, actions: np.ndarray) -> tuple[Array, NDArray[np.bool_]]:
+    def judge(self, before: Array, now: Array, actions: np.ndarray) -> Judged:
         healthy = self.healthy(now)
         return self.forward(before, now) + healthy - 1e-3 * _effort(actions), ~healthy
 
@@ -89,7 +90,7 @@ class Hopper(Walker2d):
 
 
 class InvertedPendulum(PhysicsTask):
-    def judge(self, before: Array, now: Array, actions: np.ndarray) -> tuple[Array, NDArray[np.bool_]]:
+    def judge(self, before: Array, now: Array, actions: np.ndarray) -> Judged:
         fallen = ~np.isfinite(now).all(axis=1) | (np.abs(now[:, 1]) > 0.2)
         return (~fallen).astype(np.float64), fallen
 
@@ -102,7 +103,7 @@ class InvertedDoublePendulum(PhysicsTask):
         angles = now[:, 1:3].copy()
         return np.concatenate([now[:, :1], np.sin(angles), np.cos(angles), np.clip(now[:, 3:7], -10, 10)], axis=1)
 
-    def judge(self, before: Array, now: Array, actions: np.ndarray) -> tuple[Array, NDArray[np.bool_]]:
+    def judge(self, before: Array, now: Array, actions: np.ndarray) -> Judged:
         x, y = now[:, 7], now[:, 9]
         fallen: NDArray[np.bool_] = y <= 1
         distance = 0.01 * squares(x) + squares(y - 2)
@@ -119,7 +120,7 @@ class Reacher(PhysicsTask):
         parts = [np.cos(angles), np.sin(angles), now[:, 2:6], now[:, 8:10] - now[:, 11:13]]
         return np.concatenate(parts, axis=1)
 
-    def judge(self, before: Array, now: Array, actions: np.ndarray) -> tuple[Array, NDArray[np.bool_]]:
+    def judge(self, before: Array, now: Array, actions: np.ndarray) -> Judged:
         return -_lengths(now[:, 8:11] - now[:, 11:14]) - _effort(actions), _never(now)
 
 
@@ -130,7 +131,7 @@ class Pusher(PhysicsTask):
     def observe(self, now: Array) -> Array:
         return np.concatenate([now[:, :7], now[:, 11:18], now[:, 22:31]], axis=1)
 
-    def judge(self, before: Array, now: Array, actions: np.ndarray) -> tuple[Array, NDArray[np.bool_]]:
+    def judge(self, before: Array, now: Array, actions: np.ndarray) -> Judged:
         tips, thing, goal = now[:, 22:25], now[:, 25:28], now[:, 28:31]
         near, far = _lengths(thing - tips) * 0.5, _lengths(thing - goal)
         return -far - _effort(actions) * 0.1 - near, _never(now)
@@ -147,7 +148,7 @@ class Ant(PhysicsTask):
         forces = np.clip(now[:, at + 6 :], -1.0, 1.0)  # of all bodies but the world
         return np.concatenate([now[:, 2 : at - 1], forces], axis=1)
 
-    def judge(self, before: Array, now: Array, actions: np.ndarray) -> tuple[Array, NDArray[np.bool_]]:
+    def judge(self, before: Array, now: Array, actions: np.ndarray) -> Judged:
         at = self.nq + self.nv
         contact = 5e-4 * np.square(np.clip(now[:, at + 1 :], -1.0, 1.0)).sum(axis=1)
         healthy = np.isfinite(now[:, :at]).all(axis=1) & (now[:, 2] >= 0.2) & (now[:, 2] <= 1.0)

@@ -1,9 +1,9 @@
 """Action repeat: one decision lasts for several environment steps."""
 
-from typing import Any, SupportsFloat
-
 import gymnasium as gym
 import numpy as np
+
+from .fault import Step
 
 
 class Repeat(gym.Wrapper):
@@ -16,7 +16,7 @@ class Repeat(gym.Wrapper):
         super().__init__(env)
         self.times = self.taken = times
 
-    def step(self, action: np.ndarray) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
+    def step(self, action: np.ndarray) -> Step:
         total, steps = 0.0, 0
         while True:
             observation, reward, terminated, truncated, info = self.env.step(action)

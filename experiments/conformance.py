@@ -22,6 +22,7 @@ from supple.engine.hooks.members import acting_on
 from supple.engine.storage import checkpoint
 from supple.engine.storage.learner_state import learner_state, load_learner_state
 from supple.interventions import Hook, Intervention, Learner, make, parse_call, parse_hook_text
+from supple.networks.parameters import names_by_parameter
 from supple.registry import one_line, summary
 
 from .conformance_networks import NETWORKS, SEEDS, STACKS, Network, Stack, network
@@ -56,10 +57,15 @@ class Finding:
 # -- trials -----------------------------------------------------------------------------------------------------------
 
 
+def make_from(call: str) -> Intervention:
+    """Return the intervention of a text. Raises ValueError if it has no meaning."""
+    parsed = parse_call(call)
+    return make(parsed.name, **parsed.params)
+
+
 def attach(call: str, learner: Learner) -> Intervention:
     """Return the attached intervention. Raises Refused, or Broken if it gives no reason in one line."""
-    parsed = parse_call(call)
-    intervention = make(parsed.name, **parsed.params)
+    intervention = make_from(call)
     try:
         intervention.attach(learner)
     except ValueError as error:
@@ -119,7 +125,7 @@ def named_tensors(learner: Learner) -> Bits:
     by_name: Bits = dict(learner.module.named_parameters())
     for i, follower in enumerate(learner.followers):
         by_name |= {f"follower {i}'s {name}": tensor for name, tensor in follower.named_parameters()}
-    names: dict[Tensor, str] = {parameter: name for name, parameter in learner.module.named_parameters()}
+    names = names_by_parameter(learner.module)
     for parameter, slots in learner.optimizer.state.items() if learner.optimizer else ():
         for key, value in slots.items():
             if isinstance(value, Tensor):
@@ -148,9 +154,8 @@ def differing_names(before: Bits, after: Bits) -> list[str]:
 
 def check_text_and_docstring(call: str, new: Network) -> None:
     """Require a text form that is parsed back to the same intervention, and a docstring."""
-    parsed = parse_call(call)
-    it = make(parsed.name, **parsed.params)
-    if parse_hook_text(str(it)).call != parsed:
+    it = make_from(call)
+    if parse_hook_text(str(it)).call != parse_call(call):
         raise Broken(f"its text {str(it)!r} is parsed to something else")
     if not (type(it).__doc__ or "").strip():
         raise Broken("its class has no docstring, whose first sentence `supple list interventions` shows")
@@ -264,8 +269,7 @@ def check_checkpoint(call: str, new: Network) -> None:
 
 def check_some_members(call: str, new: Stack) -> None:
     """Require that seeds are as alone if it is applied to some seeds of the stack, and to others later."""
-    parsed = parse_call(call)
-    if (it := make(parsed.name, **parsed.params)).has("apply") and not it.has("restructure"):
+    if (it := make_from(call)).has("apply") and not it.has("restructure"):
         compare_with_alone(call, new, {APPLIED: (0, 2), AGAIN: (0, 1)})
 
 
@@ -349,8 +353,7 @@ def conform(call: str, networks: Mapping[str, Network] | None = None) -> list[Fi
     Raises:
         ValueError: The name is unknown, or its parameters are wrong.
     """
-    parsed = parse_call(call)
-    make(parsed.name, **parsed.params)
+    make_from(call)
     threads = torch.get_num_threads()
     torch.set_num_threads(1)  # the networks are small
     try:

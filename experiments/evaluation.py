@@ -1,6 +1,7 @@
 """Evaluate trained runs at one of their checkpoints, as they evaluate themselves while they are trained."""
 
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -9,7 +10,6 @@ from supple.engine.loop import Warn
 from supple.engine.user_code import plugins
 from supple.registry.errors import UsageError
 
-from .history.data import RunData
 from .history.logs import Row
 from .results import load
 
@@ -50,32 +50,25 @@ def evaluate(
         RunError: A run has no such checkpoint.
     """
     plugins.load_here(plugin)
-    found: dict[Path, dict[int, list[Row]]] = {}  # of a stack, all seeds at once
-
-    def rows(run: RunData) -> list[Row]:
-        if run.path not in found:
-            found[run.path] = _evaluate(run.path, tasks, step, episodes, warn)
-        return found[run.path].get(run.seed, [])
-
-    return load(path).frame(rows)
+    rows_of = cache(lambda folder: _evaluate(folder, tasks, step, episodes, warn))  # of a stack, all seeds at once
+    return load(path).frame(lambda run: rows_of(run.path).get(run.seed, []))
 
 
 def _evaluate(path: Path, tasks: Which, step: int | None, episodes: int | None, warn: Warn) -> dict[int, list[Row]]:
     """Return the rows of each seed of a run. Seeds that have diverged have none."""
-    step, folder = find_state(path, step)
     rows: dict[int, list[Row]] = {}
-    for _, work in load_states(path, {step: folder}, warn):
+    for at, work in load_states(path, dict([find_state(path, step)]), warn):
         settings: Any = work.settings
         if hasattr(settings, "eval_episodes"):
             settings.eval_episodes, settings.eval_tasks = episodes or settings.eval_episodes or EPISODES, "current"
         elif episodes is not None:
             raise UsageError(f"--episodes {episodes} is for agents, but {path} trains none")
-        begun = [task for task in work.tasks if task.start < max(step, 1)]
+        begun = [task for task in work.tasks if task.start < max(at, 1)]
         for task in begun if tasks == "past" else begun[-1:]:
             numbers = work.evaluate(task)
             numbers.pop("train_loss", None)  # since the run's last evaluation
             for member in work.living:
                 own = {name: value[member] if work.seeds else value for name, value in numbers.items()}
-                row = {"step": step, "task": task.index, "name": task.name, **own}
+                row = {"step": at, "task": task.index, "name": task.name, **own}
                 rows.setdefault(settings.members[member], []).append(row)
     return rows

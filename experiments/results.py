@@ -104,7 +104,7 @@ class Results:
             load("runs/rooms").parts(4, limit=100).groupby(["arm", "task", "part"])["reached"].mean()
 
         Raises:
-            ValueError: `count` is below 1.
+            UsageError: `count` is below 1.
         """
         return self.frame(lambda run: parts_of(run, count, metrics, limit))
 
@@ -149,7 +149,7 @@ def load(path: str | Path) -> Results:
     Studies without a started run are left out, and so are the points at which arms were tuned.
 
     Raises:
-        ValueError: The folder is none of these, or a log in it is damaged.
+        UsageError: The folder is none of these, or a log in it is damaged.
         RunError: Another file in it is damaged, or it cannot be loaded from the hub.
     """
     path = local_folder(path)

@@ -47,6 +47,7 @@ from torch import Tensor
 from torch.distributions import Distribution, kl_divergence
 
 from supple.networks import Learner
+from supple.networks.learner import Probe
 
 from .base import Intervention, check_within, interventions
 
@@ -60,7 +61,7 @@ class OtherMinibatch:
             generator; None while there are no data.
     """
 
-    inputs: Callable[[], Sequence[Any] | None]
+    inputs: Probe
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from supple.networks import Learner, Wiring
 from supple.networks.hidden_units import activation_module, hidden, hidden_units, own_tensors, sizes, times
+from supple.networks.parameters import names_by_parameter
 
 Outgoing = Literal["zero", "kept"]
 
@@ -39,7 +40,7 @@ def recycle_(
     Raises:
         ValueError: Widths do not fit. Nothing was changed.
     """
-    names: dict[Tensor, str] = {parameter: name for name, parameter in module.named_parameters()}
+    names = names_by_parameter(module)
     groups = {unit: hidden(module, unit, wiring[unit]) for unit in masks}
     written: dict[str, Tensor] = {}
 

@@ -27,6 +27,7 @@ import torch
 from torch import Tensor, nn
 
 from supple.networks import Learner
+from supple.networks.parameters import names_by_parameter
 from supple.networks.ranks import average
 from supple.networks.symmetry import ScalePair, may_have_pairs, scale_pairs
 
@@ -119,7 +120,7 @@ def sib_(model: nn.Module, loss_fn: Callable[[], Tensor], ratio: float = 100.0) 
             if pair.div.bias is not None:
                 pair.rows(pair.div.bias).div_(factors)
             pair.columns(pair.mul.weight).mul_(factors.view(pair.heads, 1, -1))
-    names: dict[Tensor, str] = {parameter: name for name, parameter in model.named_parameters()}
+    names = names_by_parameter(model)
     return Rescaling(
         pairs=len(pairs),
         written=tuple(names[weight] for weight in weights),
@@ -220,7 +221,7 @@ class Sib(Intervention):
 
 def _masks(model: nn.Module) -> dict[str, Tensor]:
     """Return which entries of fused weights were written: the rows of the values only."""
-    names: dict[Tensor, str] = {parameter: name for name, parameter in model.named_parameters()}
+    names = names_by_parameter(model)
     masks = {}
     for pair in scale_pairs(model):
         if pair.channels < pair.div.out_features:

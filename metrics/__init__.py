@@ -3,6 +3,7 @@
 from supple.networks.recording import record
 from supple.networks.scale import isometry_scale
 
+from .arrays import Array, as_array
 from .balance import lambda_balance, lambda_residual
 from .churn import policy_churn, update_ratio, value_churn
 from .continual import (
@@ -72,6 +73,7 @@ __all__ = [
     "BOOTSTRAP_COVERAGE",
     "METRICS",
     "TRAINABILITY",
+    "Array",
     "Condition",
     "Diagnosis",
     "FreshShare",
@@ -87,6 +89,7 @@ __all__ = [
     "accuracy_recovery_time",
     "activation_slopes",
     "activity_scores",
+    "as_array",
     "average_accuracy",
     "average_online_accuracy",
     "backward_transfer",

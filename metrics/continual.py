@@ -14,9 +14,9 @@ is eq. 10 of the MoRAM paper (positive: forgotten, lower is better).
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-Array = NDArray[np.float64]
+from .arrays import Array, as_array
 
 
 def average_accuracy(accuracies: ArrayLike) -> float:
@@ -108,7 +108,7 @@ def intransigence(scores: ArrayLike, reference: ArrayLike) -> Array:
         scores: A, (T, T).
         reference: r, (T,), the reference's score on each task after it was trained there.
     """
-    return np.asarray(reference, dtype=np.float64) - _matrix(scores, "intransigence").diagonal()
+    return as_array(reference) - _matrix(scores, "intransigence").diagonal()
 
 
 def learning_curve_transfer(area: ArrayLike, reference: ArrayLike) -> Array:
@@ -125,7 +125,7 @@ def learning_curve_transfer(area: ArrayLike, reference: ArrayLike) -> Array:
     Returns:
         FT; NaN where AUC_ref ≥ 1, since nothing could be gained.
     """
-    a, r = np.broadcast_arrays(np.asarray(area, dtype=np.float64), np.asarray(reference, dtype=np.float64))
+    a, r = np.broadcast_arrays(as_array(area), as_array(reference))
     return np.divide(a - r, 1 - r, out=np.full(a.shape, np.nan), where=r < 1)
 
 
@@ -155,7 +155,7 @@ def order_disparity(performances: ArrayLike) -> float:
     Source: MoRAM paper, Table 14, which cites Yoon et al. 2020. Their definition differs: the largest difference that
     an order makes to a single task. NaN for one order.
     """
-    values = np.asarray(performances, dtype=np.float64)
+    values = as_array(performances)
     return float(values.std(ddof=1)) if values.size > 1 else float("nan")
 
 
@@ -171,7 +171,7 @@ def forward_transfer(accuracies: ArrayLike, baseline: ArrayLike) -> float:
     Returns:
         A float; NaN for one task.
     """
-    A, b = _matrix(accuracies, "forward_transfer"), np.asarray(baseline, dtype=np.float64)
+    A, b = _matrix(accuracies, "forward_transfer"), as_array(baseline)
     return _mean(A.diagonal(1) - b[1:])
 
 
@@ -181,7 +181,7 @@ def average_online_accuracy(batches: ArrayLike) -> float:
     Args:
         batches: a, (M,).
     """
-    return float(np.asarray(batches, dtype=np.float64).mean())
+    return float(as_array(batches).mean())
 
 
 def total_average_online_accuracy(tasks: Sequence[ArrayLike]) -> float:
@@ -201,11 +201,11 @@ def online_generalization_gap(test: ArrayLike, online: ArrayLike) -> float:
     test, online: (tasks,). Positive: the network is better at the end than while learning. Negative: what it learned
     does not transfer to the test set. The sign is opposite to `generalization_gap`, as used in reinforcement learning.
     """
-    return float((np.asarray(test, dtype=np.float64) - np.asarray(online, dtype=np.float64)).mean())
+    return float((as_array(test) - as_array(online)).mean())
 
 
 def _matrix(accuracies: ArrayLike, caller: str) -> Array:
-    A = np.asarray(accuracies, dtype=np.float64)
+    A = as_array(accuracies)
     if A.ndim != 2 or A.size == 0 or A.shape[0] != A.shape[1]:
         raise ValueError(f"{caller}: accuracies must be (tasks, tasks), A[i, j] after task i on task j; got {A.shape}")
     return A
@@ -213,8 +213,8 @@ def _matrix(accuracies: ArrayLike, caller: str) -> Array:
 
 def _changes(A: Array, before: ArrayLike, scale: ArrayLike) -> Array:
     """Return (A[i, j] − A[i − 1, j]) / s_j, (T, T), with A[−1] = b."""
-    first = np.broadcast_to(np.asarray(before, dtype=np.float64), (1, len(A)))
-    return np.diff(A, axis=0, prepend=first) / np.asarray(scale, dtype=np.float64)
+    first = np.broadcast_to(as_array(before), (1, len(A)))
+    return np.diff(A, axis=0, prepend=first) / as_array(scale)
 
 
 def _mean(values: Array) -> float:

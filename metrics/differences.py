@@ -9,7 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-Array = NDArray[np.float64]
+from .arrays import Array, as_array
+
 FEWEST_SIGNS, MOST_SIGNS = 6, 40  # seeds: with five no p-value could be below .0625; with 40 a test takes 16 MB
 MOST_SEEDS = 10_000
 
@@ -58,7 +59,7 @@ def t_interval(values: ArrayLike, level: float = 0.95) -> tuple[Array, Array] | 
     Returns:
         Two arrays, (…), the shape of one seed's values.
     """
-    x = np.asarray(values, dtype=np.float64)
+    x = as_array(values)
     n = len(x)
     if n < 2 or are_equal(x).all():
         return None
@@ -80,7 +81,7 @@ def paired_difference(
     """
     from scipy.stats import ttest_1samp
 
-    x, y = np.asarray(values, dtype=np.float64), np.asarray(baseline, dtype=np.float64)
+    x, y = as_array(values), as_array(baseline)
     known = np.isfinite(x) & np.isfinite(y)
     d = _subtract(x[known], y[known])
     ends, mean = t_interval(d, level), float(d.mean()) if d.size else float("nan")
@@ -98,7 +99,7 @@ def sign_flip(differences: ArrayLike) -> float:
     It is the share of all 2ⁿ choices of signs whose sum is at least as far from 0 as that of the differences. It
     assumes symmetry about 0, not normality. differences: (seeds,), finite, 1 to 40 of them.
     """
-    d = np.asarray(differences, dtype=np.float64)
+    d = as_array(differences)
     # Each choice is one of the first half and one of the second: 2 · 2^(n/2) sums instead of 2ⁿ.
     first, second = (_all_sums(half) for half in np.array_split(np.abs(d), 2))
     second = np.sort(second)
@@ -113,7 +114,7 @@ def holm(p_values: ArrayLike) -> Array:
     A value below .05 is significant at a family-wise 5 %, however the tests depend on each other. p_values:
     (comparisons,), in [0, 1]; may be empty.
     """
-    p = np.asarray(p_values, dtype=np.float64)
+    p = as_array(p_values)
     order = np.argsort(p, kind="stable")
     adjusted = np.empty_like(p)
     adjusted[order] = np.minimum(1.0, np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1)))

@@ -3,11 +3,10 @@
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from .arrays import Array, as_array
 from .scores import iqm
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +44,7 @@ def generalization_gap(
         >>> gap.change.tolist(), gap.iqm_change
         ([3.0, 20.0], 11.5)
     """
-    on_train, on_test = np.asarray(train, dtype=np.float64), np.asarray(test, dtype=np.float64)
+    on_train, on_test = as_array(train), as_array(test)
     flags = np.zeros(on_train.shape, bool) if exploded is None else np.asarray(exploded, dtype=bool)
     failed = flags | (on_train < floor) | (on_test < floor) | np.isinf(on_train) | np.isinf(on_test)
     gap = np.subtract(on_train, on_test, out=np.zeros_like(on_train), where=~failed)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
+from .arrays import as_array
 from .scores import Score, aggregate
 
 # Game → (random, human): mean scores with episodes of at most 108,000 frames that begin with up to 30 no-ops: the
@@ -111,7 +112,7 @@ def human_normalized_score(returns: ArrayLike, environments: Sequence[str]) -> S
     Raises:
         ValueError: A game is not in the table.
     """
-    values = np.asarray(returns, dtype=np.float64)
+    values = as_array(returns)
     if unknown := [env for env in environments if human_normalized(env, 0.0) is None]:
         raise ValueError(f"human_normalized_score: no random and human scores are known for {unknown[0]!r}")
     scores = np.array([[human_normalized(*cell) for cell in zip(environments, row, strict=True)] for row in values])

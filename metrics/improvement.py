@@ -7,9 +7,9 @@ pair of arms. Point estimates equal rliable's to the last digit.
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-Array = NDArray[np.float64]
+from .arrays import Array, as_array
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ def performance_profile(
         confidence: Of the interval, in (0, 1).
         seed: Seed of the draws.
     """
-    columns, at = _columns(scores), np.asarray(thresholds, dtype=np.float64)
+    columns, at = _columns(scores), as_array(thresholds)
     draw = np.random.default_rng(seed)
     share, drawn = np.zeros(len(at)), np.zeros((reps, len(at)))
     for column in columns:
@@ -89,7 +89,7 @@ def performance_profile(
 
 def _columns(scores: ArrayLike) -> list[Array]:
     """Return the scores of each task, without NaN."""
-    values = np.asarray(scores, dtype=np.float64)
+    values = as_array(scores)
     return [column[np.isfinite(column)] for column in values.T]
 
 

@@ -14,9 +14,8 @@ from torch import Tensor
 
 from supple.networks.activations import SATURATED, derivative
 
+from .arrays import Array, as_array
 from .features import Activations, activity_scores
-
-Array = NDArray[np.float64]
 
 
 def activation_slopes(module: Callable[[Tensor], Tensor], inputs: Tensor) -> Tensor:
@@ -76,7 +75,7 @@ def dead_fraction(
 
 def peak_saturation(saturation: ArrayLike) -> Array:
     """Return the peak SF: the largest saturated fraction of the window, (…, epochs) → (…)."""
-    return np.asarray(saturation, dtype=np.float64).max(-1)
+    return as_array(saturation).max(-1)
 
 
 def saturation_area(saturation: ArrayLike) -> Array:
@@ -84,7 +83,7 @@ def saturation_area(saturation: ArrayLike) -> Array:
 
     The paper gives only the name. Saturation before the shock is not subtracted.
     """
-    values = np.asarray(saturation, dtype=np.float64)
+    values = as_array(saturation)
     return (values[..., 1:] + values[..., :-1]).sum(-1) / 2
 
 
@@ -95,7 +94,7 @@ def saturation_recovery_time(saturation: ArrayLike) -> Array:
     after the shock" (Figure 2) does not say which value is halved. Here it is the peak of the window, which may come an
     epoch after the shock.
     """
-    values = np.asarray(saturation, dtype=np.float64)
+    values = as_array(saturation)
     epochs = np.arange(values.shape[-1])
     after_peak = epochs >= values.argmax(-1)[..., None]
     return _first(after_peak & (values <= values.max(-1, keepdims=True) / 2))
@@ -112,13 +111,13 @@ def accuracy_recovery_time(accuracy: ArrayLike, before: ArrayLike, share: float 
     Returns:
         Epochs, (…). 0 if it was not lost; inf if the window ends before it is regained (App. D.4).
     """
-    values = np.asarray(accuracy, dtype=np.float64)
-    return _first(values >= share * np.asarray(before, dtype=np.float64)[..., None])
+    values = as_array(accuracy)
+    return _first(values >= share * as_array(before)[..., None])
 
 
 def non_recovery_rate(times: ArrayLike) -> float:
     """Return the share of recovery times, (…), that are infinite, in [0, 1]."""
-    return float(np.isinf(np.asarray(times, dtype=np.float64)).mean())
+    return float(np.isinf(as_array(times)).mean())
 
 
 def _first(reached: NDArray[np.bool_]) -> Array:

@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from .arrays import Array, as_array
 from .differences import are_equal
 
-Array = NDArray[np.float64]
 # Runs → environments → share of intervals that hold the truth, as simulated by docs/interval_coverage.py.
 BOOTSTRAP_COVERAGE = {
     2: {1: 0.49, 4: 0.74, 10: 0.82},
@@ -35,7 +35,7 @@ def iqm(scores: ArrayLike) -> float:
     scores: any shape, usually (runs, environments). A quarter of the entries, rounded down, is cut from each end.
     Raises ValueError if there is none or one is NaN.
     """
-    values = np.asarray(scores, dtype=np.float64)
+    values = as_array(scores)
     if values.size == 0 or np.isnan(values).any():
         raise ValueError("iqm: needs at least one score and no NaN")
     from scipy.stats import trim_mean  # takes half a second to import, which every run would pay
@@ -86,7 +86,7 @@ def plasticity_score(
         >>> scores["none"].normalized.shape
         (2, 2)
     """
-    cells = {name: np.asarray(values, dtype=np.float64) for name, values in returns.items()}
+    cells = {name: as_array(values) for name, values in returns.items()}
     flags = {name: np.asarray(values, dtype=bool) for name, values in (exploded or {}).items()}
 
     # Failures become −∞, which the percentiles skip and which is clipped to 0.
@@ -119,7 +119,7 @@ def final_window_return(
         start, end: Environment steps between which the window lies, start < end.
         fraction: Length of the window as a share of end − start, in (0, 1].
     """
-    at, values = np.asarray(steps, dtype=np.float64), np.asarray(returns, dtype=np.float64)
+    at, values = as_array(steps), as_array(returns)
     inside = (at > start) & (at <= end)
     late = inside & ((at > end - fraction * (end - start)) | (at == at[inside].max(initial=start)))
     return float(values[late].mean()) if late.any() else float("nan")
@@ -174,7 +174,7 @@ def learning_curve_area(steps: ArrayLike, returns: ArrayLike, start: float, end:
         start, end: Environment steps, start < end.
         bins: Number of bins, at least 1.
     """
-    at, values = np.asarray(steps, dtype=np.float64), np.asarray(returns, dtype=np.float64)
+    at, values = as_array(steps), as_array(returns)
     inside = (at > start) & (at <= end)
     if not inside.any():
         return float("nan")

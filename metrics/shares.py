@@ -6,11 +6,10 @@ Fieller, "Some Problems in Interval Estimation" (1954), J. R. Stat. Soc. B 16: t
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from .arrays import Array, as_array
 from .differences import t_quantile
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -45,7 +44,7 @@ def share_of_fresh(area: ArrayLike, fresh: ArrayLike, random: ArrayLike) -> Arra
     Returns:
         The share, (…); NaN if fresh ≤ random, since the fresh agent learned nothing.
     """
-    a, f, r = (np.asarray(values, dtype=np.float64) for values in (area, fresh, random))
+    a, f, r = (as_array(values) for values in (area, fresh, random))
     learned = f - r
     return np.divide(
         a - r, learned, out=np.full(np.broadcast_shapes(a.shape, f.shape, r.shape), np.nan), where=learned > 0
@@ -77,7 +76,7 @@ def share_over_seeds(area: ArrayLike, fresh: ArrayLike, random: ArrayLike, level
         >>> round(share.mean, 3), round(share.low, 3), round(share.high, 3)
         (0.397, 0.279, 0.525)
     """
-    a, f, r = (np.asarray(values, dtype=np.float64) for values in (area, fresh, random))
+    a, f, r = (as_array(values) for values in (area, fresh, random))
     x, y = (each if each.ndim == 2 else each[:, None] for each in (a - r, f - r))
     known = np.isfinite(x).all(axis=1) & np.isfinite(y).all(axis=1)
     x, y, n = x[known], y[known], int(known.sum())

@@ -1,14 +1,14 @@
 """The learner of a model of `transformers`: its layers, units and features. Adapters of PEFT may be in it."""
 
 import copy
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from .layers import Layer, Role
-from .learner import Learner, no_batches
+from .learner import Learner, Probe, no_batches
 from .matrices import adapter_modules, is_transposed, parts_of
 from .modules import CONV, LINEAR, is_activation
 from .redraw import borrow_generators, redraw, redraw_by, seed_from
@@ -90,7 +90,7 @@ def causal_learner(
     model: nn.Module,
     optimizer: torch.optim.Optimizer | None,
     *,
-    probe: Callable[[], Sequence[Any] | None],
+    probe: Probe,
     loss: Callable[[], Tensor],
     generator: torch.Generator,
     batches: Callable[[int | None], Iterator[Tensor]] = no_batches,

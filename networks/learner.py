@@ -17,7 +17,7 @@ from .layers import Layer, Scope, find_stack
 from .linear_pairs import Joint, LinearPair, find_declared_pairs, find_joints, pair_at
 from .modules import STACKED
 from .optimizers import trainer_of
-from .parameters import check_values, pair_tensors, snapshot
+from .parameters import check_values, names_by_parameter, pair_tensors, snapshot
 from .recording import find_misread_units
 from .redraw import is_constant
 from .state_dicts import list_names
@@ -25,6 +25,7 @@ from .unchanged import keep_states, outputs_with
 from .wiring import Wiring, layer_before, trace_wiring
 
 Capability = TypeVar("Capability")
+Probe = Callable[[], Sequence[Any] | None]  # returns inputs of the network, if there are any yet
 
 
 def no_batches(count: int | None) -> Iterator[Tensor]:
@@ -114,7 +115,7 @@ class Learner:
     optimizer: torch.optim.Optimizer | None
     layers: tuple[Layer, ...]
     units: tuple[str, ...]
-    probe: Callable[[], Sequence[Any] | None]
+    probe: Probe
     loss: Callable[[], Tensor]
     generator: torch.Generator
     redraw: Callable[[], Mapping[str, Tensor]]
@@ -130,7 +131,7 @@ class Learner:
     wiring: Mapping[str, Wiring] = field(default_factory=dict)
     unwired: Mapping[str, str] = field(default_factory=dict)
 
-    last_inputs: Callable[[], Sequence[Any] | None] | None = None
+    last_inputs: Probe | None = None
     batches: Callable[[int | None], Iterator[Tensor]] = no_batches
 
     generators: tuple[torch.Generator, ...] = ()
@@ -364,7 +365,7 @@ class Learner:
 
     def parameters_of(self, layers: Sequence[Layer]) -> list[str]:
         """Return the names of these layers' parameters that are not frozen; a tied one once, under its first name."""
-        names: dict[Tensor, str] = {parameter: name for name, parameter in self.module.named_parameters()}
+        names = names_by_parameter(self.module)
         frozen = set(self.frozen())
         unique = dict.fromkeys(names[p] for layer in layers for p in layer.module.parameters())
         return [name for name in unique if name not in frozen]

@@ -11,7 +11,7 @@ from supple.registry import one_line
 from .activation_calls import parse_call_name
 from .forward import Forward, check_inputs, has_forward, runner
 from .layers import Layer, chain, find_stack
-from .learner import Learner, no_batches
+from .learner import Learner, Probe, no_batches
 from .modules import CONV, LINEAR
 from .parameters import check_values
 from .recording import find_called_units, record
@@ -25,7 +25,7 @@ def learner_for(
     module: nn.Module,
     optimizer: torch.optim.Optimizer | None = None,
     *,
-    probe: Callable[[], Sequence[Any] | None] | None = None,
+    probe: Probe | None = None,
     loss: Callable[[], Tensor] | None = None,
     batches: Callable[[int | None], Iterator[Tensor]] = no_batches,
     layers: tuple[Layer, ...] | None = None,
@@ -149,7 +149,7 @@ def _check_units(module: nn.Module, units: Sequence[str], known: Sequence[str]) 
             )
 
 
-def _first_inputs(module: nn.Module, probe: Callable[[], Sequence[Any] | None] | None) -> Sequence[Any] | None:
+def _first_inputs(module: nn.Module, probe: Probe | None) -> Sequence[Any] | None:
     """Return the inputs of the probe, or None before it has any. The global generators do not move."""
     if probe is None:
         return None

@@ -19,6 +19,7 @@ from torch.nn.parameter import is_lazy
 from torch.nn.utils import parametrize
 
 from .modules import CONV, LINEAR, STACKED, STACKED_NORMS, qualified_name
+from .parameters import names_by_parameter
 from .scale import isometry_scale
 
 FROZEN = "frozen (requires_grad=False)"
@@ -114,7 +115,7 @@ def parts_of(name: str, module: nn.Module) -> int:
 
 def weight_matrices(module: nn.Module) -> Matrices:
     """Return the weights of a module that form matrices, and the reasons why its other parameters do not."""
-    names: dict[Tensor, str] = {parameter: name for name, parameter in module.named_parameters()}
+    names = names_by_parameter(module)
     tables = {
         table: path
         for path, part in module.named_modules()
@@ -163,7 +164,7 @@ def weight_matrices(module: nn.Module) -> Matrices:
 
 def first_names(module: nn.Module) -> dict[str, str]:
     """Return every name of every parameter of a module → its first one, that of `named_parameters`."""
-    first: dict[Tensor, str] = {parameter: name for name, parameter in module.named_parameters()}
+    first = names_by_parameter(module)
     return {name: first[parameter] for name, parameter in module.named_parameters(remove_duplicate=False)}
 
 

@@ -23,6 +23,11 @@ def snapshot(module: nn.Module) -> dict[str, Tensor]:
         return {name: tensor.detach().clone() for name, tensor in tensors.items()}
 
 
+def names_by_parameter(module: nn.Module) -> dict[Tensor, str]:
+    """Return the name of each parameter of a module, which for a shared one is the first."""
+    return {parameter: name for name, parameter in module.named_parameters()}
+
+
 def saved_buffers(module: nn.Module) -> dict[str, Tensor]:
     """Return the buffers that `state_dict` contains, by qualified name."""
     saved = module.state_dict()

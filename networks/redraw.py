@@ -12,6 +12,7 @@ from torch.utils._pytree import tree_leaves
 
 from supple.registry import one_line
 
+from .parameters import names_by_parameter
 from .unchanged import keep_generators
 
 UNIFORM = (
@@ -54,7 +55,7 @@ def redraw(module: nn.Module, generator: torch.Generator | None = None) -> dict[
 
     with borrow_generators(seed_from(generator)):  # reset_parameters draws from torch's global generator
         fresh.apply(reset)
-    names = {parameter: name for name, parameter in fresh.named_parameters()}
+    names = names_by_parameter(fresh)
     before = dict(module.named_parameters())
     kinds: dict[nn.Parameter, set[type]] = {}
     for layer in redrawn:

@@ -1,7 +1,6 @@
 """Running statistics of batch normalisation, renewed after the weights before it were rewritten."""
 
 from contextlib import ExitStack
-from functools import partial
 from typing import Any
 
 import torch
@@ -31,24 +30,30 @@ def renew_statistics_(learner: Learner, module: nn.Module | None = None) -> list
         The names of the buffers that were written: none if there is no such layer, or no data yet.
     """
     module = learner.module if module is None else module
-    found: dict[str, Tensor] = {}
+    layers = {
+        name: part
+        for name, part in module.named_modules()
+        if isinstance(part, BATCH_NORM) and part.running_mean is not None
+    }
 
-    def renew(layer: Any, inputs: tuple[Tensor, ...], name: str) -> None:
+    def renew(layer: Any, inputs: tuple[Tensor, ...]) -> None:
         (x,) = inputs
         axes = [-2] if isinstance(layer, BatchNorm) else [axis for axis in range(x.ndim) if axis != 1]
         rows = x.numel() // layer.running_mean.numel()
         mean, square = average([x.double().mean(axes), x.double().square().mean(axes)])
-        for buffer, value in ("running_mean", mean), ("running_var", (square - mean.square()) * rows / (rows - 1)):
-            getattr(layer, buffer).copy_(value)
-            found[f"{name}.{buffer}"] = getattr(layer, buffer).clone()
+        layer.running_mean.copy_(mean)
+        layer.running_var.copy_((square - mean.square()) * rows / (rows - 1))
 
     if (probe := learner.probe()) is None:
         return []
     with unchanged(module), ExitStack() as hooks:
-        for name, part in module.named_modules():
-            if isinstance(part, BATCH_NORM) and part.running_mean is not None:
-                hooks.enter_context(part.register_forward_pre_hook(partial(renew, name=name)))
+        for part in layers.values():
+            hooks.enter_context(part.register_forward_pre_hook(renew))
         runner(module, learner.forward)(*probe)
-    for name, value in found.items():
-        module.get_buffer(name).copy_(value)
+        found = {
+            f"{name}.{buffer}": part.get_buffer(buffer).clone()
+            for name, part in layers.items()
+            for buffer in ("running_mean", "running_var")
+        }
+    module.load_state_dict(found, strict=False)
     return list(found)

@@ -10,7 +10,7 @@ shapes, so this is checked on the first inputs (`recording.find_misread_units`).
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 
 from torch import Tensor, fx, nn
 
@@ -78,8 +78,8 @@ def trace_wiring(
         given, prefix = getattr(part, "wiring", None), f"{path}." if path else ""
         for unit, wires in given.items() if isinstance(given, Mapping) else ():
             if isinstance(wires, Wiring) and f"{prefix}{unit}" in units:
-                named = (wires.incoming, wires.outgoing, wires.norms)
-                wiring[f"{prefix}{unit}"] = Wiring(*(tuple(f"{prefix}{name}" for name in names) for names in named))
+                whole = (tuple(f"{prefix}{name}" for name in names) for names in astuple(wires))
+                wiring[f"{prefix}{unit}"] = Wiring(*whole)
     return wiring, {unit: why for unit, why in reasons.items() if unit not in wiring}
 
 

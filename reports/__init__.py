@@ -69,7 +69,7 @@ def build_report(*directories: Path, out: Path | None = None) -> ReportPaths:
             called `report` that is no report.
 
     Raises:
-        ValueError: A directory is neither a run nor a comparison, a kind of run is unknown, a file is damaged, `out` is
+        UsageError: A directory is neither a run nor a comparison, a kind of run is unknown, a file is damaged, `out` is
             missing or has another folder called `report`, or the runs cannot be shown side by side.
     """
     place = place_of(directories, out)
@@ -80,10 +80,10 @@ def place_of(directories: Sequence[Path], out: Path | None) -> Path:
     """Return the folder for the report of these directories.
 
     Raises:
-        ValueError: Several directories have no `out`, or it has a folder called `report` that is no report.
+        UsageError: Several directories have no `out`, or it has a folder called `report` that is no report.
     """
     if out is None and len(directories) > 1:
-        raise ValueError("a report of several runs needs a folder: add --out DIR")
+        raise UsageError("a report of several runs needs a folder: add --out DIR")
     place = Path(out or directories[0])
     if out is not None and not any(
         (place / name).is_file() for name in ("config.json", "comparison.json", "sweep.json")

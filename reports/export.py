@@ -29,9 +29,8 @@ def export(path: Path, out: Path, step: int | None = None) -> int:
         step: The step of the checkpoint. By default, the newest.
 
     Raises:
-        UsageError: There is no run, or `out` has contents or lies inside a run.
-        RunError: There is no such checkpoint, or a file of the run is damaged.
-        ValueError: A log is damaged.
+        UsageError: There is no run, `out` has contents or lies inside a run, or a log is damaged.
+        RunError: There is no such checkpoint, or another file of the run is damaged.
     """
     spec, (step, source) = read_spec(path), find_state(path, step)
     tree = checkpoint.load(source, spec.resolved.identity)

@@ -7,15 +7,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from supple.experiments.history.collect import notes_of_unfinished
-from supple.experiments.history.data import TAIL, ComparisonData, RunData
-from supple.metrics import final_window_return
+from supple.experiments.history.data import TAIL, ComparisonData
 
 from .studies.content import Description, Report
 from .tables.areas import mean_return
 from .tables.arms import arms_table
 from .tables.differences import Measure, measures_of
 from .tables.old_tasks import old_tasks_json, read_old_tasks
-from .tables.statistics import NAN, Spread, spread_json
+from .tables.statistics import Spread, spread_json
 
 if TYPE_CHECKING:
     from .figures.style import Plot
@@ -32,7 +31,10 @@ def describe(data: ComparisonData) -> Description:
     value, old = str(data.first.settings.value), read_old_tasks(data, shares=False)
     final = f"Final {value}: mean of the values in the last {100 * TAIL:.0f} % of the last task."
     area = f"Mean {value}: area under the curve of the task in training, divided by its steps."
-    numbers = {"final": (final, _final_value), "mean": (area, lambda run: mean_return(run, 0, 1)[0])}
+    numbers = {
+        "final": (final, lambda run: run.final_return(run.tasks[-1])),
+        "mean": (area, lambda run: mean_return(run, 0, 1)[0]),
+    }
     seeds = {arm: list(map(attrgetter("seed"), runs)) for arm, runs in data.arms.items()}
     arms: dict[str, dict[str, Any]] = {arm: {"seeds": seeds[arm]} | old_tasks_json(old, arm) for arm in seeds}
     measures: list[Measure] = []
@@ -48,10 +50,10 @@ def describe(data: ComparisonData) -> Description:
     def plots() -> "list[Plot | None]":
         from .figures.heat_maps import plot_old_tasks
         from .figures.streams import WINDOW, draw_stream, training_curve
-        from .figures.style import Plot, seeds_phrase
+        from .figures.style import Plot, seeds_phrase_of
 
         caption = f"Mean of the values in the preceding {100 * WINDOW:.0f} % of a task. Vertical lines: task switches. "
-        caption += seeds_phrase(data.seeds, len(data.arms))
+        caption += seeds_phrase_of(data)
         figure = draw_stream(data, [""], training_curve, value)
         return [Plot("curves", "Curves", caption, figure), *map(plot_old_tasks, old)]
 
@@ -70,14 +72,6 @@ def describe(data: ComparisonData) -> Description:
         ],
         old,
     )
-
-
-def _final_value(run: RunData) -> float:
-    """Return the mean value in the last 15 % of the last task; NaN for a run whose logs end before."""
-    task, rows = run.tasks[-1], run.episodes
-    own = rows.tasks == task.index
-    window = rows.steps[own], rows.returns[own], task.start, task.end, TAIL
-    return final_window_return(*window) if run.last_step >= task.window else NAN
 
 
 LOGS = Report("logged runs", describe)

@@ -60,7 +60,7 @@ class Section:
 def write_study_report(name: str, folder: Path, published: Published | None) -> Section:
     """Write the report of a study, and return the part of the page about it.
 
-    Raises ValueError if none of its runs has started, or a file is damaged.
+    Raises UsageError if none of its runs has started, or a file is damaged.
     """
     content = compose(folder)
     paths = write(content, folder)

@@ -23,7 +23,6 @@ fork point at the end of a task belongs to the next task: "@task" fires there, a
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 import tyro
@@ -35,7 +34,7 @@ from supple.registry.errors import UsageError
 from supple.registry.schema import NotNegative
 from supple.scripts.cli import training
 from supple.scripts.cli.console import join_command, parse, warn
-from supple.scripts.cli.options import Options, Plugins, Request, parse_or_explain, request_or_help
+from supple.scripts.cli.options import Folder, Options, Plugins, Request, parse_or_explain, request_or_help
 
 if TYPE_CHECKING:
     from supple.experiments.sweeps.study import Study
@@ -75,7 +74,7 @@ class SeveralRuns(CompareOptions[S]):
 
 @dataclass(kw_only=True)
 class MoreSeeds:
-    directory: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="DIR")]
+    directory: Folder
     """Folder of a comparison. Its arms and settings are those with which it was started."""
     add_seeds: SeedsOption
     """Seeds to train in addition, such as 5-9. Runs that have ended stay as they are; the report has all seeds."""
@@ -91,14 +90,8 @@ def main(args: Sequence[str]) -> None:
         return
     request = request_or_help("compare", args, __doc__)
     options = parse_options(request)
-
-    from supple.experiments.comparisons.folder import create  # imports PyTorch, which help does not need
-
     request.check_video(options.capture_video)
-    processes = training.count_processes(options.jobs)
-    comparison = ask(request, options).comparison(join_command("supple compare", args))
-    queue = create(options.out, comparison, processes, warn).queue(options.out)
-    training.finish_queue(options.out, queue, processes, video=options.capture_video)
+    training.train_comparison(options, ask(request, options).comparison(join_command("supple compare", args)))
 
 
 def add_seeds(args: Sequence[str]) -> None:

@@ -10,20 +10,16 @@ folder may be that of a comparison or a sweep; each run and seed is a row. Nothi
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Annotated, Literal
+from typing import Literal
 
-import tyro
-
-from supple.registry.errors import UsageError
 from supple.registry.schema import Positive
 from supple.scripts.cli.console import say, warn
-from supple.scripts.cli.options import Plugins, parse_or_explain
+from supple.scripts.cli.options import Folder, Plugins, parse_or_explain
 
 
 @dataclass(kw_only=True)
 class Options:
-    directory: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="DIR")]
+    directory: Folder
     """Folder of a run, a comparison or a sweep."""
     tasks: Literal["current", "past"] = "current"
     """Tasks to evaluate on: that of the checkpoint, or all that have begun by then."""
@@ -40,8 +36,5 @@ def main(args: Sequence[str]) -> None:
     from supple.experiments import evaluate
 
     asked = {"tasks": options.tasks, "step": options.step, "episodes": options.episodes}
-    try:
-        frame = evaluate(options.directory, **asked, warn=warn)
-    except ValueError as error:
-        raise UsageError(str(error)) from error
+    frame = evaluate(options.directory, **asked, warn=warn)
     say(*frame.to_string(index=False, na_rep="", float_format="{:,.4g}".format).split("\n"))

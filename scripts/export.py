@@ -19,12 +19,12 @@ from supple.registry import quoted
 from supple.registry.errors import UsageError
 from supple.scripts.cli import training
 from supple.scripts.cli.console import say
-from supple.scripts.cli.options import Plugins, parse_or_explain
+from supple.scripts.cli.options import Folder, Plugins, parse_or_explain
 
 
 @dataclass(kw_only=True)
 class Options:
-    directory: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="DIR")]
+    directory: Folder
     """Folder of a run, which may be one of a comparison."""
     out: Annotated[Path, tyro.conf.arg(metavar="FOLDER")]
     """Folder for the result. It must be new or empty."""
@@ -41,10 +41,7 @@ def main(args: Sequence[str]) -> None:
         raise UsageError(f"{path} is {what}: give the folder of one of its runs, such as {path}/seed-0/none")
     from supple.reports.export import export  # matplotlib takes a moment
 
-    try:
-        step = export(path, options.out, options.step)
-    except ValueError as error:
-        raise UsageError(str(error)) from error
+    step = export(path, options.out, options.step)
     say(
         f"exported: {options.out}, the networks at step {step:,}",
         f"next: hf upload OWNER/NAME {quoted(options.out)}",

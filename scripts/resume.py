@@ -9,21 +9,17 @@ The result is bit for bit that of a run that was never interrupted. A run that h
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Annotated
-
-import tyro
 
 from supple.registry.errors import UsageError
 from supple.registry.schema import NotNegative
 from supple.scripts.cli import training
 from supple.scripts.cli.console import warn
-from supple.scripts.cli.options import Plugins, parse_or_explain
+from supple.scripts.cli.options import Folder, Plugins, parse_or_explain
 
 
 @dataclass(kw_only=True)
 class Options:
-    directory: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="DIR")]
+    directory: Folder
     """Folder of a run, a comparison or a sweep."""
     jobs: NotNegative[int] = 0
     """Number of runs of a comparison or a sweep at a time. 0 means one per core."""

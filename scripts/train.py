@@ -74,18 +74,16 @@ def train_seeds(request: Request, options: Any, command: str) -> None:
     """Train one run for each seed, as a comparison with one arm."""
     from supple.engine.forks import NONE
     from supple.experiments.comparisons.comparison import Comparison
-    from supple.experiments.comparisons.folder import create
     from supple.experiments.comparisons.grid import make_points
 
     if options.settings.seed:
         raise UsageError(f"--seed {options.settings.seed} and --seeds both say which seeds: give one of them")
-    kind, preset, processes = request.kind, request.preset, training.count_processes(options.jobs)
+    kind, preset = request.kind, request.preset
     points = make_points([" + ".join(options.settings.hook) or NONE])
     leads = (preset.leads if preset else "") or kind.leads
     settings = replace(options.settings, hook=())
     asked = Comparison(kind.name, settings, points, options.seeds, fork_at=0.0, leads=leads, command=command)
-    queue = create(options.out, asked, processes, warn).queue(options.out)
-    training.finish_queue(options.out, queue, processes, video=options.capture_video)
+    training.train_comparison(options, asked)
 
 
 def options_of(kind: Kind) -> Any:

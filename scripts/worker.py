@@ -11,15 +11,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-import tyro
+from typing import TYPE_CHECKING
 
 from supple.registry import quoted
 from supple.registry.errors import RunError, UsageError
 from supple.scripts.cli import training
 from supple.scripts.cli.console import say, warn
-from supple.scripts.cli.options import Plugins, parse_or_explain
+from supple.scripts.cli.options import Folder, Plugins, parse_or_explain
 
 if TYPE_CHECKING:
     from supple.experiments.queue.queue import Queue
@@ -27,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(kw_only=True)
 class Options:
-    directory: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="DIR")]
+    directory: Folder
     """Folder of a sweep or a comparison."""
     plugin: Plugins = ()
     """Plug-in that the sweep was started with. Each has to be named again."""

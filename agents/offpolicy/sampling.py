@@ -30,6 +30,7 @@ from torch import Tensor
 from supple.agents.draws import Draws, set_states, sources_of, states_of
 from supple.engine.storage.restoring import require_like
 from supple.envs import StepResult
+from supple.metrics.arrays import Array
 from supple.registry import Registry, bind, parse_call
 
 from .replay import Integers, ReplayLayout, ReplayMemory, Uniform
@@ -69,7 +70,7 @@ class Recency(Uniform):
         age = np.where(part == 2, np.minimum(age, other + (other >= age)), age)
         return torch.from_numpy(bounds[ring] - 1 - age)
 
-    def parts(self, rows: Integers) -> tuple[Integers, NDArray[np.float64]]:
+    def parts(self, rows: Integers) -> tuple[Integers, Array]:
         """Return the numbers m of rows above the floor, (num_envs,), and the sums of the three terms, (num_envs, 3).
 
         `rows` are the numbers n of rows of each ring, (num_envs,)."""

@@ -28,6 +28,7 @@ from supple.engine.storage.learner_state import learner_state, load_learner_stat
 from supple.engine.work import Numbers
 from supple.envs import ArrayVector, StepResult
 from supple.interventions import LastLoss, Learner, OtherMinibatch
+from supple.metrics.arrays import Array
 from supple.networks import Adam, evaluating
 from supple.networks.activations import is_random
 from supple.networks.inference import MOST_ROWS, CompiledForward
@@ -51,7 +52,6 @@ from .update import (
     steps_per_call,
 )
 
-Array = NDArray[np.float64]
 # Most gradient steps in one compiled call, by the length of a run in environment steps. Eight save 3 µs a step on
 # HalfCheetah, but take 16 s longer to compile.
 UNROLL, UNROLL_LONG, LONG = 5, 8, 5_000_000

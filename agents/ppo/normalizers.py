@@ -7,11 +7,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from supple.agents.normalize import Centre, RewardScale, RunningMeanStd
+from supple.metrics.arrays import Array
 
 from .network import PolicySpace
 from .settings import PPOSettings
 
-Array = NDArray[np.float64]
 Rows = NDArray[Any]  # observations as environments show them, (*stack, n, d)
 CLIP = 10.0  # of normalised observations and rewards
 

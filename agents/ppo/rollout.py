@@ -7,9 +7,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from supple.metrics.arrays import Array
+
 from .network import PolicySpace
 
-Array = NDArray[np.float64]
 Bool = NDArray[np.bool_]
 Integers = NDArray[np.int64]
 Rows = NDArray[Any]  # normalised observations, in the type that the network reads

@@ -9,15 +9,13 @@ from numpy.typing import NDArray
 
 from supple.engine.forks import FRESH
 from supple.experiments.history.data import ComparisonData, RunData, Segment
-from supple.metrics import share_of_fresh, share_over_seeds
+from supple.metrics import Array, share_of_fresh, share_over_seeds
 from supple.reports.tables.areas import areas
 from supple.reports.tables.cells import MISSING, Form, Number, Value, some_of
 from supple.reports.tables.differences import variants_of
 from supple.reports.tables.old_tasks import logged_returns
 from supple.reports.tables.statistics import NAN, Spread
 from supple.reports.tables.table import Table
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

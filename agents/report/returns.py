@@ -5,7 +5,7 @@ from matplotlib.axes import Axes
 
 from supple.experiments.history.data import ComparisonData
 from supple.reports.figures.streams import WINDOW, draw_stream, training_curve
-from supple.reports.figures.style import Pieces, Plot, arm_styles, draw_panels, legend, seeds_phrase, step_unit
+from supple.reports.figures.style import Pieces, Plot, arm_styles, draw_panels, legend, seeds_phrase_of, step_unit
 
 from .scores import AgentScores
 from .tables import short_name
@@ -27,7 +27,7 @@ def plot_learning_curves(data: ComparisonData, scores: AgentScores) -> Plot | No
     caption = (
         f"Mean training return of the episodes that ended in the preceding {100 * WINDOW:.0f} % of a task: returns of "
         f"the exploring policy, not of an evaluation{burst}. Vertical lines: task switches. Marks at the bottom: "
-        f"interventions. {seeds_phrase(data.seeds, len(data.arms))}"
+        f"interventions. {seeds_phrase_of(data)}"
     )
     return Plot("learning_curves", "Learning curves", caption, figure)
 
@@ -48,7 +48,7 @@ def plot_evaluation_curves(data: ComparisonData, scores: AgentScores) -> Plot | 
     caption = (
         f"Mean return of {settings.eval_episodes or 'the'} episodes with {policy}, on separate environments, at each "
         "dot; the lines only join the dots. Each dot is one state of the network and few episodes, so part of the "
-        f"variation is chance. {seeds_phrase(data.seeds, len(data.arms))}"
+        f"variation is chance. {seeds_phrase_of(data)}"
     )
     return Plot("evaluation", "Evaluation", caption, figure)
 
@@ -84,7 +84,6 @@ def plot_by_task(data: ComparisonData, scores: AgentScores) -> Plot | None:
     legend(figure, list(scores.arms))
     caption = (
         "Mean training return in the last 15 % of each task. A fall from one task of an environment to its next is a "
-        "loss of plasticity, forgetting, or both: this figure cannot tell them apart. "
-        + seeds_phrase(data.seeds, len(data.arms))
+        "loss of plasticity, forgetting, or both: this figure cannot tell them apart. " + seeds_phrase_of(data)
     )
     return Plot("by_task", "From task to task", caption, figure)

@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 
 from supple.agents.presets import FINAL, LATER, MEAN, MEASURES
 from supple.experiments.history.collect import notes_of_unfinished
-from supple.experiments.history.data import TAIL, ComparisonData, RunData, Segment
+from supple.experiments.history.data import TAIL, ComparisonData, RunData, Segment, interventions_in
 from supple.metrics import (
+    Array,
     Score,
-    final_window_return,
     generalization_gap,
     human_normalized,
     human_normalized_score,
@@ -26,8 +26,6 @@ from supple.reports.tables.old_tasks import OldTasks, read_old_tasks
 from supple.reports.tables.statistics import Spread, mean
 
 from .areas import ArmShares, shares
-
-Array = NDArray[np.float64]
 
 
 @dataclass(eq=False)
@@ -211,21 +209,17 @@ def _score_arm(runs: Sequence[RunData], shape: tuple[int, int, int], fork: int) 
         burst = {event.get("task") for event in run.of_kind("explosion")}
         for task in run.tasks:
             cell = seed, task.cycle, task.index % shape[2]
-            in_task = run.episodes.tasks == task.index
-            if run.last_step >= task.window:
-                own = in_task & (run.episodes.steps > min(fork, task.window) * (fork < task.end))  # none of the trunk
-                steps, returns = run.episodes.steps[own], run.episodes.returns[own]
-                finals[cell] = final_window_return(steps, returns, task.start, task.end, TAIL)
+            finals[cell] = run.final_return(task, since=min(fork, task.window) * (fork < task.end))  # none of the trunk
             evaluations[cell] = _last_evaluation(run, "eval/return", task)
             tests[cell] = _last_evaluation(run, "eval/return_friction", task)
-            exploded[cell] = task.index in burst or run.episodes.exploded[in_task].any()
+            exploded[cell] = task.index in burst or run.episodes.exploded[run.episodes.tasks == task.index].any()
     # Without a test there is no gap, not even the 0 of a failure.
     tested = np.isfinite(tests)
     trained = np.where(tested, finals, np.nan)
     gaps = [generalization_gap(*cells) for cells in zip(trained, tests, exploded & tested, strict=True)]
     changes = np.concatenate([gap.change for gap in gaps])
     changes = changes[~np.isnan(changes)]
-    events = [event for run in runs for event in run.of_kind("intervention")]
+    events = interventions_in(runs)
     return ArmScores(
         seeds=tuple(run.seed for run in runs),
         finished=np.array([run.last_step >= run.tasks[-1].window for run in runs]),

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from supple.metrics import Score, bootstrap_coverage
-from supple.reports.tables.cells import MISSING, Form, Heading, Number, Value, is_missing
+from supple.reports.tables.cells import MISSING, Form, Heading, Number, is_missing
 from supple.reports.tables.metrics import intervention_columns, intervention_words
-from supple.reports.tables.table import Table, over_seeds
+from supple.reports.tables.table import Columns, Table, over_seeds
 
 from .areas import share_table
 from .scores import AgentScores, interval
@@ -28,7 +28,7 @@ def summary_table(scores: AgentScores) -> Table:
     """
     arms, several = list(scores.arms.values()), len(scores.environments) > 1
     plasticity, human = [arm.plasticity for arm in arms], [arm.human for arm in arms]
-    columns: dict[Heading, list[Value]] = {"arm": list(scores.arms), "seeds": [len(arm.seeds) for arm in arms]}
+    columns: Columns = {"arm": list(scores.arms), "seeds": [len(arm.seeds) for arm in arms]}
     about: dict[Heading, str] = {
         HUMAN: f"Human-normalised score: interquartile mean of (return − random) / (human − random) of "
         f"{human_source(scores)}. {bootstrap_sentence(human)}",

@@ -22,7 +22,7 @@ class Actuators(PhysicsFactor):
     """
 
     def __init__(self, low: float = 0.5, high: float = 1.5, *, over: int = 0, from_task: int = 1) -> None:
-        super().__init__(low, high, over, from_task)
+        super().__init__(low, high, over=over, from_task=from_task)
 
     def part(self, model: Any) -> np.ndarray:
         return model.actuator_gear.T  # six numbers per actuator, three forces and three torques: (6, actuators)

@@ -23,7 +23,7 @@ class Friction(PhysicsFactor):
     """
 
     def __init__(self, low: float = 0.02, high: float = 2.0, *, over: int = 0, from_task: int = 1) -> None:
-        super().__init__(low, high, over, from_task)
+        super().__init__(low, high, over=over, from_task=from_task)
 
     def part(self, model: Any) -> np.ndarray:
         return model.geom_friction[:, 0]

@@ -19,8 +19,5 @@ class Gravity(PhysicsFactor):
         from_task: The first task that is shifted.
     """
 
-    def __init__(self, low: float = 0.5, high: float = 2.0, *, over: int = 0, from_task: int = 1) -> None:
-        super().__init__(low, high, over, from_task)
-
     def part(self, model: Any) -> np.ndarray:
         return model.opt.gravity

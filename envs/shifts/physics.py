@@ -28,7 +28,7 @@ class PhysicsFactor(Shift, ABC):
         from_task: The first task that is shifted.
     """
 
-    def __init__(self, low: float, high: float, over: int, from_task: int) -> None:
+    def __init__(self, low: float = 0.5, high: float = 2.0, *, over: int = 0, from_task: int = 1) -> None:
         super().__init__(over=over, from_task=from_task)
         self.low, self.high = check_range(low, high)
         self._own: np.ndarray | None = None

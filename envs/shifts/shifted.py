@@ -1,10 +1,12 @@
 """A Gymnasium wrapper that applies shifts to any environment."""
 
 import copy
-from typing import Any, SupportsFloat
+from typing import Any
 
 import gymnasium as gym
 import numpy as np
+
+from supple.envs.fault import Step
 
 from .base import Shift, Values, bind_method, call_shift, wrappers_of
 from .several import Shifts, parse_shifts
@@ -92,7 +94,7 @@ class Shifted(gym.Wrapper, gym.utils.RecordConstructorArgs):
             observation = see(observation)
         return observation, info
 
-    def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
+    def step(self, action: Any) -> Step:
         for act in self._action:
             action = act(action)
         observation, reward, terminated, truncated, info = self.env.step(action)

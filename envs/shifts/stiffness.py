@@ -29,7 +29,7 @@ class Stiffness(PhysicsFactor):
     def __init__(
         self, low: float = 0.5, high: float = 2.0, joint: str = "each", *, over: int = 0, from_task: int = 1
     ) -> None:
-        super().__init__(low, high, over, from_task)
+        super().__init__(low, high, over=over, from_task=from_task)
         self.joint = joint
 
     def check(self, env: gym.Env) -> None:

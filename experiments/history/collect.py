@@ -20,6 +20,7 @@ from supple.experiments.comparisons.folder import FILE as COMPARISON
 from supple.experiments.comparisons.folder import files_of_runs, read_comparison
 from supple.experiments.comparisons.grid import Point, variant_text
 from supple.experiments.queue.queue import FAILED, OUTCOME, read_outcome
+from supple.registry.errors import UsageError
 
 from .data import ComparisonData, Episodes, RunData, Segment
 from .logs import LOGS, Row, read_log
@@ -32,14 +33,14 @@ def kind_of(path: Path) -> Kind:
     """Return the kind of a run or a comparison.
 
     Raises:
-        ValueError: It is neither.
+        UsageError: It is neither.
         RunError: A file in it is damaged.
     """
     if (path / COMPARISON).is_file():
         return read_comparison(path).kind_row
     if (path / FILE).is_file():
         return read_spec(path).kind_row
-    raise ValueError(f"{path} is neither a run directory ({RUN_FILES}) nor a comparison directory ({COMPARISON})")
+    raise UsageError(f"{path} is neither a run directory ({RUN_FILES}) nor a comparison directory ({COMPARISON})")
 
 
 def load(path: Path, since_fork: bool = False) -> ComparisonData:
@@ -53,7 +54,7 @@ def load(path: Path, since_fork: bool = False) -> ComparisonData:
         since_fork: Whether the runs begin where they were forked from their trunks, and count their steps from there.
 
     Raises:
-        ValueError: The directory is neither, or a log in it is damaged.
+        UsageError: The directory is neither, or a log in it is damaged.
         RunError: Another file in it is damaged.
     """
     path = Path(path)
@@ -98,7 +99,7 @@ def _load_comparison(path: Path, since_fork: bool) -> ComparisonData:
         for run in begun:
             started.setdefault(Point(TRUNK, run.spec.labels.variant).label, []).append(run)
     if not started:
-        raise ValueError(f"{path}: no run has started yet; expected run directories such as seed-0/<arm>/config.json")
+        raise UsageError(f"{path}: no run has started yet; expected run directories such as seed-0/<arm>/config.json")
     if not since_fork:
         return ComparisonData(path, started, fork, notes, points=points)
     palette = tuple(dict.fromkeys(point.arm for point in points.values()))
@@ -174,7 +175,7 @@ def failures(path: Path) -> list[str]:
 def load_runs(path: Path, logs_of_trunk: Callable[[], Logs] | None = None) -> list[RunData]:
     """Return the run in a directory, or one run per seed if it trains several at once.
 
-    `logs_of_trunk` returns the logs of the trunk up to the fork. Raises ValueError for a damaged log.
+    `logs_of_trunk` returns the logs of the trunk up to the fork. Raises UsageError for a damaged log.
     """
     spec = read_spec(path)
     tasks = tuple(map(_read_task, spec.resolved.tasks))

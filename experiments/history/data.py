@@ -14,11 +14,12 @@ from numpy.typing import NDArray
 
 from supple.engine.spec import RunSpec, to_json
 from supple.experiments.comparisons.grid import Point
+from supple.metrics import Array, final_window_return
 
 from .logs import Row
 
-Array = NDArray[np.float64]
 TAIL = 0.15  # fraction of a task's steps that counts as its steady state (activations paper, section 7)
+Series = tuple[Array, Array]  # steps and values, (n,) each
 NOTHING = (np.empty(0), np.empty(0), np.empty(0))
 
 
@@ -52,6 +53,11 @@ class Episodes:
     returns: Array
     lengths: Array  # in steps; NaN where it was not recorded
     exploded: NDArray[np.bool_]
+
+    def of(self, task: Segment, since: float = 0) -> Series:
+        """Return the steps and the returns of the episodes of a task that ended after step `since`, (n,) each."""
+        own = (self.tasks == task.index) & (self.steps > since)
+        return self.steps[own], self.returns[own]
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,6 +126,13 @@ class RunData:
         logged = [int(row["step"]) for row in (*self.metrics, *self.events, *self.outcomes) if "step" in row]
         return max([*logged, *self.episodes.steps[-1:].astype(int), 0])
 
+    def final_return(self, task: Segment, old: Segment | None = None, since: float = 0) -> float:
+        """Return the mean return in the last 15 % of a task (`final_window_return`), NaN if the run has not reached it.
+
+        old: The task whose episodes count; by default the same. since: The step after which they ended."""
+        window = *self.episodes.of(old or task, since), task.start, task.end, TAIL
+        return final_window_return(*window) if self.last_step >= task.window else np.nan
+
     @cached_property
     def logged(self) -> tuple[str, ...]:
         """The names in metrics.jsonl, in the order in which they come first."""
@@ -129,9 +142,7 @@ class RunData:
         """Return the events of one type: `intervention`, `explosion` or `task`."""
         return [row for row in self.events if row.get("event") == event]
 
-    def series(
-        self, name: str, task: int | None = None, low: float = -np.inf, high: float = np.inf
-    ) -> tuple[Array, Array]:
+    def series(self, name: str, task: int | None = None, low: float = -np.inf, high: float = np.inf) -> Series:
         """Return the steps, low < step ≤ high, and the finite values of a metric, (n,) each, of all tasks or of one."""
         steps, tasks, values = self._columns.get(name, NOTHING)
         wanted = (steps > low) & (steps <= high) & (task is None or tasks == task)
@@ -204,6 +215,11 @@ class ComparisonData:
     def unit(self) -> str:
         """The unit of steps."""
         return self.first.spec.kind_row.unit
+
+
+def interventions_in(runs: Iterable[RunData]) -> list[Row]:
+    """Return the events of all interventions in these runs."""
+    return [event for run in runs for event in run.of_kind("intervention")]
 
 
 def any_logged(runs: Iterable[RunData], name: str) -> bool:

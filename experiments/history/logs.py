@@ -5,6 +5,8 @@ from typing import Any
 
 import orjson
 
+from supple.registry.errors import UsageError
+
 Row = dict[str, Any]
 
 LOGS = ("metrics", "episodes", "events", "tasks")
@@ -13,7 +15,7 @@ LOGS = ("metrics", "episodes", "events", "tasks")
 def read_log(run: Path, name: str) -> list[Row]:
     """Return the lines of a run's log, or [] if the run has not written it yet.
 
-    Raises ValueError with the file and line number of a damaged line.
+    Raises UsageError with the file and line number of a damaged line.
     """
     file = run / f"{name}.jsonl"
     return read_jsonl(file) if file.exists() else []
@@ -23,7 +25,7 @@ def read_jsonl(path: Path) -> list[Row]:
     """Return the objects in a JSON-lines file. An incomplete last line, from a crash, is dropped.
 
     Raises:
-        ValueError: Another line is damaged; the message names the file and the line number.
+        UsageError: Another line is damaged; the message names the file and the line number.
         FileNotFoundError: There is no such file.
     """
     lines = path.read_bytes().rstrip().splitlines()
@@ -33,5 +35,5 @@ def read_jsonl(path: Path) -> list[Row]:
             rows.append(orjson.loads(line))
         except orjson.JSONDecodeError as error:
             if number < len(lines):
-                raise ValueError(f"{path}, line {number}: broken JSON ({error}); expected one object") from error
+                raise UsageError(f"{path}, line {number}: broken JSON ({error}); expected one object") from error
     return rows

@@ -16,15 +16,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from pandas import DataFrame, Series, concat, read_csv
+from pandas import DataFrame, Series, concat, factorize, read_csv
 
 from supple.engine.kinds import Kind
 from supple.engine.spec import RunSpec
-from supple.metrics import final_window_return
 from supple.registry import did_you_mean, one_line
 from supple.registry.errors import UsageError
 
-from .data import TAIL, ComparisonData, Episodes, RunData, Segment
+from .data import ComparisonData, Episodes, RunData, Segment
 
 COLUMNS = ["arm", "seed", "step", "value", "task"]
 EVENTS, MONITOR = "tfevents", "monitor.csv"  # parts of the names of files
@@ -68,19 +67,24 @@ def read_others(paths: Sequence[Path], tag: str | None = None) -> ComparisonData
     logs: dict[Path, list[Path]] = {}
     for file in files:
         stem = file.name.removesuffix(MONITOR).rstrip(".")  # a number: one of the copies of the environment
-        own = EVENTS not in file.name and stem and not stem.isdecimal()
-        logs.setdefault(file.parent / stem if own else file.parent, []).append(file)
-    tables = [run for run, [file, *_] in logs.items() if run == file]
-    boards = [run for run, [file, *_] in logs.items() if EVENTS in file.name]
-    monitors = [run for run in logs if run not in (*tables, *boards)]
-    if tag and not boards:
+        alone = EVENTS not in file.name and stem and not stem.isdecimal()
+        logs.setdefault(file.parent / stem if alone else file.parent, []).append(file)
+    if tag and not any(EVENTS in file.name for file in files):
         raise UsageError(f"--tag {tag}: none of these logs is of TensorBoard")
-    read = [*(_read_board(run, tag or RETURN) for run in boards), *(_read_monitors(logs[run]) for run in monitors)]
-    named = zip(read, _places([*boards, *monitors]), strict=True)
-    read = [*map(_read_csv, tables), *(rows.assign(arm=arm, seed=seed, task="") for rows, (arm, seed) in named)]
-    names = ["value"] * bool(tables) + [tag or RETURN] * bool(boards) + ["return"] * bool(monitors)
+    places = _places([run for run, own in logs.items() if run not in own])
+    tables: list[DataFrame] = []
+    what: set[str] = set()  # the names of what was logged
+    for run, own in logs.items():
+        if run in own:
+            rows, value = _read_csv(run), "value"
+        elif EVENTS in own[0].name:
+            rows, value = _read_board(run, tag or RETURN), tag or RETURN
+        else:
+            rows, value = _read_monitors(own), "return"
+        tables.append(rows.assign(**places.get(run, {})))
+        what.add(value)
     path = Path(os.path.commonpath([path.absolute() for path in paths]))
-    return _gather(path, read, names[0] if len(names) == 1 else "value")
+    return _gather(path, tables, what.pop() if len(what) == 1 else "value")
 
 
 def _files_of(path: Path) -> list[Path]:
@@ -91,20 +95,21 @@ def _files_of(path: Path) -> list[Path]:
     return found
 
 
-def _places(runs: Sequence[Path]) -> list[tuple[str, int]]:
-    """Return the arm and the seed of each run, by the rule of this module. Raises UsageError if two runs share both."""
-    whole = [run.absolute() for run in runs]
-    root = Path(os.path.commonpath([run.parent for run in whole])) if runs else Path()
+def _places(runs: Sequence[Path]) -> dict[Path, dict[str, Any]]:
+    """Return the columns arm, seed and task of each run, by the rule of this module.
+
+    Raises UsageError if two runs share arm and seed."""
+    root = Path(os.path.commonpath([run.absolute().parent for run in runs])) if runs else Path()
     places: dict[tuple[str, int], Path] = {}
-    for run in whole:
-        text, seed = run.relative_to(root).as_posix(), 0
+    for run in runs:
+        text, seed = run.absolute().relative_to(root).as_posix(), 0
         if found := [*SEEDS[0].finditer(text)] or [*SEEDS[1].finditer(text)]:
             text, seed = text[: found[-1].start()] + text[found[-1].end() :], int(found[-1][1])
         place = re.sub("/[-_.,/]+", "/", text).strip("/-_.,") or root.name, seed
         if place in places:
             raise UsageError(f"{places[place]} and {run} are both arm {place[0]}, seed {seed}: rename one of them")
         places[place] = run
-    return list(places)
+    return {run: {"arm": arm, "seed": seed, "task": ""} for (arm, seed), run in places.items()}
 
 
 def _read_csv(file: Path) -> DataFrame:
@@ -164,8 +169,7 @@ def _gather(path: Path, read: Sequence[DataFrame], value: str) -> ComparisonData
 def _run(path: Path, name: str, settings: Any, rows: DataFrame, end: int) -> RunData:
     """Return a run of a stream that ends at step `end`."""
     steps, values = (rows[column].to_numpy(np.float64) for column in ("step", "value"))
-    order = list(rows["task"].unique())
-    places = np.array([order.index(task) for task in rows["task"]])
+    places, order = factorize(rows["task"])
     begins = [steps[places == i][0] for i in range(len(order))]
     starts = [0, *(int(steps[steps < begin].max(initial=0)) for begin in begins[1:]), end]
     if any(start >= after for start, after in pairwise(starts)):
@@ -174,9 +178,7 @@ def _run(path: Path, name: str, settings: Any, rows: DataFrame, end: int) -> Run
     episodes = Episodes(steps, places, values, np.full(len(steps), np.nan), np.zeros(len(steps), np.bool_))
     run = RunData(path, LogSpec(KIND.name, settings), settings.seed, tasks, episodes, [], [])
     for task in (task for task in tasks if run.last_step >= task.window):
+        place = {"event": "evaluation", "step": int(min(task.end, steps[-1])), "task": task.index}
         for old in tasks[: task.index + 1]:
-            own = places == old.index
-            found = final_window_return(steps[own], values[own], task.start, task.end, TAIL)
-            place = {"event": "evaluation", "step": int(min(task.end, steps[-1])), "task": task.index}
-            run.events.append({**place, "evaluated": old.index, "return": found})
+            run.events.append({**place, "evaluated": old.index, "return": run.final_return(task, old)})
     return run

@@ -5,12 +5,12 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from supple.metrics.arrays import Array
 from supple.registry.errors import UsageError
 
 from .data import RunData
 from .logs import Row
 
-Array = NDArray[np.float64]
 WHICH = ("last", "lowest", "highest")  # what a row has of a metric
 
 

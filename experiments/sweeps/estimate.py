@@ -46,14 +46,11 @@ def estimates(queue: Queue, say: Callable[[str], None]) -> Iterator[Estimate]:
         own = [(run.spec.stop or total) - run.spec.start.step for run in runs]
         measured = [gpu_seconds(run.spec, steps) for run, steps in zip(runs, own, strict=True)]
         if known := [each for each in measured if each]:
-            others = (
-                f", without {len(runs) - len(known)} runs of which nothing was measured" if None in measured else ""
-            )
+            others = f", without {measured.count(None)} runs of which nothing was measured" if None in measured else ""
             hours = sum(seconds for seconds, _ in known) / 3600
             say(f"{study}: {hours:,.1f} h on {GPU}, one run at a time{others}. Measured there: {known[0][1]}")
-        steps = sum(own)
         trunks = sum(run.spec.labels.arm is None for run in runs)
         with tempfile.TemporaryDirectory() as folder:
             train = prepare(spec, Path(folder) / "run", lambda line: None).train
             speed = measure_speed(train, max(LEAST, SECONDS / len(studies)), begin=spec.settings.untrained_steps)
-        yield Estimate(study, len(runs) - trunks, trunks, steps, speed)
+        yield Estimate(study, len(runs) - trunks, trunks, sum(own), speed)

@@ -175,8 +175,7 @@ def score(run: RunData, measure: str) -> float:
     name, _, which = measure.removeprefix("-").partition("@")
     found: list[float] = []
     for task in run.tasks[-1:] if which == LAST else run.tasks:
-        own = run.episodes.tasks == task.index
-        steps, returns = run.episodes.steps[own], run.episodes.returns[own]
+        steps, returns = run.episodes.of(task)
         if name == RETURN:
             end = min(task.end, run.spec.stop or task.end)
             found += [learning_curve_area(steps, returns, task.start, end)] if len(steps) else []

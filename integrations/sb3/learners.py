@@ -27,6 +27,7 @@ from supple.interventions import (
     unit_names,
 )
 from supple.networks.forward import unwrap
+from supple.networks.learner import Probe
 
 from .outputs import ActorCriticOutputs, DeterministicOutputs, SquashedOutputs
 from .recent import LastRollout, Replay, actor_losses, critic_losses, on_policy_losses, preserve, q_losses
@@ -165,7 +166,7 @@ def _learner(
     part: str,
     optimizer: torch.optim.Optimizer,
     paths: Sequence[Path],
-    probe: Callable[[], Sequence[Any] | None],
+    probe: Probe,
     recent: Replay | LastRollout,
     losses: Callable[[Any], Tensor],
     **more: Any,

@@ -18,10 +18,10 @@ from .style import (
     arm_styles,
     curves_by_style,
     draw_panels,
-    legend,
+    legend_of,
     mark_stream,
     new_figure,
-    seeds_phrase,
+    seeds_phrase_of,
     shorten,
     step_unit,
     tidy,
@@ -58,11 +58,11 @@ def _plot_metrics(
         low, high = axes.dataLim.intervaly
         if 0 < low < high / 200 < np.inf:
             axes.set_yscale("log")
-    legend(figure, list(data.arms), bool(data.fork_step), data.labels)
+    legend_of(figure, data)
     caption = (
         "Metrics measured on recent data during training; thin vertical lines are task switches, where the data change "
         "too. They describe the network, not its performance: "
-        f"none of them alone proves a loss of plasticity. {seeds_phrase(data.seeds, len(data.arms))}"
+        f"none of them alone proves a loss of plasticity. {seeds_phrase_of(data)}"
     )
     return Plot(name, title, caption, figure, folded)
 

@@ -9,8 +9,8 @@ from matplotlib import colormaps
 from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
-from numpy.typing import NDArray
 
+from supple.metrics.arrays import Array
 from supple.reports.tables.cells import MISSING, PERCENT, Form, number
 from supple.reports.tables.differences import baseline_name
 from supple.reports.tables.old_tasks import OldTasks
@@ -18,7 +18,6 @@ from supple.reports.tables.statistics import mean
 
 from .style import INK, WIDTH, Plot, new_panels, shorten, tidy
 
-Array = NDArray[np.float64]
 MOST_NUMBERS = 12  # columns: with more, the numbers in the cells could not be read
 LETTER = 0.105  # inches of a letter of a title
 MOST_LETTERS = 50  # that widen a panel for its title
@@ -46,10 +45,9 @@ def plot_old_tasks(old: OldTasks) -> Plot | None:
     if not old.known:
         return None
     means = {arm: mean(own.scaled, axis=0) for arm, own in old.arms.items()}
-    low, high = 0.0, 1.0
-    if old.scale.random is None and not old.scale.percent:
-        every = np.stack([*means.values()])
-        low, high = float(np.nanmin(every)), float(np.nanmax(every))
+    natural = old.scale.random is None and not old.scale.percent
+    every = [*means.values()]
+    low, high = (float(np.nanmin(every)), float(np.nanmax(every))) if natural else (0.0, 1.0)
     panels = []
     for arm, own in old.arms.items():
         names, shades = task_labels(own.tasks), (means[arm] - low) / ((high - low) or 1.0)

@@ -3,16 +3,14 @@
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from supple.engine.forks import FRESH
-from supple.metrics import performance_profile
+from supple.metrics import Array, performance_profile
 from supple.reports.tables.arms import pad_columns
 from supple.reports.tables.differences import Measure, group_by
 
 from .style import INK, Plot, arm_styles, legend, new_figure, tidy
 
-Array = NDArray[np.float64]
 FEWEST = 10  # scores of an arm: with fewer, a profile is mostly noise
 MOST_ARMS = 14
 THRESHOLDS = 81

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 
 import numpy as np
 from markupsafe import Markup
-from numpy.typing import NDArray
 
+from supple.experiments.history.data import Series
+from supple.metrics.arrays import Array
 from supple.reports.tables.cells import number
 
-Array = NDArray[np.float64]
 POINTS = 120  # of a curve; with more, neighbouring points are averaged
 WIDTH, HEIGHT = 600, 220
 CURVE = Markup('<polyline points="{}"/>')
@@ -20,7 +20,7 @@ DRAWING = Markup(
 )
 
 
-def draw_curves(title: str, curves: Sequence[tuple[Array, Array]], end: int, marks: str = "") -> Markup:
+def draw_curves(title: str, curves: Sequence[Series], end: int, marks: str = "") -> Markup:
     """Return curves over steps as an SVG element, with colours from the page's style sheet.
 
     Args:
@@ -45,7 +45,7 @@ def draw_marks(steps: Sequence[float], end: int) -> Markup:
     return Markup("").join(MARK.format(round(at * WIDTH / max(end, 1)), HEIGHT) for at in steps)
 
 
-def thin(steps: Array, values: Array) -> tuple[Array, Array]:
+def thin(steps: Array, values: Array) -> Series:
     """Return at most `POINTS` points of a curve, by averaging neighbouring points."""
     if len(steps) <= POINTS:
         return steps, values

@@ -5,14 +5,12 @@ from functools import partial
 
 import numpy as np
 from matplotlib.figure import Figure
-from numpy.typing import NDArray
 
-from supple.experiments.history.data import ComparisonData, RunData, Segment
+from supple.experiments.history.data import ComparisonData, RunData, Segment, Series
 
-from .style import FAINT, INK, SHADE, Pieces, curves_by_style, draw_panels, legend, mark_stream, step_unit
+from .style import FAINT, INK, SHADE, Pieces, curves_by_style, draw_panels, legend_of, mark_stream, step_unit
 
-Array = NDArray[np.float64]
-CurveInTask = Callable[[RunData, Segment, float, float], tuple[Array, Array]]  # (steps, values) between two steps
+CurveInTask = Callable[[RunData, Segment, float, float], Series]  # (steps, values) between two steps
 WINDOW, POINTS = 0.10, 40  # trailing window of the curves as a fraction of a task; points per task
 MOST_NAMED = 16  # tasks; the names of more would not fit
 
@@ -49,16 +47,16 @@ def draw_stream(
                     textcoords="offset points", ha="right", fontsize=8.5, color=FAINT,
                 )  # fmt: skip
     grid[rows // 2 if rows > 1 else 0].set_ylabel(what, fontsize=9.5, color=INK)
-    legend(figure, list(data.arms), bool(data.fork_step), data.labels)
+    legend_of(figure, data)
     return figure
 
 
-def _within_task(curve: CurveInTask, task: Segment, run: RunData, low: float, high: float) -> tuple[Array, Array]:
+def _within_task(curve: CurveInTask, task: Segment, run: RunData, low: float, high: float) -> Series:
     start, end = max(low, task.start), min(high, task.end)
     return curve(run, task, start, end) if start < end else (np.empty(0), np.empty(0))
 
 
-def training_curve(run: RunData, task: Segment, start: float, end: float) -> tuple[Array, Array]:
+def training_curve(run: RunData, task: Segment, start: float, end: float) -> Series:
     """Return (steps, mean returns of the training episodes in the trailing window), where there are any."""
     in_stretch = (run.episodes.tasks == task.index) & ~run.episodes.exploded
     in_stretch &= (run.episodes.steps > start) & (run.episodes.steps <= end)

@@ -17,15 +17,13 @@ from matplotlib.collections import LineCollection, PolyCollection
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.lines import Line2D
-from numpy.typing import NDArray
 
 from supple.engine.forks import FRESH, NONE
-from supple.experiments.history.data import ComparisonData, RunData
-from supple.metrics import t_interval
+from supple.experiments.history.data import ComparisonData, RunData, Series
+from supple.metrics import Array, t_interval
 
-Array = NDArray[np.float64]
-Curve = Callable[[RunData, float, float], tuple[Array, Array]]  # (steps, values) at low < step ≤ high
-Pieces = list[tuple[dict[str, Any], list[tuple[Array, Array]]]]  # (style, (steps, values) of each seed)
+Curve = Callable[[RunData, float, float], Series]  # (steps, values) at low < step ≤ high
+Pieces = list[tuple[dict[str, Any], list[Series]]]  # (style, (steps, values) of each seed)
 
 # Okabe & Ito (2008): distinguishable with all common kinds of colour blindness. Yellow is pale on white and comes last.
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#B5A800")
@@ -153,6 +151,11 @@ def legend(figure: Figure, labels: Sequence[str], fork: bool = False, among: Seq
     )
 
 
+def legend_of(figure: Figure, data: ComparisonData) -> None:
+    """Draw the legend of a figure with all arms, and with the fork if there is one."""
+    legend(figure, list(data.arms), bool(data.fork_step), data.labels)
+
+
 def step_unit(total: int, unit: str = "environment steps") -> tuple[float, str]:
     """Return a suitable (divisor, axis label) for this many steps."""
     if total >= 2_000_000:
@@ -184,7 +187,7 @@ def mean_and_interval(values: Array) -> tuple[Array, Array, Array]:
     return middle, *(ends or (nothing, nothing))
 
 
-def on_common_steps(series: Sequence[tuple[Array, Array]]) -> tuple[Array, Array]:
+def on_common_steps(series: Sequence[Series]) -> Series:
     """Return common steps (n,) and values (seeds, n), interpolated linearly in the range where all seeds have data."""
     series = [(steps, values) for steps, values in series if steps.size]
     if not series:
@@ -258,3 +261,8 @@ def seeds_phrase(seeds: int, arms: int = 1) -> str:
     if seeds <= FEW_SEEDS:
         return f"Thin lines and small dots: the {seeds} seeds; thick lines and large dots: their means."
     return f"Bands and bars: 95 % Student-t interval over {seeds} seeds, cut at the panel’s edge."
+
+
+def seeds_phrase_of(data: ComparisonData) -> str:
+    """Return the sentence of `seeds_phrase` for a figure with all arms in a panel."""
+    return seeds_phrase(data.seeds, len(data.arms))

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 from markupsafe import Markup
-from numpy.typing import NDArray
 
 from supple.engine.forks import NONE
 from supple.experiments.comparisons.grid import variant_text
-from supple.experiments.history.data import Row, RunData
+from supple.experiments.history.data import Row, RunData, Series
+from supple.metrics.arrays import Array
 from supple.registry import quoted
 from supple.reports.figures.sketch import draw_curves, draw_marks
 from supple.reports.tables.cells import number
@@ -21,7 +21,6 @@ from . import exports
 from .page import setting_texts, template
 from .run_list import command_alone, page_names
 
-Array = NDArray[np.float64]
 FOLDER = "runs"
 PLACE = {"step", "time", "task", "cycle", "seed"}
 EVALUATIONS = {"evaluation", "random"}  # events: returns on each task, of the agent or of random actions
@@ -66,7 +65,7 @@ def _draw_logs(runs: Sequence[RunData]) -> dict[str, Markup]:
     end = max(run.total_steps for run in runs)
     fired = sorted({event["step"] for run in runs for event in run.of_kind("intervention")})
     marks = draw_marks(fired[:MOST_EVENTS], end)
-    series: dict[str, list[tuple[Array, Array]]] = {}
+    series: dict[str, list[Series]] = {}
     if any(run.episodes.steps.size for run in runs):
         series["episode return"] = [_sort_by_step(run.episodes.steps, run.episodes.returns) for run in runs]
     rows = [row for run in runs for row in run.metrics[:1] + run.metrics[-20:]]
@@ -83,12 +82,12 @@ def _draw_logs(runs: Sequence[RunData]) -> dict[str, Markup]:
     }
 
 
-def _sort_by_step(steps: Array, values: Array) -> tuple[Array, Array]:
+def _sort_by_step(steps: Array, values: Array) -> Series:
     order = np.argsort(steps, kind="stable")
     return steps[order], values[order]
 
 
-def _by_task(rows: Sequence[Row], name: str) -> tuple[Array, Array]:
+def _by_task(rows: Sequence[Row], name: str) -> Series:
     points = [(row["step"], row[name]) for row in rows if type(row.get(name)) in (int, float)]
     steps, values = np.array(points, dtype=np.float64).reshape(-1, 2).T
     return _sort_by_step(steps, values)

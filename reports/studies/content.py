@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from supple.engine.kinds import Kind
 from supple.engine.storage.strict_json import strict_json
 from supple.experiments.history.data import ComparisonData, RunData
+from supple.registry.errors import UsageError
 from supple.reports.tables.differences import Measure, difference_tables, differences, differences_json, verdict
 from supple.reports.tables.old_tasks import OldTasks, old_tasks_measures, old_tasks_tables
 from supple.reports.tables.table import Table, join_words
@@ -82,7 +83,7 @@ class Report:
     use: str = LOAD
 
     def compose(self, paths: Sequence[Path]) -> "Content":
-        """Return the contents of the report of these directories. Raises ValueError if they have no common report."""
+        """Return the contents of the report of these directories. Raises UsageError if they have no common report."""
         return self.content(gather(paths, self.named, self.benchmark, self.since_fork))
 
     def content(self, found: Mapping[str, ComparisonData]) -> "Content":
@@ -161,9 +162,9 @@ class Content:
         return [*self.verdict, *chain.from_iterable(part.lines for part in self.parts.values()), *self.notes]
 
     def with_videos(self, warn: "Warn") -> "Content":
-        """Return these contents with videos. Raises ValueError if runs of this kind have none."""
+        """Return these contents with videos. Raises UsageError if runs of this kind have none."""
         if not self.report.videos:
-            raise ValueError(f"--video: {self.data.path} trains no agent, so there is no episode to show")
+            raise UsageError(f"--video: {self.data.path} trains no agent, so there is no episode to show")
         return replace(self, videos=resolve_name(self.report.videos)(self.data, warn))
 
 

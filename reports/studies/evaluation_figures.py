@@ -23,6 +23,7 @@ from supple.reports.figures.style import (
     legend,
     mark_stream,
     seeds_phrase,
+    seeds_phrase_of,
     step_unit,
 )
 from supple.reports.tables.differences import group_by
@@ -101,7 +102,7 @@ def plot_evaluations(data: ComparisonData) -> Plot | None:
         panels[f"{whole}: {short[name]}" if name in short else whole] = arm_curves(data, name)
     figure = draw_evaluations(data, panels, 2.6)
     legend(figure, list(data.arms), among=data.labels)
-    seeds = seeds_phrase(data.seeds, len(data.arms))
+    seeds = seeds_phrase_of(data)
     caption = f"Evaluations during training. Thin vertical lines: task switches. {CUT}{seeds}"
     return Plot("evaluations", "Evaluations", caption, figure)
 

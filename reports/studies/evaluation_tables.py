@@ -5,7 +5,7 @@ from itertools import chain
 
 from supple.experiments.history.data import ComparisonData
 from supple.reports.tables.arms import setting_cells
-from supple.reports.tables.cells import PERCENT, Form, Heading, Label, Number, Value, is_missing, percent
+from supple.reports.tables.cells import PERCENT, Form, Label, Number, Value, is_missing, percent
 from supple.reports.tables.metrics import intervention_columns, intervention_words
 from supple.reports.tables.table import Columns, Table, over_seeds
 
@@ -17,7 +17,7 @@ LOSS = Form(decimals=3)
 
 def summary_tables(study: ComparisonData, cells: Sequence[Cell]) -> list[Table]:
     """Return a table of all evaluated numbers at the start and at the end, and one of the interventions if any."""
-    columns: dict[Heading, Sequence[Value]] = {}
+    columns: Columns = {}
     for name in dict.fromkeys(name for cell in cells for name in cell.numbers):
         columns[heading(name, ", at the start")] = number_cells(cells, name, "first")
         columns[heading(name, ", final")] = number_cells(cells, name, "final")
@@ -37,7 +37,7 @@ def table_by_cell(study: ComparisonData, cells: Sequence[Cell], title: str, colu
     """
     points = [cell.point for cell in cells]
     varied = dict.fromkeys(chain.from_iterable(point.variant for point in points))
-    names: dict[Heading, Sequence[Value]] = {name.replace("_", " "): setting_cells(points, name) for name in varied}
+    names: Columns = {name.replace("_", " "): setting_cells(points, name) for name in varied}
     if len({point.arm for point in points}) > 1 or not names:
         names["arm"] = [point.arm for point in points]
     columns = {**names, "seeds": [len(cell.runs) for cell in cells], **columns}

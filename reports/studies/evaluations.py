@@ -6,16 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from supple.engine.forks import NONE
 from supple.experiments.comparisons.grid import Point, variant_text
-from supple.experiments.history.data import ComparisonData, RunData, any_logged
+from supple.experiments.history.data import ComparisonData, RunData, any_logged, interventions_in
 from supple.reports.tables.differences import group_by
 from supple.reports.tables.metrics import means_at_events
 from supple.reports.tables.statistics import NAN, Spread, spread_json
 
-Array = NDArray[np.float64]
 PLACE = {"step", "time", "task"}  # fields of a line in metrics.jsonl that are not metrics
 
 
@@ -55,7 +53,7 @@ def read_cells(data: ComparisonData) -> list[Cell]:
         untouched = next((other for other in points if points[other] == Point(NONE, point.variant)), None)
         plain = {run.seed: run for run in data.arms.get(untouched or "", [])}
         numbers = {name: _number(name, runs, plain, point.arm) for name in evaluated_names(runs)}
-        events = [event for run in runs for event in run.of_kind("intervention")]
+        events = interventions_in(runs)
         cells.append(Cell(label, point, runs, numbers, means_at_events(events)))
     return cells
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from supple.engine.storage.versions import describe_mixed
 from supple.experiments.history.collect import by_seed, count_from_start, load, load_runs, notes_of_seeds
 from supple.experiments.history.data import ComparisonData, RunData
+from supple.registry.errors import UsageError
 from supple.reports.tables.differences import group_by
 
 Entry = list[RunData]  # the runs of one directory, one per seed
@@ -28,7 +29,7 @@ def gather(
     that differ only in their seeds are one arm. The other arguments are the fields of the kind's `Report`.
 
     Raises:
-        ValueError: The runs cannot be shown side by side, or a file is damaged.
+        UsageError: The runs cannot be shown side by side, or a file is damaged.
     """
     benchmark = benchmark or (lambda run: run.spec.kind)
     if len(paths) == 1 and (named is None or (paths[0] / "comparison.json").is_file()):
@@ -36,9 +37,9 @@ def gather(
         return {benchmark(data.first): data}
     entries = [_read_entry(path, since_fork) for path in dict.fromkeys(paths)]
     if len(kinds := dict.fromkeys(entry[0].spec.kind for entry in entries)) > 1:
-        raise ValueError(f"runs of {' and '.join(kinds)} cannot be shown side by side: each kind has its own report")
+        raise UsageError(f"runs of {' and '.join(kinds)} cannot be shown side by side: each kind has its own report")
     if named is None:
-        raise ValueError(f"{paths[0]} is a run of {next(iter(kinds))}: these cannot be shown side by side")
+        raise UsageError(f"{paths[0]} is a run of {next(iter(kinds))}: these cannot be shown side by side")
     labels: dict[Path, str] = {}
     for group in group_by(entries, lambda entry: _arm_name(entry[0], named, bare=True)).values():
         labels |= _label_runs(group, named, benchmark)
@@ -64,9 +65,9 @@ def differing_settings(runs: Sequence[RunData]) -> list[str]:
 
 def _read_entry(path: Path, since_fork: bool) -> Entry:
     if (path / "comparison.json").is_file():
-        raise ValueError(f"{path} is a comparison: report it alone, because only single runs can be side by side")
+        raise UsageError(f"{path} is a comparison: report it alone, because only single runs can be side by side")
     if not (path / "config.json").is_file():
-        raise ValueError(f"{path} is not a run directory: it has no config.json")
+        raise UsageError(f"{path} is not a run directory: it has no config.json")
     runs = load_runs(path)
     return list(map(count_from_start, runs)) if since_fork else runs
 

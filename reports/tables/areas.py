@@ -1,14 +1,11 @@
 """Areas under learning curves."""
 
 import numpy as np
-from numpy.typing import NDArray
 
 from supple.experiments.history.data import RunData
-from supple.metrics import learning_curve_area
+from supple.metrics import Array, learning_curve_area
 
 from .statistics import NAN
-
-Array = NDArray[np.float64]
 
 
 def areas(run: RunData, since: int = 0) -> Array:
@@ -18,11 +15,7 @@ def areas(run: RunData, since: int = 0) -> Array:
     area_of_task = np.full(len(run.tasks), NAN)
     for i, task in enumerate(run.tasks):
         if task.end > since and run.last_step >= task.window:
-            in_task = run.episodes.tasks == task.index
-            start = max(task.start, since)
-            area_of_task[i] = learning_curve_area(
-                run.episodes.steps[in_task], run.episodes.returns[in_task], start, task.end
-            )
+            area_of_task[i] = learning_curve_area(*run.episodes.of(task), max(task.start, since), task.end)
     return area_of_task
 
 

@@ -5,19 +5,17 @@ from functools import partial
 from itertools import chain
 
 import numpy as np
-from numpy.typing import NDArray
 
 from supple.engine.forks import FRESH
 from supple.experiments.comparisons.grid import Point, variant_text
 from supple.experiments.sweeps.study import Published
-from supple.metrics import bootstrap_coverage, plasticity_score, probability_of_improvement
+from supple.metrics import Array, bootstrap_coverage, plasticity_score, probability_of_improvement
 from supple.metrics.scores import aggregate
 
-from .cells import SETTING, Heading, Label, Number, Value
+from .cells import SETTING, Label, Number, Value
 from .differences import Measure, group_by
-from .table import Table, over_seeds
+from .table import Columns, Table, over_seeds
 
-Array = NDArray[np.float64]
 MOST_PAIRS = 12  # arms in the table of pairs: with more it is unreadable
 
 
@@ -55,7 +53,7 @@ def arms_table(measures: Sequence[Measure], published: Published | None = None) 
     spreads = [measure.spread(arm) for measure, arm in cells]
     varied = dict.fromkeys(chain.from_iterable(variant for _, variant in points))
     first = measures[0]
-    columns: dict[Heading, list[Value]] = {
+    columns: Columns = {
         "arm": [arm for arm, _ in points],
         **{name.replace("_", " "): setting_cells(points, name) for name in varied},
         "seeds": [spread.known.size for spread in spreads],
@@ -94,7 +92,7 @@ def overall_table(family: str, measures: Sequence[Measure], published: Published
     scores = plasticity_score({str(i): matrix for i, matrix in enumerate(matrices)}, floor=-np.inf)
     if np.isnan([score.iqm for score in scores.values()]).all():
         return None
-    columns: dict[Heading, list[Value]] = {
+    columns: Columns = {
         "arm": [", ".join(filter(None, [variant_text(point.variant), point.arm])) for point in points],
         "seeds": list(map(len, matrices)),
         _with_level("IQM"): list(map(Number.of_score, scores.values())),

@@ -12,9 +12,9 @@ from supple.experiments.comparisons.grid import Point, variant_text
 from supple.experiments.history.data import ComparisonData
 from supple.metrics import PairedDifference, holm, paired_difference
 
-from .cells import P_VALUE, PLAIN, AtMost, BySeed, Form, Heading, Label, Number, Value, percent, some_of
+from .cells import P_VALUE, PLAIN, AtMost, BySeed, Form, Label, Number, percent, some_of
 from .statistics import Spread, known
-from .table import Table, over_seeds
+from .table import Columns, Table, over_seeds
 
 Item = TypeVar("Item")
 Key = TypeVar("Key", bound=Hashable)
@@ -244,7 +244,7 @@ def difference_tables(compared: Sequence[Difference]) -> list[Table]:
 
 
 def _table(baseline: str, compared: Sequence[Difference]) -> Table:
-    columns: dict[Heading, list[Value]] = {
+    columns: Columns = {
         "arm": [difference.arm for difference in compared],
         "variant": [difference.measure.variant for difference in compared],
         "measure": [difference.measure.heading for difference in compared],

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from supple.experiments.history.data import Row
 
-from .cells import Form, Heading, Number, Pair, Value
+from .cells import Form, Number, Pair
 from .statistics import mean_of_known
-from .table import join_words
+from .table import Columns, join_words
 
 # In the order of the panels of "Inside the network".
 TITLES = {
@@ -50,14 +50,14 @@ def _mean_at(events: Sequence[Row], part: str, name: str) -> float:
     return mean_of_known(event.get(part, {}).get(name) for event in events)
 
 
-def intervention_columns(rows: Sequence[Mapping[str, float]], digits: int = 3) -> dict[Heading, list[Value]]:
+def intervention_columns(rows: Sequence[Mapping[str, float]], digits: int = 3) -> Columns:
     """Return the columns on interventions that all reports have, by heading: SFE and the metrics of `IN_TABLES`.
 
     Args:
         rows: For each row of the table, its `means_at_events`.
         digits: About how many digits metrics have.
     """
-    columns: dict[Heading, list[Value]] = {"SFE": [Number(means["sfe"]) for means in rows]}
+    columns: Columns = {"SFE": [Number(means["sfe"]) for means in rows]}
     for name, heading in IN_TABLES.items():
         columns[heading] = [before_and_after(means, name, digits) for means in rows]
     return columns

@@ -14,14 +14,13 @@ from numpy.typing import ArrayLike, NDArray
 from supple.engine.forks import FRESH
 from supple.experiments.history.data import ComparisonData, RunData
 from supple.experiments.history.performance import performance_of
-from supple.metrics import intransigence, learning_curve_transfer, share_of_fresh, task_forgetting
+from supple.metrics import Array, as_array, intransigence, learning_curve_transfer, share_of_fresh, task_forgetting
 
-from .cells import Form, Heading, Number, Value, percent
+from .cells import Form, Heading, Number, percent
 from .differences import Measure, variants_of
 from .statistics import NAN, Spread, mean, spread_json
-from .table import Table, over_seeds
+from .table import Columns, Table, over_seeds
 
-Array = NDArray[np.float64]
 Areas = Callable[[RunData], ArrayLike]
 FINAL, NEW, FORGETTING, KEPT, TRANSFER, GAIN, INTRANSIGENCE, ZERO_SHOT = MEASURES = (
     "final performance", "new tasks", "forgetting", "kept", "forward transfer", "area difference", "intransigence",
@@ -185,7 +184,7 @@ def old_tasks_tables(found: Sequence[OldTasks]) -> list[Table]:
     if not any(old.known for old in found):
         return []
     rows = [(old, arm, of_arm) for old in found for arm, of_arm in old.arms.items()]
-    columns: dict[Heading, list[Value]] = {
+    columns: Columns = {
         "arm": [arm for _, arm, _ in rows],
         "variant": [old.variant for old, _, _ in rows],
         "seeds": [len(of_arm.seeds) for _, _, of_arm in rows],
@@ -245,7 +244,7 @@ def logged_returns(run: RunData, event: str) -> Array:
 
 def _stack(function: Areas | None, runs: Sequence[RunData], size: int) -> Array:
     """Return what a function returns of each run, with NaN for the tasks that a run does not have."""
-    found = [np.asarray(function(run) if function else (), dtype=np.float64) for run in runs]
+    found = [as_array(function(run) if function else ()) for run in runs]
     return np.stack([np.pad(of_run, (0, size - len(of_run)), constant_values=NAN) for of_run in found])
 
 

@@ -5,11 +5,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from supple.metrics import t_interval
+from supple.metrics import Array, t_interval
 
-Array = NDArray[np.float64]
 NAN = float("nan")
 
 

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
-from supple.experiments.history.data import ComparisonData, Row, RunData
+from supple.experiments.history.data import ComparisonData, Row, RunData, interventions_in
 
 from .cells import BySeed, Heading, Label, Pair, Value, is_missing, show
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions
     from rich.table import Table as RichTable
 
-Columns = Mapping[Heading, Sequence[Value]]  # heading → cells
+Columns = dict[Heading, list[Value]]  # heading → cells
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ def contracts(arms: Mapping[str, Sequence[RunData]]) -> tuple[Contracts, list[st
     distinct: Contracts = {}
     idle = []
     for arm, runs in arms.items():
-        events = [event for run in runs for event in run.of_kind("intervention")]
+        events = interventions_in(runs)
         for event in events:
             who = arm, str(event.get("intervention", "?")), str(event.get("learner", "?"))
             distinct.setdefault(who, event.get("contract", {}))

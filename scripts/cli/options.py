@@ -16,6 +16,7 @@ from supple.registry.errors import UsageError
 from supple.scripts.cli.console import explain, indent_commands, parse, say
 
 S = TypeVar("S")
+Folder = Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="DIR")]
 Plugins = Annotated[tuple[str, ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="FILE|PACKAGE")]
 
 

@@ -19,14 +19,11 @@ def show_report(
             raise UsageError(f"--video: {directories[0]} is a sweep: give the folder of one of its comparisons")
         show_sweep_report(directories[0])
         return
-    try:
-        place = reports.place_of(directories or logs, out)
-        content = reports.compose_logs(logs, tag) if logs else reports.compose(*directories)
-        if video:
-            content = content.with_videos(warn)
-        paths = reports.write(content, place)
-    except ValueError as error:
-        raise UsageError(str(error)) from error
+    place = reports.place_of(directories or logs, out)
+    content = reports.compose_logs(logs, tag) if logs else reports.compose(*directories)
+    if video:
+        content = content.with_videos(warn)
+    paths = reports.write(content, place)
     title = str(directories[0]) if len(directories) == 1 else None
     screen.print(reports.summary(content.tables, content.lines, title))
     say(*paths.lines)
@@ -49,7 +46,7 @@ def show_sweep_report(path: Path) -> None:
     for name, folder in studies.items():
         try:
             section = write_study_report(name, folder, published.get(name) or published.get(name.split("/")[0]))
-        except ValueError as error:  # none of its runs has started
+        except UsageError as error:  # none of its runs has started
             warn(str(error))
             continue
         screen.print(section.summary)

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from supple.engine.user_code import plugins
 from supple.registry import quoted
@@ -20,6 +20,7 @@ from supple.scripts.cli.progress import display
 
 if TYPE_CHECKING:
     from supple.engine.runs import Run
+    from supple.experiments.comparisons.comparison import Comparison
     from supple.experiments.queue.queue import Queue, QueuedRun
     from supple.experiments.queue.workers import Watch
 
@@ -104,6 +105,15 @@ def print_results(path: Path) -> None:
     screen.print(replace(table, title="results"))
     if table.words:
         say(table.words)
+
+
+def train_comparison(options: Any, comparison: "Comparison") -> None:
+    """Train a comparison in a new folder, as --out, --jobs and --capture-video say, and make the report."""
+    from supple.experiments.comparisons.folder import create
+
+    processes = count_processes(options.jobs)
+    queue = create(options.out, comparison, processes, warn).queue(options.out)
+    finish_queue(options.out, queue, processes, video=options.capture_video)
 
 
 def finish_queue(

@@ -219,10 +219,7 @@ def test_a_network_of_ones_own_is_recorded_and_resumed_like_a_plug_in(ask: Ask) 
         "errors"
     ).read_text()
     assert read_spec(Path("both/seed-1/none")).resolved.plugins == {"net.py:make_body": files.sha256(code.encode())}
-    assert (
-        "add --plugin net.py:make_body, or plugin= in Python (supple imports nothing only because"
-        in ask("resume both")[1]
-    )
+    assert "add --plugin net.py:make_body, " in ask("resume both")[1]
     Path("net.py").write_text(f"{code}\n")
     assert "net.py:make_body is not the net.py:make_body that" in ask("resume both --plugin net.py:make_body")[1]
     assert ask("check net.py:make_body") == (0, "")

@@ -140,7 +140,7 @@ def test_a_dry_run_prints_the_runs_and_writes_nothing(
 ) -> None:
     monkeypatch.setattr("supple.experiments.sweeps.estimate.LEAST", 0.05)
     monkeypatch.setattr("supple.experiments.sweeps.estimate.SECONDS", 0.1)
-    monkeypatch.setattr(gpu_rates, "RATES", (gpu_rates.Rate("linear", (), "", 3.0, lambda s: 2.0, "3 products/s"),))
+    monkeypatch.setattr(gpu_rates, "RATES", {"linear": gpu_rates.Rate((), "", 3.0, lambda s: 2.0, "3 products/s")})
     dispatch(["sweep", str(file), "--out", str(tmp_path / "out"), "--dry-run"])
     said = capsys.readouterr().out
     assert said.count("to be trained") == RUNS

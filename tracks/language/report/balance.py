@@ -9,12 +9,11 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
-from numpy.typing import NDArray
 
+from supple.metrics.arrays import Array
 from supple.reports.figures.style import BASELINE, FORK, INK, PALETTE, Plot, new_figure, shorten, tidy
 
 Reports = Mapping[str, Mapping[str, Any]]
-Array = NDArray[np.float64]
 MARKERS = "osD^vP*X"
 
 

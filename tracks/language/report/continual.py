@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from supple.experiments.history.data import ComparisonData, RunData
 from supple.metrics import (
+    Array,
     domain_average,
     domain_last,
     domain_transfer,
@@ -19,12 +19,11 @@ from supple.metrics import (
 )
 from supple.reports.studies.evaluation_tables import table_by_cell
 from supple.reports.studies.evaluations import Cell
-from supple.reports.tables.cells import PERCENT, Heading, Number, Value, percent
+from supple.reports.tables.cells import PERCENT, Number, Value, percent
 from supple.reports.tables.differences import Measure, measures_of
 from supple.reports.tables.statistics import NAN, Spread, mean, spread_json
-from supple.reports.tables.table import Table
+from supple.reports.tables.table import Columns, Table
 
-Array = NDArray[np.float64]
 BY_TASK: dict[str, Callable[[Array], Array]] = {
     "transfer": domain_transfer,
     "average": domain_average,
@@ -111,7 +110,7 @@ def _measured(learned: Sequence[Learned], name: str) -> list[Spread]:
 
 def summary_table(study: ComparisonData, learned: Sequence[Learned]) -> Table:
     """Return a table with one row per method."""
-    columns: dict[Heading, list[Value]] = {}
+    columns: Columns = {}
     for name in sorted(HEADINGS, key=lambda name: HEADINGS[name] != study.first.leads):
         heading = HEADINGS[name]
         columns[percent(heading)] = [Number.of(spread, PERCENT) for spread in _measured(learned, name)]

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from matplotlib.lines import Line2D
-from numpy.typing import NDArray
 
 from supple.metrics import hypervolume, pareto_front
 from supple.reports.figures.style import INK, Plot, arm_styles, new_figure, shorten, tidy
@@ -14,7 +13,6 @@ from supple.reports.tables.cells import Form, Heading, Label, Number, Value, per
 from supple.reports.tables.statistics import Spread
 from supple.reports.tables.table import Table, over_seeds
 
-Array = NDArray[np.float64]
 LEARN, RETAIN = "learn_", "retain_"
 
 

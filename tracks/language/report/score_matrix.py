@@ -4,16 +4,14 @@ from collections.abc import Sequence
 
 import numpy as np
 from matplotlib.ticker import MaxNLocator
-from numpy.typing import NDArray
 
-from supple.experiments.history.data import ComparisonData
+from supple.experiments.history.data import ComparisonData, Series
+from supple.metrics.arrays import Array
 from supple.reports.figures.heat_maps import IN_CELLS, HeatMap, draw_heat_maps, seeds_text, task_labels
 from supple.reports.figures.style import FORK, INK, Pieces, Plot, arm_styles, draw_panels, legend, seeds_phrase
 from supple.reports.tables.statistics import mean
 
 from .continual import Learned
-
-Array = NDArray[np.float64]
 
 
 def plot_matrices(study: ComparisonData, learned: Sequence[Learned]) -> Plot | None:
@@ -60,7 +58,7 @@ def draw_along_stream(learned: Sequence[Learned]) -> Plot | None:
     return Plot("scores_by_task", "Scores along the stream", caption, figure)
 
 
-def _series(scores: Array, first: int) -> list[tuple[Array, Array]]:
+def _series(scores: Array, first: int) -> list[Series]:
     """Return the numbers of tasks learned, from `first` on, and the known scores in %, for each seed."""
     learned = np.arange(first, first + scores.shape[1], dtype=np.float64)
     return [(learned[known], 100 * of_seed[known]) for of_seed in scores if (known := np.isfinite(of_seed)).any()]

@@ -11,7 +11,7 @@ from supple.reports.studies.evaluation_tables import (
     table_by_cell,
 )
 from supple.reports.studies.evaluations import Cell, short_names
-from supple.reports.tables.cells import Form, Heading, Number, Pair, Value
+from supple.reports.tables.cells import Form, Number, Pair, Value
 from supple.reports.tables.statistics import Spread
 from supple.reports.tables.table import Columns, Table
 
@@ -27,7 +27,7 @@ def pretraining_tables(study: ComparisonData, cells: Sequence[Cell]) -> list[Tab
         "best": number_cells(cells, "val_loss", "best"),
     }
     parts = short_names(list(dict.fromkeys(n for cell in cells for n in cell.numbers if n.startswith("val_loss/"))))
-    corpora: dict[Heading, list[Value]] = {}
+    corpora: Columns = {}
     for name, corpus in parts.items():
         corpora[corpus] = number_cells(cells, name, "final")
         corpora[f"{corpus} − before"] = number_cells(cells, name, "gain")
@@ -53,7 +53,7 @@ def tuning_tables(study: ComparisonData, cells: Sequence[Cell]) -> list[Table]:
     names = dict.fromkeys(name for cell in cells for name in cell.numbers if name != "train_loss")
     tables = []
     for title, prefix in (("Learned", "learn_"), ("Retained", "retain_")):
-        columns: dict[Heading, list[Value]] = {}
+        columns: Columns = {}
         for name in (name for name in names if name.startswith(prefix)):
             columns[heading(name)] = number_cells(cells, name, "final")
             columns[f"{name.replace('_', ' ')} − base"] = number_cells(cells, name, "gain")

@@ -11,7 +11,7 @@ from supple.reports.studies.evaluation_tables import (
 )
 from supple.reports.studies.evaluations import Cell
 from supple.reports.study_report import final_spreads
-from supple.reports.tables.cells import Heading, Number, Value
+from supple.reports.tables.cells import Number, Value
 from supple.reports.tables.differences import Measure, measures_of
 from supple.reports.tables.metrics import before_and_after
 from supple.reports.tables.statistics import Spread
@@ -25,7 +25,7 @@ ROUNDING = 1e-12  # below it a loss in float64 has no digits that mean anything
 def linear_tables(study: ComparisonData, cells: Sequence[Cell]) -> list[Table]:
     """Return the tables of the final results, of each task, and of the interventions."""
     results = _results(cells)
-    columns: dict[Heading, list[Value]] = {}
+    columns: Columns = {}
     for heading in sorted(results, key=lambda name: name != study.first.leads):
         columns[heading] = list(map(Number.of, results[heading]))
     for heading, name in KERNEL.items():

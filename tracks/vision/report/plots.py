@@ -5,9 +5,8 @@ from functools import partial
 
 import numpy as np
 from matplotlib.ticker import MaxNLocator
-from numpy.typing import NDArray
 
-from supple.experiments.history.data import ComparisonData, RunData, Segment
+from supple.experiments.history.data import ComparisonData, RunData, Segment, Series
 from supple.reports.figures.style import (
     MOST_SWITCHES,
     Pieces,
@@ -16,15 +15,15 @@ from supple.reports.figures.style import (
     curves_by_style,
     draw_panels,
     legend,
+    legend_of,
     mark_stream,
-    seeds_phrase,
+    seeds_phrase_of,
     step_unit,
 )
 
 from .scores import accuracies_between, counted_outcomes
 from .shocks import Window, windows_by_factor
 
-Array = NDArray[np.float64]
 BY_TASK = {"online_accuracy": "online accuracy (%)", "test_accuracy": "test accuracy at the end of the task (%)"}
 AROUND_SHOCKS = {"saturation": "saturated pairs (%)", "accuracy": "test accuracy (%)"}
 
@@ -39,11 +38,10 @@ def accuracy_by_task(data: ComparisonData) -> Plot | None:
     for axes in grid:
         axes.set_xlim(min(1, last - 1), last)
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    legend(figure, list(data.arms), bool(data.fork_step), data.labels)
+    legend_of(figure, data)
     caption = (
         "Online: mean over a task's batches, each before its update. Test: after the task's last update, on the task's "
-        "own images if labels are random. Every arm sees the same tasks with the same seed. "
-        + seeds_phrase(data.seeds, len(data.arms))
+        "own images if labels are random. Every arm sees the same tasks with the same seed. " + seeds_phrase_of(data)
     )
     return Plot("accuracy_by_task", "Accuracy by task", caption, figure)
 
@@ -58,11 +56,10 @@ def accuracy_within_tasks(data: ComparisonData) -> Plot | None:
     figure, (axes,) = draw_panels({"": curves_by_style(data, partial(_tests, tasks))}, label, 3.2, divisor)
     mark_stream(axes, data.first, divisor, data.fork_step)
     axes.set_ylabel("test accuracy (%)", fontsize=9.5)
-    legend(figure, list(data.arms), bool(data.fork_step), data.labels)
+    legend_of(figure, data)
     caption = (
         "Accuracy on the task's test images as it is learned; a value at the very start of a task "
-        "is that of the network before its first update there, after whatever intervened. "
-        + seeds_phrase(data.seeds, len(data.arms))
+        "is that of the network before its first update there, after whatever intervened. " + seeds_phrase_of(data)
     )
     return Plot("test_accuracy", "Test accuracy within tasks", caption, figure)
 
@@ -92,25 +89,25 @@ def around_shocks(data: ComparisonData) -> Plot | None:
     caption = (
         "For one epoch (shaded) all pre-activations are multiplied by γ, in training and in the test at its end. "
         "Saturated: (sample, unit) pairs of a recent batch with |φ′| < 0.001. Means over all shocks of a factor. "
-        + seeds_phrase(data.seeds, len(data.arms))
+        + seeds_phrase_of(data)
     )
     return Plot("shocks", "Around shocks", caption, figure)
 
 
-def _mean_window(windows: Sequence[Window], name: str) -> tuple[Array, Array]:
+def _mean_window(windows: Sequence[Window], name: str) -> Series:
     """Return the epochs that all windows have, and the mean over windows, in %."""
     length = min(len(window.accuracy) for window in windows)
     values = np.mean([getattr(window, name)[:length] for window in windows], axis=0)
     return np.arange(-1.0, length - 1), 100 * values
 
 
-def _by_task(name: str, run: RunData, low: float, high: float) -> tuple[Array, Array]:
+def _by_task(name: str, run: RunData, low: float, high: float) -> Series:
     rows = [(row["task"] + 1, 100 * row[name]) for row in counted_outcomes(run) if low < row["step"] <= high]
     numbers, values = np.array(rows, dtype=np.float64).reshape(-1, 2).T
     return numbers, values
 
 
-def _tests(tasks: Sequence[Segment], run: RunData, low: float, high: float) -> tuple[Array, Array]:
+def _tests(tasks: Sequence[Segment], run: RunData, low: float, high: float) -> Series:
     """Return the tests of these tasks, in %, over steps.
 
     A test at the very start of a task is that of this task, at a fork that of the arm, and half an update later than

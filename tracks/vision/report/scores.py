@@ -7,10 +7,9 @@ from operator import itemgetter
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from supple.experiments.history.collect import notes_of_unfinished
-from supple.experiments.history.data import ComparisonData, Row, RunData, Segment
+from supple.experiments.history.data import ComparisonData, Row, RunData, Segment, interventions_in
 from supple.metrics import (
     average_accuracy,
     backward_transfer,
@@ -24,8 +23,6 @@ from supple.reports.tables.statistics import NAN, Spread, mean_of_known, spread_
 from supple.tracks.vision.presets import ACC, FINAL, MEASURES, ONLINE, TEST
 
 from .shocks import ShockScores, score_shocks
-
-Array = NDArray[np.float64]
 
 
 @dataclass(eq=False)
@@ -148,7 +145,7 @@ def accuracies_between(run: RunData, low: float, high: float, task: Segment | No
 def _score_arm(runs: Sequence[RunData], fork: int) -> ClassifierArm:
     measured = [numbers_of(run, fork) for run in runs]
     seeds = tuple(run.seed for run in runs)
-    events = [event for run in runs for event in run.of_kind("intervention")]
+    events = interventions_in(runs)
     ends = [np.array(list(map(itemgetter("step"), run.outcomes))) for run in runs]
     replaced = {}
     for name in sorted({name for run in runs for name in run.logged if name.endswith("_replaced")}):

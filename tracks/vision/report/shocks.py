@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from itertools import chain
 
 import numpy as np
-from numpy.typing import NDArray
 
 from supple.experiments.history.data import Row, RunData, Segment
 from supple.metrics import (
+    Array,
     accuracy_recovery_time,
     non_recovery_rate,
     peak_saturation,
@@ -20,8 +20,6 @@ from supple.metrics import (
     saturation_recovery_time,
 )
 from supple.reports.tables.statistics import Spread, mean_of_known
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,7 +7,7 @@ from supple.reports.studies.content import Description
 from supple.reports.tables.cells import PERCENT, Form, Heading, Number, Value, percent
 from supple.reports.tables.metrics import before_and_after, intervention_columns, intervention_words
 from supple.reports.tables.statistics import NAN, Spread
-from supple.reports.tables.table import Table, over_seeds
+from supple.reports.tables.table import Columns, Table, over_seeds
 
 from .scores import ClassifierArm, measure_name
 
@@ -34,7 +34,7 @@ RATE, UNITS = Form(decimals=1, scale=100.0), Form(digits=6)
 
 def summary_table(data: ComparisonData, arms: Mapping[str, ClassifierArm]) -> Table:
     """Return a table with one row per arm. Measures that no arm has are left out."""
-    columns: dict[Heading, list[Value]] = {
+    columns: Columns = {
         "seeds": [len(arm.seeds) for arm in arms.values()],
         "tasks": [arm.tasks for arm in arms.values()],
     }
@@ -95,8 +95,8 @@ def shock_table(arms: Mapping[str, ClassifierArm]) -> Table:
     return Table("Shocks", header, rows, note)
 
 
-def _intervention_columns(arms: Mapping[str, ClassifierArm]) -> dict[Heading, list[Value]]:
-    columns: dict[Heading, list[Value]] = {**intervention_columns([arm.at_events for arm in arms.values()])}
+def _intervention_columns(arms: Mapping[str, ClassifierArm]) -> Columns:
+    columns: Columns = {**intervention_columns([arm.at_events for arm in arms.values()])}
     columns["λ_max"] = [before_and_after(arm.at_events, "lambda_max") for arm in arms.values()]
     for name in sorted(set().union(*(arm.replaced for arm in arms.values()))):
         columns[f"units replaced by {name}"] = [
