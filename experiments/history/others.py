@@ -112,6 +112,8 @@ def _read_csv(file: Path) -> DataFrame:
     try:
         types: Any = {"arm": str, "value": float, "task": str}
         rows = read_csv(file, dtype=types, keep_default_na=False, na_values={"value": MISSING})
+        if not rows["arm"].all():
+            raise ValueError("a row has no arm")
         tasks = rows.get("task", Series("", rows.index))
         return rows.assign(task=tasks).astype({"seed": int, "step": int})[COLUMNS]
     except (KeyError, ValueError) as error:

@@ -85,6 +85,7 @@ def test_arms_and_tasks_may_be_called_none(tmp_path: Path) -> None:
         (["a,0,10,1,x", "a,0,10,1,y"], "a, seed 0: tasks x, y must begin one after another"),
         (["a,0,10,1,x", "a,0,20,1,y", "b,0,10,1,y", "b,0,20,1,x"], "one order of tasks"),
         (["a,0,0,1,x"], "no value at a step above 0"),
+        (["a,0,10,1,x", ",0,10,1,x"], "a row has no arm"),
         (["a,one,10,1,x"], "with numbers in seed, step and value"),
     ],
 )
