@@ -66,7 +66,7 @@ def fork_step_of(
         if fork_at is not None:
             raise UsageError("--fork-at and --fork-at-task both say where to fork: give only one of them")
         if not 0 < fork_at_task < len(tasks):
-            within = "the run has only one task; fork within it instead, --fork-at 0.5"
+            within = f"{fork_at_task}: the run has only one task; fork within it instead, --fork-at 0.5"
             later = f"must be one of the later tasks, 1 to {len(tasks) - 1}, got {fork_at_task}"
             raise UsageError(f"--fork-at-task {later if len(tasks) > 1 else within}")
         return tasks[fork_at_task].start

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from supple.engine.loading import local_folder
 from supple.engine.spec import FILE as RUN
+from supple.engine.user_code import plugins
 
 from .comparisons.folder import files_of_runs
 from .history.collect import load as collect
@@ -143,15 +144,17 @@ class Results:
         return DataFrame(lines, columns=None if lines else ["study", "arm", "seed"]["" in self.studies :])
 
 
-def load(path: str | Path) -> Results:
+def load(path: str | Path, *, plugin: str | Sequence[str] = ()) -> Results:
     """Return the results so far of a run, a comparison or a sweep, or of hf:OWNER/NAME, a folder on the hub.
 
-    Studies without a started run are left out, and so are the points at which arms were tuned.
+    Studies without a started run are left out, and so are the points at which arms were tuned. `plugin` names the
+    plug-ins that register the kind of the runs; others are not needed to read them.
 
     Raises:
-        UsageError: The folder is none of these, or a log in it is damaged.
+        UsageError: A plug-in cannot be loaded, the folder is none of these, or a log in it is damaged.
         RunError: Another file in it is damaged, or it cannot be loaded from the hub.
     """
+    plugins.load_here(plugin)
     path = local_folder(path)
     if not (path / FILE).is_file():
         return Results(path, {"": collect(path)})

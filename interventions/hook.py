@@ -48,7 +48,7 @@ class Hook:
     def obstacle(self, seed: int | None = None) -> str:
         """Return the reason why a hook that `waits` has not fired, for messages."""
         if not isinstance(self.schedule, When):
-            return "so many updates were not made before the end"
+            return "that update does not lie in the run, or in its part after the fork"
         memories = self._memories(seed)
         if not memories or any(memory.get("measured") for memory in memories.values()):
             return "its condition was never met"

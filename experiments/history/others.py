@@ -28,7 +28,8 @@ from .data import ComparisonData, Episodes, RunData, Segment
 COLUMNS = ["arm", "seed", "step", "value", "task"]
 EVENTS, MONITOR = "tfevents", "monitor.csv"  # parts of the names of files
 RETURN = "rollout/ep_rew_mean"  # Stable-Baselines3's mean return in TensorBoard
-SEEDS = (re.compile(r"[-_.,]?seed[-_=]?(\d+)", re.IGNORECASE), re.compile(r"(?:^|[-_./])(\d+)(?=/|$)"))
+SEEDS = (re.compile(r"[-_., ]?seed[-_= ]?(\d+)", re.IGNORECASE), re.compile(r"(?:^|[-_./ ])(\d+)(?=/|$)"))
+MISSING = ["", "NA", "NaN", "nan"]  # values of a row without one; an arm or a task may have these names
 MOST_TAGS = 8  # in a message
 KIND = Kind("logs", "logs of other programs", "", "", "supple.reports.logs:LOGS", unit="steps")
 
@@ -105,7 +106,7 @@ def _places(runs: Sequence[Path]) -> dict[Path, dict[str, Any]]:
         text, seed = run.absolute().relative_to(root).as_posix(), 0
         if found := [*SEEDS[0].finditer(text)] or [*SEEDS[1].finditer(text)]:
             text, seed = text[: found[-1].start()] + text[found[-1].end() :], int(found[-1][1])
-        place = re.sub("/[-_.,/]+", "/", text).strip("/-_.,") or root.name, seed
+        place = re.sub("/[-_., /]+", "/", text).strip("/-_., ") or root.name, seed
         if place in places:
             raise UsageError(f"{places[place]} and {run} are both arm {place[0]}, seed {seed}: rename one of them")
         places[place] = run
@@ -114,8 +115,11 @@ def _places(runs: Sequence[Path]) -> dict[Path, dict[str, Any]]:
 
 def _read_csv(file: Path) -> DataFrame:
     try:
-        rows = read_csv(file, dtype={"arm": str, "value": float, "task": str})
-        tasks = rows.get("task", Series("", rows.index)).fillna("")
+        types: Any = {"arm": str, "value": float, "task": str}
+        rows = read_csv(file, dtype=types, keep_default_na=False, na_values={"value": MISSING})
+        if not rows["arm"].all():
+            raise ValueError("a row has no arm")
+        tasks = rows.get("task", Series("", rows.index))
         return rows.assign(task=tasks).astype({"seed": int, "step": int})[COLUMNS]
     except (KeyError, ValueError) as error:
         wanted = "the columns arm, seed, step, value and perhaps task"

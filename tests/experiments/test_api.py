@@ -141,6 +141,9 @@ def test_a_run_with_a_plug_in_is_made_resumed_and_evaluated_by_calls_that_name_i
     assert [*read_spec(tmp_path / "run").resolved.plugins] == ["own_plugin.py"]
     resume(tmp_path / "run", **named)
     monkeypatch.setattr(plugins, "_loaded", {})
+    assert len(load(tmp_path / "run", **named).metrics)
+    assert [plugin.name for plugin in plugins.loaded()] == ["own_plugin.py"]
+    monkeypatch.setattr(plugins, "_loaded", {})
     with pytest.raises(UsageError, match="or plugin= in Python"):
         Trained(tmp_path / "run")
     assert len(Trained(tmp_path / "run", **named).evaluate(episodes=2)) == len(evaluate(tmp_path / "run", **named)) + 1

@@ -26,7 +26,7 @@ def test_a_hook_that_counts_updates_waits_for_them():
     for updates, waits in [((0, 8), True), ((8, 12), False)]:
         hook.due(Moment(0, 100, total=200, updates=updates), learner)
         assert hook.waits() == waits
-    assert "so many updates" in hook.obstacle()
+    assert "after the fork" in hook.obstacle()
 
 
 def test_a_continuous_intervention_has_no_schedule_even_where_there_is_a_default():

@@ -32,6 +32,7 @@ def write_csv(file: Path, rows: Sequence[str], header: str = "arm,seed,step,valu
         (["1/seed=4,lr=0.1", "1/seed=5,lr=0.1"], {"lr=0.1": [4, 5]}),
         (["Hopper-v4", "Ant-v4"], {"Hopper-v4": [0], "Ant-v4": [0]}),
         (["ppo/seed3"], {"ppo": [3]}),
+        (["no reset/seed 1", "no reset/seed 2", "fire 1/run 3"], {"no reset": [1, 2], "fire 1/run": [3]}),
     ],
 )
 def test_arms_and_seeds_are_read_from_the_paths(tmp_path: Path, files: list[str], places: dict[str, list[int]]) -> None:
@@ -72,12 +73,19 @@ def test_a_task_lasts_from_the_last_row_before_its_first_one(tmp_path: Path) -> 
     assert found == {(0, 0): 2, (1, 0): 1.5, (1, 1): 6}
 
 
+def test_arms_and_tasks_may_be_called_none(tmp_path: Path) -> None:
+    data = read_others([write_csv(tmp_path / "rows.csv", ["None,0,10,1,NA", "None,0,20,,NA", "null,0,10,2,NA"])])
+    assert {arm: run.episodes.returns.tolist() for arm, [run] in data.arms.items()} == {"None": [1], "null": [2]}
+    assert data.first.tasks[0].name == "NA"
+
+
 @pytest.mark.parametrize(
     ("rows", "complaint"),
     [
         (["a,0,10,1,x", "a,0,10,1,y"], "a, seed 0: tasks x, y must begin one after another"),
         (["a,0,10,1,x", "a,0,20,1,y", "b,0,10,1,y", "b,0,20,1,x"], "one order of tasks"),
         (["a,0,0,1,x"], "no value at a step above 0"),
+        (["a,0,10,1,x", ",0,10,1,x"], "a row has no arm"),
         (["a,one,10,1,x"], "with numbers in seed, step and value"),
     ],
 )
