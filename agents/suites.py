@@ -244,14 +244,10 @@ minatar = Preset(
 )
 minatar_ppo = Preset(
     "minatar-ppo",
-    "paper size: PPO on five games of MinAtar in turn, 10M steps each; 4 days on two cores (extrapolated)",
+    "paper size: PPO on five games of MinAtar in turn, 10M steps each; 14 hours on two cores (extrapolated)",
     "ppo",
     MINATAR_PPO,
-    arms=("none", "reset@task", "fire@task", "l2_init(strength=1e-3)", "parseval(strength=1e-3)"),
-    fork_at=0.0,
-    reference="fresh",
-    seeds=THREE,
-    leads=MEAN,
+    **STREAM | {"arms": ("none", "reset@task", "fire@task", "l2_init", "parseval"), "leads": MEAN},
 )
 continual_minatar = Preset(
     "continual-minatar",

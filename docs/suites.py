@@ -383,7 +383,7 @@ RETURNS = {
     "share_of_fresh/in_all/per_seed": "share of a fresh agent",
     "final_return_per_seed": "final return",
 }
-NETWORKS = {file.stem: [str(file)] for file in sorted((RESULTS / "networks").glob("*.json"))}
+NETWORKS = {file.stem: [f"networks/{file.name}"] for file in sorted((RESULTS / "networks").glob("*.json"))}
 
 SUITES = {
     "gym-control": Suite(levels, committed_levels, "^(?:return|shifted)"),

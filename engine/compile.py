@@ -56,7 +56,7 @@ def compile_step(function: Callable[P, R]) -> Callable[P, R]:
 def can_compile() -> bool:
     """Return whether torch.compile finds what it needs: a C++ compiler for this processor, OpenMP and Python's headers.
 
-    A file that includes them is compiled, once for all processes. To compile a function takes 6 s in each."""
+    A small file that includes them is compiled, once for all processes. To try torch.compile would take 6 s in each."""
     if shutil.which(os.environ.get("CXX", "g++")) is None:
         return False
     headers = f"-I{sysconfig.get_path('include')}"

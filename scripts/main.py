@@ -72,7 +72,7 @@ def _help() -> list[str]:
 
 
 def main() -> None:
-    gc.set_threshold(50_000, 50, 50)  # searches for garbage among what is imported are a tenth of the start
+    gc.set_threshold(50_000, 50, 50)  # by default, a tenth of the start is a search for garbage in modules
     with end_on_signals():
         from supple.scripts.cli.console import run  # takes a moment, during which an interruption may come
 

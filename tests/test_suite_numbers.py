@@ -160,12 +160,19 @@ POINTS: dict[str, tuple[str, Mapping[str, Any], Mapping[str, Any]]] = {  # suite
     "sac-networks": (
         "pendulum-simba",
         {
-            "cycles": 2, "steps_per_task": 400, "learning_starts": 790, "batch_size": 8, "actor_width": 8,
-            "critic_width": 8, "compile": "off", "checkpoint_every": 400, "measure_every": 400,
+            "cycles": 2,
+            "steps_per_task": 400,
+            "learning_starts": 790,
+            "batch_size": 8,
+            "actor_width": 8,
+            "critic_width": 8,
+            "compile": "off",
+            "checkpoint_every": 400,
+            "measure_every": 400,
         },
         {"arms": ("none",), "reference": "none"},
     ),
-}  # fmt: skip
+}
 
 
 @pytest.fixture(scope="module")
