@@ -147,7 +147,7 @@ def test_explosions_are_counted_and_reported(
     run = begin(tmp_path, agent)
     with pytest.warns(UserWarning, match=rf"{ID} after \d+ steps of the run: .*not finite") as said:
         go_on(run)
-    assert len(said) == 1
+    assert sum(each.category is UserWarning for each in said) == 1
     explosions = [event for event in lines(run, "events") if event["event"] == "explosion"]
     assert [event["reward"] for event in explosions] == ["nan" if part == "reward" else 1.0] * 2  # each copy once
     ends = [row for row in lines(run, "episodes") if row.get("exploded")]
