@@ -14,7 +14,8 @@ import numpy as np
 import pandas as pd
 
 sys.path.insert(0, str(Path(__file__).parent))
-from suites import PARTS, RESULTS, read
+from suite_rows import PARTS, RESULTS
+from suites import read
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt

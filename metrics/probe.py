@@ -172,9 +172,9 @@ def _rank_gradients(view: View) -> Tensor:
     return gradient_effective_rank(gradients.nan_to_num_(0.0, 0.0, 0.0)) + infinite
 
 
-def _make_rank(rank: Callable[[Tensor, torch.Size, torch.dtype], Tensor]) -> Callable[[View], Tensor]:
-    """Return a rank of the features, from their singular values, shape and type."""
-    return lambda view: view.by_network(rank(*view.spectrum) + zero_or_nan(view.spectrum[0])).mean(1)
+def _make_feature_metric(number: Callable[[Tensor, torch.Size, torch.dtype], Tensor]) -> Callable[[View], Tensor]:
+    """Return a metric of the features: a number of their singular values, shape and type."""
+    return lambda view: view.by_network(number(*view.spectrum) + zero_or_nan(view.spectrum[0])).mean(1)
 
 
 metrics: Registry[Metric] = Registry("metric", {
@@ -238,22 +238,27 @@ metrics: Registry[Metric] = Registry("metric", {
     "srank": Metric(
         "smallest k whose k largest singular values of the features hold 99 % of the sum (Kumar et al. 2021)",
         "units",
-        _make_rank(lambda values, *_: count_holding(values, 0.99)),
+        _make_feature_metric(lambda values, *_: count_holding(values, 0.99)),
     ),
     "effective_rank": Metric(
         "exp of the entropy of the features' singular values (Roy & Vetterli 2007)",
         "units",
-        _make_rank(lambda values, *_: entropy_rank(values)),
+        _make_feature_metric(lambda values, *_: entropy_rank(values)),
     ),
     "feature_rank": Metric(
         "number of singular values of the features / √n above 0.01 (Lyle et al. 2022)",
         "units",
-        _make_rank(lambda values, shape, _: count_large(values, shape[-2])),
+        _make_feature_metric(lambda values, shape, _: count_large(values, shape[-2])),
     ),
     "numerical_rank": Metric(
         "number of singular values of the features above rounding, σ₁ · max(n, d) · ε",
         "units",
-        _make_rank(count_resolved),
+        _make_feature_metric(count_resolved),
+    ),
+    "feature_norm": Metric(
+        "root mean square of the features' L2 norm over a recent batch (Moalla et al. 2024: before the activation)",
+        "units",
+        _make_feature_metric(lambda values, shape, _: values.norm(dim=-1) / shape[-2] ** 0.5),
     ),
     "lambda_max": Metric(
         "largest eigenvalue of the loss's Hessian on a recent batch (FIRE, Figure 5b)",

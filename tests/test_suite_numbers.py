@@ -28,6 +28,7 @@ pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "docs" / "results"
+rows = program(ROOT / "docs" / "suite_rows.py")
 suites = program(ROOT / "docs" / "suites.py")
 
 RATE = "env=CartPole-v1 · reset@task + learning_rate=0.0003"
@@ -98,7 +99,7 @@ def test_the_rule_of_the_suite_chooses_the_points_of_the_page() -> None:
     for env, file in (("CartPole-v1", "cartpole"), ("Acrobot-v1", "acrobot")):
         for line in (RESULTS / "worlds" / f"{file}.tuning.jsonl").read_text().splitlines():
             row = json.loads(line)
-            scores[env, suites.arm_of(row["settings"])].append(fmean(row["levels"]))
+            scores[env, rows.arm_of(row["settings"])].append(fmean(row["levels"]))
 
     def score(folder: str, point: Point, measure: str) -> float:
         assert measure == "rollout_return"

@@ -22,7 +22,7 @@ import torch
 import tyro
 
 sys.path.append(str(Path(__file__).parents[2] / "docs"))
-import suites
+import suite_rows
 
 from supple.engine.machine.denormals import flushing_denormals
 from supple.envs.make import quiet_mujoco
@@ -64,14 +64,16 @@ def main(o: Options) -> None:
 
 
 def numbers(queued: QueuedRun) -> dict[str, float]:
-    """Train an agent, and return the numbers that docs/suites.py has of runs of supple."""
+    """Train an agent, and return the numbers that docs/suite_rows.py has of runs of supple."""
     settings: Any = queued.spec.settings
     study, began = queued.spec.labels.study, time.perf_counter()
     model = agent(queued.spec.kind, settings)
     if settings.eval_every:
-        found = {column: value for *_, column, value in suites.evaluated(study, "", 0, evaluations(model, settings))}
+        found = {
+            column: value for *_, column, value in suite_rows.evaluated(study, "", 0, evaluations(model, settings))
+        }
     else:
-        found = suites.score(study, episodes(model, settings.steps), settings.steps)
+        found = suite_rows.score(study, episodes(model, settings.steps), settings.steps)
     return found | {"seconds": round(time.perf_counter() - began, 1)}
 
 

@@ -74,6 +74,7 @@ def test_measured_values_equal_the_functions():
         "effective_rank": effective_rank(last),
         "feature_rank": feature_rank(last),
         "numerical_rank": numerical_rank(last),
+        "feature_norm": float(last.detach().square().sum(1).mean().sqrt()),
         "lambda_max": float(hessian_eigenvalues(lambda: module(X).square().mean(), module.parameters())),
         "gradient_effective_rank": int(gradient_effective_rank(gradients)),
     }
