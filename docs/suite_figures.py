@@ -1,4 +1,4 @@
-"""Draw the figures of docs/results/learning.md and classifiers.md that no report has: of rows, or of a sweep.
+"""Draw the figures of the results pages that no report has: of rows, or of a sweep.
 
 python docs/suite_figures.py learning                        # of the rows in docs/results
 python docs/suite_figures.py slopes runs/slopes              # of `supple sweep slopes --out runs/slopes`
@@ -21,7 +21,7 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 
 IMAGES = Path(__file__).parent / "images"
-COLOURS = ("tab:orange", "tab:blue", "tab:green")
+COLOURS = ("tab:orange", "tab:blue", "tab:green", "tab:red", "tab:purple")
 LEARNING = {  # study → its file, its steps, and the arms that are drawn by their names
     "ppo": ("learning-ppo-303k", 303_104, {"sb3": "Stable-Baselines3", "none": "supple, defaults"}),
     "ppo-million": ("learning-ppo-1000k", 1_000_000, {"sb3": "Stable-Baselines3", "none": "supple, defaults"}),
@@ -31,23 +31,37 @@ LEARNING = {  # study → its file, its steps, and the arms that are drawn by th
         {"sb3": "Stable-Baselines3", "none": "supple, clipped", "none + log_std=squashed": "supple, squashed"},
     ),
 }
+NETWORKS = {"simba": "SimBa", "simba-v2": "SimBaV2", "flash": "FlashSAC", "crossq": "CrossQ"}
 Curves = tuple[Any, Any]  # x of shape (points,), and one line of numbers per seed, (seeds, points)
 
 
 def learning(frame: pd.DataFrame) -> None:
     """Draw the mean training return over the steps, of the arms in `LEARNING`."""
-    columns = [f"part {part}" for part in range(1, PARTS + 1)]
     for study, (name, steps, arms) in LEARNING.items():
-        own = frame[(frame["study"] == study) & frame["column"].isin(columns)]
         panels: dict[str, dict[str, Curves]] = {}
-        for label, of_arm in own.groupby("arm", sort=False):
+        for label, of_arm in frame[frame["study"] == study].groupby("arm", sort=False):
             env, _, arm = label.partition(" · ")
-            if arm in arms:
-                returns = of_arm.pivot(index="seed", columns="column", values="value")[columns].to_numpy()
-                at = (np.arange(PARTS) + 0.5) * steps / PARTS / 1000
-                panels.setdefault(env.removeprefix("env="), {})[arms[arm]] = at, returns
+            if arm in arms and (curve := curve_of(of_arm, steps)):
+                panels.setdefault(env.removeprefix("env="), {})[arms[arm]] = curve
         if panels:
             draw(IMAGES / f"{name}.png", panels, "thousand environment steps", "mean training return")
+
+
+def networks(frame: pd.DataFrame) -> None:
+    """Draw the mean training return of SAC with four networks on HalfCheetah, beside that of Stable-Baselines3."""
+    peer = read("learning")
+    of = {text: frame[frame["study"] == f"cheetah-{name}"] for name, text in NETWORKS.items()}
+    of["Stable-Baselines3"] = peer[(peer["study"] == "sac") & (peer["arm"] == "env=HalfCheetah-v5 · sb3")]
+    curves = {text: curve for text, own in of.items() if (curve := curve_of(own, 100_000))}
+    draw(IMAGES / "sac-networks.png", {"HalfCheetah-v5": curves}, "thousand environment steps", "mean training return")
+
+
+def curve_of(rows: pd.DataFrame, steps: int) -> Curves | None:
+    """Return the learning curve of the rows of one arm, if they have one."""
+    columns = [f"part {part}" for part in range(1, PARTS + 1)]
+    own = rows[rows["column"].isin(columns)]
+    at = (np.arange(PARTS) + 0.5) * steps / PARTS / 1000
+    return None if own.empty else (at, own.pivot(index="seed", columns="column", values="value")[columns].to_numpy())
 
 
 def slopes(frame: pd.DataFrame) -> None:
@@ -79,4 +93,5 @@ def draw(path: Path, panels: Mapping[str, Mapping[str, Curves]], x: str, y: str)
 
 if __name__ == "__main__":
     name, *folder = sys.argv[1:]
-    {"learning": learning, "slopes": slopes}[name](read(name, Path(folder[0]) if folder else None))
+    figures = {"learning": learning, "slopes": slopes, "sac-networks": networks}
+    figures[name](read(name, Path(folder[0]) if folder else None))
