@@ -17,7 +17,7 @@ TURNS = re.compile(
 )
 UNREAD = ("docs/contributing/writing.md", "docs/_build", "docs/reference/generated")
 WORDS_OF_A_PAGE = 3_000  # at most, as `wc -w` counts; long tables are files beside it
-WORDS_IN_ALL = 60_500
+WORDS_IN_ALL = 62_000
 
 
 @pytest.mark.slow
