@@ -24,18 +24,23 @@ SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in ("games", "worker
 FROZEN, OTHERS = [1, 3, 4], [0, 2]
 
 
-@pytest.fixture(params=[*list(VECTORS)[:-2], *SLOW])
-def vectors(request: pytest.FixtureRequest) -> Iterator[tuple[Any, Any]]:
+@pytest.fixture(scope="module", params=[*list(VECTORS)[:-2], *SLOW])
+def two(request: pytest.FixtureRequest) -> Iterator[tuple[Any, Any]]:
     if request.param == "games":
         pytest.importorskip("ale_py")
     made: Any = VECTORS[request.param](), VECTORS[request.param]()
-    for envs in made:
-        envs.reset(range(5))
     yield made
     for envs in made:
         envs.close()
         if isinstance(envs, WorkerVector):
             envs._workers.close()
+
+
+@pytest.fixture
+def vectors(two: tuple[Any, Any]) -> tuple[Any, Any]:
+    for envs in two:
+        envs.reset(range(5))
+    return two
 
 
 def act(envs: Any, step: int) -> np.ndarray:

@@ -22,7 +22,7 @@ from tests.records import results
 
 pytestmark = pytest.mark.slow
 
-SETTINGS = {"tasks": "semantic,reversal", "updates_per_task": 1000, "checkpoint_every": 50, "measure_every": 500}
+SETTINGS = {"tasks": "semantic,reversal", "updates_per_task": 400, "checkpoint_every": 50, "measure_every": 200}
 STUDY = Study("lin", "linear", settings=SETTINGS, arms=("none", "snp@task"), seeds=(0,), fork_at=0.0)
 
 
