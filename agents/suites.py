@@ -244,7 +244,7 @@ minatar = Preset(
 )
 minatar_ppo = Preset(
     "minatar-ppo",
-    "paper size: PPO on five games of MinAtar in turn, 10M steps each; 14 hours on two cores (extrapolated)",
+    "paper size: PPO on five games of MinAtar in turn, 10M steps each; 16 hours on two cores (extrapolated)",
     "ppo",
     MINATAR_PPO,
     **STREAM | {"arms": ("none", "reset@task", "fire@task", "l2_init", "parseval"), "leads": MEAN},

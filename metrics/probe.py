@@ -256,7 +256,7 @@ metrics: Registry[Metric] = Registry("metric", {
         _make_feature_metric(count_resolved),
     ),
     "feature_norm": Metric(
-        "root mean square of the features' L2 norm over a recent batch (Moalla et al. 2024: before the activation)",
+        "L2 norm of a sample's features, root mean square over a recent batch (of pre-activations: Moalla et al. 2024)",
         "units",
         _make_feature_metric(lambda values, shape, _: values.norm(dim=-1) / shape[-2] ** 0.5),
     ),
