@@ -5,7 +5,7 @@ python docs/suite_figures.py slopes runs/slopes              # of `supple sweep 
 """
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 
 IMAGES = Path(__file__).parent / "images"
-COLOURS = ("tab:orange", "tab:blue", "tab:green", "tab:red", "tab:purple")
+COLOURS = ("tab:orange", "tab:blue", "tab:green", "tab:red", "tab:purple", "tab:brown", "black")
 LEARNING = {  # study → its file, its steps, and the arms that are drawn by their names
     "ppo": ("learning-ppo-303k", 303_104, {"sb3": "Stable-Baselines3", "none": "supple, defaults"}),
     "ppo-million": ("learning-ppo-1000k", 1_000_000, {"sb3": "Stable-Baselines3", "none": "supple, defaults"}),
@@ -64,6 +64,33 @@ def curve_of(rows: pd.DataFrame, steps: int) -> Curves | None:
     return None if own.empty else (at, own.pivot(index="seed", columns="column", values="value")[columns].to_numpy())
 
 
+def games(frame: pd.DataFrame) -> None:
+    """Draw the return at the end of each game, divided by the mean of the fresh agents'."""
+    own = frame[frame["column"] != "sum of shares"]
+    names = own["column"].unique()
+    fresh = own[own["arm"] == "fresh"].groupby("column")["value"].mean()[names].to_numpy()
+    curves = {
+        arm: (np.arange(1, 1 + len(names)), of.pivot(index="seed", columns="column", values="value")[names] / fresh)
+        for arm, of in own.groupby("arm", sort=False)
+    }
+    title = {", ".join(names): curves}
+    draw(IMAGES / "minatar-ppo.png", title, "game", "return at its end, of the fresh agents'")
+
+
+def half_millions(name: str) -> Callable[[pd.DataFrame], None]:
+    """Return a function that draws the return and each metric of a suite by half a million of steps."""
+
+    def figure(frame: pd.DataFrame) -> None:
+        found = frame["column"].str.extract(r"^part (?P<part>\d+), (?P<what>.+)$")
+        panels: dict[str, dict[str, Curves]] = {}
+        for (what, arm), own in frame.assign(**found).groupby(["what", "arm"], sort=False):
+            table = own.assign(part=own["part"].astype(int)).pivot(index="seed", columns="part", values="value")
+            panels.setdefault(what, {})[arm] = (table.columns.to_numpy() - 0.5) / 2, table.to_numpy()
+        draw(IMAGES / f"{name}.png", panels, "million environment steps", "")
+
+    return figure
+
+
 def slopes(frame: pd.DataFrame) -> None:
     """Draw the online accuracy by slope, in the first and in the last fifth of the tasks."""
     frame = frame.assign(slope=frame["arm"].str.extract(r"negative_slope=([\d.]+)")[0].astype(float))
@@ -91,7 +118,15 @@ def draw(path: Path, panels: Mapping[str, Mapping[str, Curves]], x: str, y: str)
     plt.close(figure)
 
 
+FIGURES = {
+    "learning": learning,
+    "slopes": slopes,
+    "sac-networks": networks,
+    "minatar-ppo": games,
+    "slippery-ant": half_millions("slippery-ant"),
+    "ppo-epochs": half_millions("ppo-epochs"),
+}
+
 if __name__ == "__main__":
     name, *folder = sys.argv[1:]
-    figures = {"learning": learning, "slopes": slopes, "sac-networks": networks}
-    figures[name](read(name, Path(folder[0]) if folder else None))
+    FIGURES[name](read(name, Path(folder[0]) if folder else None))

@@ -193,14 +193,17 @@ def games(results: Results) -> Iterator[Row]:
                 yield from ((study, arm, seed, name, value) for name, value in zip(names, returns, strict=True))
 
 
-def by_part(count: int, part: str, metrics: dict[str, str]) -> Callable[[Results], Iterator[Row]]:
-    """Return a function that yields the mean return in each part of the tasks, and the last value of each metric."""
+def by_part(count: int, metrics: dict[str, str]) -> Callable[[Results], Iterator[Row]]:
+    """Return a function that yields the mean return in each part of the tasks, and the last value of each metric.
+
+    Each task has `count` parts, and parts are counted through all tasks.
+    """
 
     def rows(results: Results) -> Iterator[Row]:
         columns = {"return": "return", **{name: f"{metric}.last" for name, metric in metrics.items()}}
         for (study, arm, seed), own in _groups(results.parts(count, list(metrics.values()))):
             for name, column in columns.items():
-                yield from ((study, arm, seed, f"{part} {at}, {name}", x) for at, x in enumerate(own[column], 1))
+                yield from ((study, arm, seed, f"part {at}, {name}", x) for at, x in enumerate(own[column], 1))
 
     return rows
 
@@ -393,7 +396,7 @@ SUITES = {
     "permuted-mnist": classifiers("permuted-mnist.json"),
     "random-label-mnist": classifiers("random-label-mnist.json"),
     "minatar-ppo": Suite(games),
-    "slippery-ant": Suite(by_part(1, "friction", ENDS)),
-    "ppo-epochs": Suite(by_part(6, "part", FEATURES)),
+    "slippery-ant": Suite(by_part(4, ENDS)),
+    "ppo-epochs": Suite(by_part(6, FEATURES)),
     "sac-networks": Suite(networks, from_files(NETWORKS, RETURNS), "^(?!part )"),
 }

@@ -67,6 +67,8 @@ class Options:
     """How to tune arms in studies with an entry search: at random, or by Optuna's TPE (extra search)."""
     scale: Literal["small", "paper"] = "paper"
     """paper: the studies as written in the file. small: with the changes in their entry `small`."""
+    study: Annotated[tuple[str, ...], tyro.conf.arg(metavar="STUDY …")] = ()
+    """Studies of the file to train (default: all). Others can be added to the folder later."""
     setting: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME=VALUE …")] = ()
     """Settings for all studies in addition to those in the file, such as data=DIR."""
     retry_failed: bool = False
@@ -83,7 +85,8 @@ def main(args: Sequence[str]) -> None:
 
     file = options.file if options.file.suffix or options.file.exists() else find_suite(str(options.file))
     settings = dict(_split_assignment("setting", text, "data=DIR") for text in options.setting)
-    sweep, processes = read_sweep(file, options.scale, options.search, settings), count_processes(options)
+    sweep = read_sweep(file, options.scale, options.search, settings, options.study)
+    processes = count_processes(options)
     if options.dry_run:
         print_estimates(sweep.preview(options.out, processes, warn), processes)
         return

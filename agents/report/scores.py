@@ -183,15 +183,16 @@ def position_labels(tasks: Sequence[Segment]) -> tuple[str, ...]:
 def _measures(data: ComparisonData, scores: AgentScores) -> list[Measure]:
     """Return the measures by which arms are compared, for each environment: the one that leads the report first.
 
-    If the fork is no earlier than the first task switch, both mean returns are the same, and one of them is left out.
+    If no part of the first task counts, since the fork comes after it or it is in another environment, both mean
+    returns are the same, and one of them is left out.
     """
     leads, first, *later = data.first.leads, *data.first.tasks
-    same = (data.fork_step or 0) >= first.end
-    left_out = LATER if not later or (same and leads != LATER) else MEAN if same else ""
     shares = {label: arm.shares.in_all for label, arm in scores.arms.items() if arm.shares}
     measures = []
     for i in scores.places:
         place = scores.environments[i] if len(scores.environments) > 1 else ""
+        same = i > 0 or (data.fork_step or 0) >= first.end
+        left_out = LATER if not later or (same and leads != LATER) else MEAN if same else ""
         for name in (name for name in MEASURES if name != left_out):
             by_label = {label: arm.spread(name, i) for label, arm in scores.arms.items()}
             full = f"{name} in {place}" if place else name

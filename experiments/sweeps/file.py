@@ -21,7 +21,7 @@ file.
 import json
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, TypedDict
 
@@ -59,7 +59,11 @@ class About(TypedDict, total=False):
 
 
 def read_sweep(
-    path: Path, scale: Scale = "paper", method: Method | None = None, settings: Mapping[str, str] | None = None
+    path: Path,
+    scale: Scale = "paper",
+    method: Method | None = None,
+    settings: Mapping[str, str] | None = None,
+    studies: Sequence[str] = (),
 ) -> Sweep:
     """Return the sweep that a file describes.
 
@@ -68,6 +72,7 @@ def read_sweep(
         scale: "small" to use only studies with an entry `small`, as changed by it.
         method: The method of the search, instead of the file's.
         settings: Additional settings for every study, as texts, such as the folders of data and models.
+        studies: The names of the studies that are wanted, or none for all.
 
     Raises:
         UsageError: The file is wrong; the message says where.
@@ -89,7 +94,9 @@ def read_sweep(
         defaults = _table(DEFAULTS, data.pop(DEFAULTS, {}))
         if not data:
             raise UsageError("there is no study: begin one with a line such as [rates]")
-        tables = {name: _merged(defaults, _table(name, table)) for name, table in data.items()}
+        if unknown := next((name for name in studies if name not in data), None):
+            raise UsageError(f"there is no study {unknown}{did_you_mean(unknown, data)} (known: {', '.join(data)})")
+        tables = {name: _merged(defaults, _table(name, data[name])) for name in studies or data}
         if scale == "small":
             # published numbers are for the full scale, and cannot be compared with a smaller one
             whole = {name: {k: v for k, v in table.items() if k != "published"} for name, table in tables.items()}

@@ -429,9 +429,12 @@ def test_the_declared_measure_leads_the_opening_the_figures_and_the_table(declar
     assert f"against none, 2 seeds: {LATER} is higher" in opening.can[0]
 
 
-def test_two_mean_returns_over_the_same_steps_are_one(declared):
+def test_two_mean_returns_over_the_same_steps_are_one(declared, tmp_path):
     data = load(declared)
     assert score(replace(data, fork_step=20_000)).names == [LATER, FINAL]
+    write_comparison(tmp_path / "c", envs=("Hopper-v5", "Ant-v5"), cycles=2, per_task=12_000, fork=0)
+    found = {(each.family, each.place) for each in score(load(tmp_path / "c")).measures}
+    assert found == {(name, env) for name in (MEAN, FINAL) for env in ("Hopper-v5", "Ant-v5")} | {(LATER, "Hopper-v5")}
 
 
 def test_a_declared_measure_that_the_runs_do_not_have_is_noted(tmp_path):

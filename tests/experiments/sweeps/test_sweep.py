@@ -304,6 +304,16 @@ def test_a_file_says_the_same_as_python(write: Write) -> None:
     ]
 
 
+def test_some_studies_of_a_file_are_added_to_a_folder_one_after_the_other(write: Write, tmp_path: Path) -> None:
+    own = 'kind = "linear"\nsettings = { tasks = "random", updates_per_task = 5 }\narms = ["none"]\nseeds = [0]\n'
+    file = write(f"[a]\n{own}[b]\n{own}[c]\n{own}")
+    for name in ("c", "a"):
+        runs = read_sweep(file, studies=[name]).begin(tmp_path / "out")
+    assert [run.spec.labels.study for run in runs] == ["c", "a"]
+    with pytest.raises(UsageError, match=re.escape("there is no study d (known: a, b, c)")):
+        read_sweep(file, studies=["a", "d"])
+
+
 @pytest.mark.parametrize(
     ("text", "says"),
     [
