@@ -168,9 +168,9 @@ def _losses(outputs: list[Tensor], wanted: list[Tensor]) -> Tensor:
 
 
 def _draw_network(view: View) -> dict[str, Tensor]:
-    """Return the parameters of a new network, the same at every measurement of a run.
+    """Return the parameters of a new network, drawn from seeds derived from those of the learner's generators.
 
-    They are drawn from seeds derived from the initial seeds of the learner's generators.
+    They are the same at every measurement of a run, unless its Work derives other seeds (classifiers).
     """
     learner = view.learner
     with keep_states(learner.draws), torch.random.fork_rng(devices=[]):

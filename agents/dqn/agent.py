@@ -5,8 +5,8 @@
 (Mnih et al. 2015.) With `double_q` the online network chooses the action at s′: Q⁻(s′, argmax Q(s′)) (van Hasselt et
 al. 2016, arXiv 1509.06461, Equation 4). With another `critic_head` than `mse`, the network learns the distribution of
 the return of each action, of which Q is the expectation: C51, HL-Gauss, QR-DQN (see `networks.value_heads`). Replay is
-uniform. If an episode is truncated by a time limit or a checkpoint, its last transition bootstraps from the true last
-observation.
+uniform by default. If an episode is truncated by a time limit or a checkpoint, its last transition bootstraps from the
+true last observation.
 """
 
 from collections.abc import Iterator, Mapping

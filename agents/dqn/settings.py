@@ -36,7 +36,7 @@ class DQNSettings(ReplaySettings, GameSettings):
     target_period: Positive[int] = 2_000
     """Environment steps between updates of the target network."""
     optimizer: Literal["adam", "rmsprop"] = "adam"
-    """Adam, or centred RMSprop, with which DQN and MinAtar's DQN were published."""
+    """Adam, or centred RMSprop as in MinAtar's DQN (ε outside the root)."""
     learning_rate: Positive[float] = 6.25e-5
     """Learning rate of the optimizer."""
     adam_epsilon: Positive[float] = 1.5e-4
@@ -48,7 +48,7 @@ class DQNSettings(ReplaySettings, GameSettings):
     rmsprop_epsilon: Positive[float] = 0.01
     """RMSprop's ε."""
     rmsprop_momentum: BelowOne = 0.95
-    """RMSprop's momentum."""
+    """RMSprop's momentum. Mnih et al. (2015) have none: their "gradient momentum" is --rmsprop-decay here."""
     weight_decay: NotNegative[float] = 0.0
     """Weight decay, added to the gradient as an L2 penalty (torch.optim.Adam, not AdamW)."""
     max_grad_norm: NotNegative[float] = 0.0

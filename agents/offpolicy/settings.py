@@ -146,8 +146,7 @@ class ReplaySettings(ImageSettings):
 
     def planned_updates(self) -> float:
         """Return the gradient steps of the whole run."""
-        _, steps = self.stream()
-        return steps * self.cycles / self.action_repeat * self.replay_ratio + self.priming_updates
+        return self.plan_tasks()[-1].end / self.action_repeat * self.replay_ratio + self.priming_updates
 
     def compile_problem(self) -> str | None:
         """Return a line for the user if the update cannot be compiled, else None."""

@@ -91,7 +91,8 @@ class PPOSettings(GameSettings):
     device: Device = "cpu"
     """Device of the network. Small networks are faster on a CPU; auto: a CUDA GPU if there is one."""
     compile: Literal["auto", "on", "off"] = "auto"
-    """Compile the update: 2 to 6 times faster, after about 30 s per environment, once. auto: from 250,000 steps on."""
+    """Compile the update: 2 to 6 times faster, after about 30 s per environment, once. auto: from 250,000 steps in
+    each environment on."""
 
     groups: ClassVar[Groups] = {
         "environment": (

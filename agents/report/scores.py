@@ -187,12 +187,14 @@ def _measures(data: ComparisonData, scores: AgentScores) -> list[Measure]:
     returns are the same, and one of them is left out.
     """
     leads, first, *later = data.first.leads, *data.first.tasks
-    shares = {label: arm.shares.in_all for label, arm in scores.arms.items() if arm.shares}
+    one = len(scores.environments) == 1  # a share is of all environments, and has a table of its own
+    shares = {label: arm.shares.in_all for label, arm in scores.arms.items() if arm.shares and one}
     measures = []
     for i in scores.places:
         place = scores.environments[i] if len(scores.environments) > 1 else ""
+        again = any(task.index % len(scores.environments) == i for task in later)
         same = i > 0 or (data.fork_step or 0) >= first.end
-        left_out = LATER if not later or (same and leads != LATER) else MEAN if same else ""
+        left_out = LATER if not again or (same and leads != LATER) else MEAN if same else ""
         for name in (name for name in MEASURES if name != left_out):
             by_label = {label: arm.spread(name, i) for label, arm in scores.arms.items()}
             full = f"{name} in {place}" if place else name
@@ -210,7 +212,7 @@ def _score_arm(runs: Sequence[RunData], shape: tuple[int, int, int], fork: int) 
         burst = {event.get("task") for event in run.of_kind("explosion")}
         for task in run.tasks:
             cell = seed, task.cycle, task.index % shape[2]
-            finals[cell] = run.final_return(task, since=min(fork, task.window) * (fork < task.end))  # none of the trunk
+            finals[cell] = run.final_return(task, since=fork * (fork < task.end))  # none of the trunk
             evaluations[cell] = _last_evaluation(run, "eval/return", task)
             tests[cell] = _last_evaluation(run, "eval/return_friction", task)
             exploded[cell] = task.index in burst or run.episodes.exploded[run.episodes.tasks == task.index].any()

@@ -78,9 +78,9 @@ class Actor(nn.Module):
         body: The network below the heads, (n, d) → (n, width).
         head: Makes a head.
         actions: Length of an action.
-        clipped: Clip the log-standard deviation to `CLIPPED`; otherwise a tanh squashes it into `LOG_STD`. A new
-            network has outputs near 0, so its standard deviation is about 1 if it is clipped, and e⁻⁴ if it is
-            squashed.
+        clipped: Clip the log-standard deviation to `CLIPPED`; otherwise a tanh squashes it into `LOG_STD`. Outputs of a
+            new plain network or SimBaV2 are near 0, so the standard deviation is about 1 if it is clipped, and e⁻⁴ if
+            it is squashed; those of SimBa and FlashSAC are about ±1, and it lies between 1e-4 and 3.
         environments: The environments that have heads of their own. (): all share one.
     """
 

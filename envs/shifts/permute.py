@@ -24,7 +24,7 @@ class Permute(Shift):
 
     def check(self, env: gym.Env) -> None:
         space = env.observation_space
-        image = isinstance(space, Box) and space.dtype == np.uint8 and len(space.shape) > 1
+        image = isinstance(space, Box) and len(space.shape) > (1 if space.dtype == np.uint8 else 2)
         plain = isinstance(space, Box | Discrete | MultiBinary) and not image
         self.require(plain, "vector or Discrete observations", env, space)
         self.require(_size(space) > 1, "at least two entries to permute", env, space)
@@ -62,7 +62,8 @@ class Permute(Shift):
         if not isinstance(observation_space, Box):
             return observation_space
         space = observation_space
-        return Box(space.low.min(), space.high.max(), space.shape, space.dtype.type)
+        low, high = (np.full(space.shape, end, space.dtype) for end in (space.low.min(), space.high.max()))
+        return Box(low, high, dtype=space.dtype.type)
 
 
 def _size(space: gym.Space) -> int:

@@ -59,7 +59,7 @@ class Measure:
 
     @property
     def lower_is_better(self) -> bool:
-        return any(word in self.name.lower() for word in LOWER)
+        return any(word in self.group.lower() for word in LOWER)
 
     @property
     def heading(self) -> Label | str:

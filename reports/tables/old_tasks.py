@@ -23,16 +23,16 @@ from .table import Columns, Table, over_seeds
 
 Areas = Callable[[RunData], ArrayLike]
 FINAL, NEW, FORGETTING, KEPT, TRANSFER, GAIN, INTRANSIGENCE, ZERO_SHOT = MEASURES = (
-    "final performance", "new tasks", "forgetting", "kept", "forward transfer", "area difference", "intransigence",
-    "zero-shot transfer",
+    "final performance", "new tasks", "forgetting", "kept", "learning-curve transfer", "area difference",
+    "intransigence", "zero-shot transfer",
 )  # fmt: skip
 WORDS = {
     FINAL: "Final performance: after the last task, mean over all.",
     NEW: "New tasks: right after each, mean over the tasks that begin after the first and not before the fork.",
     FORGETTING: "Forgetting: right after each task minus after the last, mean over all but the last; negative: gained.",
     KEPT: "Kept: after the last task, mean over all but it. An arm that learned more may forget more and keep more.",
-    TRANSFER: "Forward transfer: (A − A_fresh) / (1 − A_fresh), mean over the new tasks, where A is the area under the "
-    "learning curve of a task, divided by its steps; unstable as A_fresh nears 1. Area difference: A − A_fresh.",
+    TRANSFER: "Learning-curve transfer: (A − A_fresh) / (1 − A_fresh), mean over the new tasks, where A is the area "
+    "under the curve of a task, divided by its steps; unstable as A_fresh nears 1. Area difference: A − A_fresh.",
     INTRANSIGENCE: "Intransigence: the fresh agent right after each of the new tasks minus the arm.",
     ZERO_SHOT: "Zero-shot transfer: right before each task, mean over all but the first.",
 }

@@ -435,6 +435,16 @@ def test_two_mean_returns_over_the_same_steps_are_one(declared, tmp_path):
     write_comparison(tmp_path / "c", envs=("Hopper-v5", "Ant-v5"), cycles=2, per_task=12_000, fork=0)
     found = {(each.family, each.place) for each in score(load(tmp_path / "c")).measures}
     assert found == {(name, env) for name in (MEAN, FINAL) for env in ("Hopper-v5", "Ant-v5")} | {(LATER, "Hopper-v5")}
+    write_comparison(tmp_path / "once", envs=("Hopper-v5", "Ant-v5"), cycles=1, per_task=12_000, fork=0)
+    declare(tmp_path / "once", LATER)
+    found = {(each.family, each.place) for each in score(load(tmp_path / "once")).measures}
+    assert found == {(MEAN, "Hopper-v5"), (LATER, "Ant-v5"), (FINAL, "Hopper-v5"), (FINAL, "Ant-v5")}
+
+
+def test_the_final_return_of_an_arm_has_no_episodes_from_before_its_fork(declared):
+    data = replace(load(declared), fork_step=58_500)
+    episodes = data.arms["none"][0].episodes
+    assert score(data).arms["none"].last[0, 0] == pytest.approx(episodes.returns[episodes.steps > 58_500].mean())
 
 
 def test_a_declared_measure_that_the_runs_do_not_have_is_noted(tmp_path):

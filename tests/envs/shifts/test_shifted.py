@@ -134,6 +134,7 @@ def test_invalid_shifts_are_refused_in_one_line(text: str, complaint: str) -> No
     [
         ("offset", [Discrete(4)], "offset needs observations of real numbers, but Toy has Discrete(4)"),
         ("permute", [Dict()], "permute needs vector or Discrete observations"),
+        ("permute", [Box(0, 1, (8, 8, 3), bool)], "permute needs vector or Discrete observations"),
         ("permute", [Box(0, 1, (1,))], "permute needs at least two entries to permute"),
         ("flip_actions", [None, Box(0, np.inf, (1,))], "flip_actions needs two bounds or none"),
         ("flip_actions", [None, MultiDiscrete([2])], "flip_actions needs Box or Discrete actions"),

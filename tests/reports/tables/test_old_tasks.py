@@ -84,8 +84,8 @@ def test_measures_are_those_of_the_matrix_scaled_by_random_actions_and_the_fresh
     assert {name: mean_of(old, "none", name) for name in MEASURES} == pytest.approx({
         "final performance": (0.2 + 0.4 + 0.4) / 3, "new tasks": (0.6 + 0.4) / 2, "forgetting": (0.6 + 0.2) / 2,
         "kept": (0.2 + 0.4) / 2,
-        "forward transfer": (0.4 - 0.5) / (1 - 0.5), "area difference": 0.4 - 0.5, "intransigence": (0.4 + 0.6) / 2,
-        "zero-shot transfer": nan,
+        "learning-curve transfer": (0.4 - 0.5) / (1 - 0.5), "area difference": 0.4 - 0.5,
+        "intransigence": (0.4 + 0.6) / 2, "zero-shot transfer": nan,
     }, nan_ok=True)  # fmt: skip
     assert mean_of(old, "reset@task", "forgetting") == pytest.approx((0.8 + 0.7) / 2)
     assert mean_of(old, "fresh", "new tasks") == 1
@@ -108,7 +108,7 @@ def test_without_a_fresh_agent_1_is_the_best_arm_right_after_each_task(tmp_path)
     old = old_tasks_of(compare(tmp_path / "c", arms))
     np.testing.assert_allclose(old.scale.reference, [90, 110, 40])
     assert "the arm that was best there" in old.scale.words
-    assert np.isnan([mean_of(old, "none", name) for name in ("forward transfer", "intransigence")]).all()
+    assert np.isnan([mean_of(old, "none", name) for name in ("learning-curve transfer", "intransigence")]).all()
 
 
 def test_a_task_that_the_reference_has_not_learned_counts_in_no_measure_and_is_named(tmp_path):

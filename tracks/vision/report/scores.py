@@ -7,6 +7,7 @@ from operator import itemgetter
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from supple.experiments.history.collect import notes_of_unfinished
 from supple.experiments.history.data import ComparisonData, Row, RunData, Segment, interventions_in
@@ -29,13 +30,13 @@ from .shocks import ShockScores, score_shocks
 class ClassifierArm:
     """The scores of one arm. Accuracies are shares in [0, 1].
 
-    tasks: number of finished tasks that are scored, that of the seed with the fewest. measures: by the names of
+    tasks: number of finished tasks that are scored, (seeds,). measures: by the names of
     `numbers_of`. shocks: by factor γ. at_events: means over interventions, before and after. replaced: units that each
     method replaced, mean over seeds.
     """
 
     seeds: tuple[int, ...]
-    tasks: int
+    tasks: NDArray[np.int_]
     measures: dict[str, Spread]
     shocks: dict[float, ShockScores]
     interventions: int
@@ -51,10 +52,10 @@ def score_arms(data: ComparisonData) -> dict[str, ClassifierArm]:
 def notes_of(data: ComparisonData, arms: Mapping[str, ClassifierArm]) -> list[str]:
     """Return sentences on what is missing."""
     notes = [*data.notes, *notes_of_unfinished(data, "its numbers are of the tasks that it has finished")]
-    if len({arm.tasks for arm in arms.values()}) > 1:
+    if len({count for arm in arms.values() for count in arm.tasks}) > 1:
         notes.append(
-            "the arms finished different numbers of tasks, so their rows are means over different tasks; differences "
-            "are given only between the arms that finished the most, and the curves by task show all"
+            "the runs finished different numbers of tasks, so their rows are means over different tasks; differences "
+            "are given only between the runs that finished the most, and the curves by task show all"
         )
     if data.first.settings.shock_every and not any(arm.shocks for arm in arms.values()):
         notes.append("no shock has been followed by tests up to the next yet, or --eval-epochs is not 1")
@@ -64,18 +65,23 @@ def notes_of(data: ComparisonData, arms: Mapping[str, ClassifierArm]) -> list[st
 def compared_measures(data: ComparisonData, arms: Mapping[str, ClassifierArm]) -> list[Measure]:
     """Return the accuracies by which arms are compared, within each variant: the one that leads the report first.
 
-    Arms that have finished fewer tasks than others are left out: accuracies over different tasks differ by the tasks.
+    Runs that have finished fewer tasks than others are left out: accuracies over different tasks differ by the tasks.
     """
     leads, fork = data.first.leads, data.fork_step
     usual = (ONLINE, FINAL) if fork else (ONLINE, TEST, ACC)
-    finished = []
+    finished = {}
     for labels in variants_of(data).values():
-        most = max(arms[label].tasks for label in labels.values())
-        finished += [label for label in labels.values() if arms[label].tasks == most]
+        most = max(arms[label].tasks.max() for label in labels.values())
+        finished |= {label: arms[label].tasks == most for label in labels.values()}
     measures: list[Measure] = []
     for title in (*usual, *(title for title in MEASURES if title == leads and title not in usual)):
         name = measure_name(title, fork)
-        measures += measures_of(data, title, {label: arms[label].measures[name] for label in finished}, True)
+        spreads = {
+            label: Spread(np.where(known, arms[label].measures[name].values, NAN), arms[label].seeds)
+            for label, known in finished.items()
+            if known.any()
+        }
+        measures += measures_of(data, title, spreads, True)
     return lead(measures, leads)
 
 
@@ -146,14 +152,13 @@ def _score_arm(runs: Sequence[RunData], fork: int) -> ClassifierArm:
     measured = [numbers_of(run, fork) for run in runs]
     seeds = tuple(run.seed for run in runs)
     events = interventions_in(runs)
-    ends = [np.array(list(map(itemgetter("step"), run.outcomes))) for run in runs]
     replaced = {}
     for name in sorted({name for run in runs for name in run.logged if name.endswith("_replaced")}):
         last = [run.series(name)[1][-1:] for run in runs]
         replaced[name.split("/")[-1].removesuffix("_replaced")] = mean_of_known(np.concatenate(last))
     return ClassifierArm(
         seeds=seeds,
-        tasks=min(int((steps > fork).sum()) for steps in ends),
+        tasks=np.array([sum(row["step"] > fork for row in counted_outcomes(run)) for run in runs]),
         measures={name: Spread(np.array([*map(itemgetter(name), measured)]), seeds) for name in measured[0]},
         shocks=score_shocks(runs),
         interventions=len(events),
@@ -218,7 +223,7 @@ def to_json(data: ComparisonData, arms: Mapping[str, ClassifierArm], old_tasks: 
 def _arm_json(arm: ClassifierArm) -> dict[str, Any]:
     return {
         "seeds": arm.seeds,
-        "tasks": arm.tasks,
+        "tasks": int(arm.tasks.min()),
         **{name: spread_json(spread) for name, spread in arm.measures.items()},
         "shocks": {
             f"{gamma:g}": {**vars(shock), "peak": spread_json(shock.peak), "area": spread_json(shock.area)}

@@ -36,7 +36,7 @@ def summary_table(data: ComparisonData, arms: Mapping[str, ClassifierArm]) -> Ta
     """Return a table with one row per arm. Measures that no arm has are left out."""
     columns: Columns = {
         "seeds": [len(arm.seeds) for arm in arms.values()],
-        "tasks": [arm.tasks for arm in arms.values()],
+        "tasks": [int(arm.tasks.min()) for arm in arms.values()],
     }
     about: dict[Heading, str] = {"arm": "All of the tasks that ended after the fork." if data.fork_step else ""}
     hidden = {"last_test"} if data.fork_step else set()  # the final test says it
