@@ -141,7 +141,10 @@ class SuppleCallback(Updates, TrainerCallback):
 
         def watched(model: nn.Module, inputs: Any, *args: Any, **more: Any) -> Any:
             if model.training:
-                self._batch, self._more = copy.copy(inputs), more
+                self._batch, self._more = copy.copy(inputs), dict(more)
+                if more.get("num_items_in_batch") is not None:  # of all accumulated batches
+                    count = self._trainer._get_num_items_in_batch([inputs], self._trainer.args.device)
+                    self._more["num_items_in_batch"] = count
             return compute_loss(model, inputs, *args, **more)
 
         return watched

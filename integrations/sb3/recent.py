@@ -99,10 +99,11 @@ class LastRollout:
             raise ValueError("there is no batch before the first rollout: schedule it later")
         n = len(rows.returns)
         size = min(getattr(self.model, "batch_size", n), n)  # A2C has one batch
-        for number in range(n // size if count is None else count):
-            if number % (n // size) == 0:
+        parts = -(-n // size)  # the last one may be smaller
+        for number in range(parts if count is None else count):
+            if number % parts == 0:
                 order = torch.randperm(n, generator=draws).split(size)
-            chosen = order[number % (n // size)]
+            chosen = order[number % parts]
             yield RolloutBufferSamples(*(tree_map(lambda values, rows=chosen: values[rows], part) for part in rows))
 
     def __call__(self) -> RolloutBufferSamples | None:

@@ -71,6 +71,17 @@ def test_training_that_is_only_measured_is_training_without_the_callback(tmp_pat
     assert not callback.learner.module._forward_pre_hooks
 
 
+def test_the_loss_on_the_last_batch_is_the_same_if_gradients_are_accumulated(tmp_path: Path) -> None:
+    norms = []
+    for count in (1, 4):
+        given = {"data": TEXT[:1] * 16, "max_steps": 1, "gradient_accumulation_steps": count}
+        measured = trainer(tmp_path / str(count), SuppleCallback(measure_every=1), **given)
+        measured.train()
+        (row,) = [row for row in measured.state.log_history if "supple/model/gradient_norm" in row]
+        norms.append(row["supple/model/gradient_norm"])
+    assert norms[0] == pytest.approx(norms[1], rel=1e-4)
+
+
 def test_a_hook_acts_between_two_updates_on_weights_and_the_optimizers_state(tmp_path: Path) -> None:
     class Copies(hf.TrainerCallback):
         """A callback that copies the state of model and optimizer after each step."""

@@ -26,9 +26,8 @@ COLUMNS = {  # heading → the operations whose outcomes it shows
 }
 INTRODUCTION = """# Networks
 
-This page shows what works on networks that are more than a plain `nn.Sequential`. It is for users who have such a
-network. The tests write it: they train each network for two steps, measure it, and apply every intervention. They
-require four things.
+Hooks and metrics work on networks that are more than a plain `nn.Sequential`. The tests write this page: they train
+each network for two steps, measure it, and apply every intervention. They require four things.
 
 - A measurement changes nothing: no parameter, buffer, gradient, optimizer state or generator by a bit, and no object,
   mode or attribute.

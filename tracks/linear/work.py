@@ -49,6 +49,7 @@ class LinearWork(SupervisedWork):
         s, span = settings, settings.updates_per_task
         named_tasks = make_sequence(s.tasks, s.n_in, s.n_out, s.samples, s.seed)
         super().__init__(s, [Task(i, i * span, (i + 1) * span, name) for i, (name, _) in enumerate(named_tasks)])
+        self.no_best = "losses of different tasks cannot be compared: train on one task" * (len(named_tasks) > 1)
         self.sources = {name: STREAM[name] for name, _ in named_tasks}
         self.data = [task for _, task in named_tasks]
         self.examples = [

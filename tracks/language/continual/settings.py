@@ -63,7 +63,8 @@ class ContinualSettings(LanguageSettings):
     updates_per_task: Positive[int] | None = None
     """Updates per task (default: 500)."""
     epochs: tuple[Positive[int], ...] = ()
-    """Epochs over each task's training data instead: one number, or one per task in the order of --tasks."""
+    """Length in epochs of each task's training data instead: one number, or one per task in the order of --tasks.
+    Images are drawn independently for each update."""
     learning_rate: Positive[float] = 5e-4
     weight_decay: NotNegative[float] = 0.01
     """AdamW's weight decay of all trained parameters (PyTorch's default; the paper gives none)."""
@@ -89,7 +90,7 @@ class ContinualSettings(LanguageSettings):
     protocol: Literal["x-tail", "mtil"] = "x-tail"
     """Classes that compete in a test of images: those of all domains, or those of the image's own domain."""
     data: Annotated[str | None, tyro.conf.arg(metavar="DIR")] = None
-    """Folder with the image files (default: where `supple fetch` puts them)."""
+    """Folder with the image data in folders of their names (default: where `supple fetch` puts them)."""
     eval_every: NotNegative[int] = 0
     """Updates between tests on the current task; 0: only at the start and end of each task."""
     eval_examples: Positive[int] = 64

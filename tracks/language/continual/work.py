@@ -66,6 +66,7 @@ class ContinualWork(SupervisedWork):
         lengths = [settings.updates(place, stream.updates_per_epoch(i)) for i, place in enumerate(order)]
         ends = pairwise([0, *accumulate(lengths)])
         super().__init__(settings, [Task(i, *span, stream.names[i]) for i, span in enumerate(ends)])
+        self.no_best = "scores of different tasks cannot be compared: train on one task" * (len(order) > 1)
         self.stream, self.model = stream, stream.model
         self.has_adapters = settings.method != "full"  # all other weights are then frozen
         self.sources, self.hooks = dict(stream.sources), settings.own_hooks

@@ -16,8 +16,8 @@ TEMPLATES = ("a photo of the {}.", "a picture of the {}.", "the {}.", "{}")
 def contrastive_losses(logits: Tensor, caption_of: Tensor) -> Tensor:
     """Return the symmetric cross-entropy of each image, (N,).
 
-    logits: (N, captions), one column for each different caption. own: (N,), the index of each image's caption. Each
-    caption has an image.
+    logits: (N, captions), one column for each different caption. caption_of: (N,), the index of each image's caption.
+    Each caption has an image.
     """
     right = logits.gather(1, caption_of[:, None]).squeeze(1)
     counts = torch.bincount(caption_of, minlength=logits.shape[1])

@@ -100,7 +100,7 @@ def numbers_of(run: RunData, fork: int = 0) -> dict[str, float]:
     finished one. fwt needs tests at the start of tasks (--eval-epochs), and compares with chance among all classes.
     best_after, final_after: test accuracy after the fork, including tests within tasks; NaN without a fork.
     """
-    done = [row for row in counted_outcomes(run) if row["step"] > fork]
+    done = counted_outcomes(run, fork)
     online = np.array([row["online_accuracy"] for row in done], dtype=float)
     tests = np.array([row["test_accuracy"] for row in done], dtype=float)
     late = [value for _, value in accuracies_between(run, fork, np.inf)] if fork else []
@@ -121,13 +121,13 @@ def online_accuracies(run: RunData) -> list[float]:
     return [by_task.get(task.index, NAN) for task in run.tasks]
 
 
-def counted_outcomes(run: RunData) -> list[Row]:
-    """Return the rows of finished tasks in order. Of alternating tasks, only the hard ones count.
+def counted_outcomes(run: RunData, since: int = 0) -> list[Row]:
+    """Return the rows of tasks that finished after a step, in order. Of alternating tasks, only the hard ones count.
 
     Source: Lillo & Cheney 2025, Appendix E.
     """
     alternating = run.settings.stream == "alternating"
-    rows = [row for row in run.outcomes if not (alternating and int(row["task"]) % 2)]
+    rows = [row for row in run.outcomes if row["step"] > since and not (alternating and int(row["task"]) % 2)]
     return sorted(rows, key=lambda row: int(row["task"]))
 
 
@@ -158,7 +158,7 @@ def _score_arm(runs: Sequence[RunData], fork: int) -> ClassifierArm:
         replaced[name.split("/")[-1].removesuffix("_replaced")] = mean_of_known(np.concatenate(last))
     return ClassifierArm(
         seeds=seeds,
-        tasks=np.array([sum(row["step"] > fork for row in counted_outcomes(run)) for run in runs]),
+        tasks=np.array([len(counted_outcomes(run, fork)) for run in runs]),
         measures={name: Spread(np.array([*map(itemgetter(name), measured)]), seeds) for name in measured[0]},
         shocks=score_shocks(runs),
         interventions=len(events),
