@@ -40,7 +40,7 @@ class AdamO(Intervention):
     def attach(self, learner: Learner) -> None:
         if learner.optimizer is None:
             raise ValueError(f"adamo: '{learner.name}' has no optimizer, whose learning rate is that of its steps")
-        layers = learner.select(self.scope)
+        layers = learner.select_stored(self.scope)
         if not trained_kernels(layers):
             raise ValueError(f"adamo: no layer of '{learner.name}' in the scope is trained{but_factors(layers)}")
 
@@ -48,7 +48,9 @@ class AdamO(Intervention):
     def before_update(self, learner: Learner) -> None:
         assert learner.optimizer is not None
         rates = {p: group["lr"] for group in learner.optimizer.param_groups for p in group["params"]}
-        for weight, layer in trained_kernels(learner.select(self.scope)).items():
-            if weight in rates:
-                gradient = distance_gradient(weight.flatten(1 + layer.stacked))
-                weight.sub_(gradient.view_as(weight).mul_(rates[weight] * self.strength))
+        layers = {layer.weight: layer for layer in learner.select(self.scope) if not layer.factor}
+        for weight, layer in layers.items():
+            if weight in rates and weight.requires_grad:
+                kernel = layer.kernel  # a view of the weight, if it is stored as (d_in, d_out)
+                gradient = distance_gradient(layer.matrices(kernel))
+                kernel.sub_(gradient.reshape(kernel.shape).mul_(rates[weight] * self.strength))

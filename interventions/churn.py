@@ -44,9 +44,10 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.distributions import Distribution, kl_divergence
+from torch.distributions import Distribution
 
 from supple.networks import Learner
+from supple.networks.distributions import kl_divergence
 from supple.networks.learner import Probe
 
 from .base import Intervention, check_within, interventions
@@ -94,7 +95,6 @@ class Chain(Intervention):
         # ("strength") that follows from them, () or (seeds,).
         self.saved = {"before": {}, "recent": {}}
         self._other_inputs: dict[str, Sequence[Any] | None] = {}  # inputs of the next penalty, by learner
-        self._warmed_up: set[str] = set()  # learners whose penalty was computed outside compiled code
         self._churn: dict[str, Tensor] = {}  # of the update under way, by learner
 
     def attach(self, learner: Learner) -> None:
@@ -115,12 +115,7 @@ class Chain(Intervention):
         assert other is not None
         # There is no earlier network before the first update, or after the parameters have changed.
         known = self.saved["before"].get(learner.name, {}).keys() == set(map(learner.identity, learner.trained()))
-        self._other_inputs[learner.name] = inputs = other.inputs() if known else None
-        if inputs is not None and learner.name not in self._warmed_up:
-            # PyTorch looks up how to compute a KL divergence when it is first used, which cannot be compiled.
-            self._warmed_up.add(learner.name)
-            with torch.no_grad():
-                self.penalty(learner)
+        self._other_inputs[learner.name] = other.inputs() if known else None
 
     def penalty(self, learner: Learner) -> Tensor:
         if (inputs := self._other_inputs[learner.name]) is None:
@@ -133,7 +128,8 @@ class Chain(Intervention):
         if learner.policy is not None:
             was, policy = learner.policy(reference, old), learner.policy(outputs, now)
             if isinstance(was, Distribution) and isinstance(policy, Distribution):
-                return self._weigh(learner, kl_divergence(was, policy))
+                churn = kl_divergence(was, policy)  # float64
+                return self._weigh(learner, churn.to(next(learner.module.parameters()).dtype))
         assert learner.values is not None
         return self._weigh(learner, (learner.values(outputs) - learner.values(reference)).square())
 

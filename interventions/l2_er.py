@@ -31,6 +31,7 @@ import torch
 from torch import Tensor
 
 from supple.networks import Learner, unchanged
+from supple.networks.modules import CONV
 from supple.networks.ranks import average
 from supple.networks.recording import See, run_watched
 
@@ -78,7 +79,7 @@ class L2EffectiveRank(Intervention):
 
 
 def _climb_(learner: Learner, inputs: Any, rate: float) -> None:
-    """Make one step, in place, unless features are not finite, which the run reports itself."""
+    """Make one step, in place. Where gradients are not finite, which the run reports itself, nothing moves."""
     outputs: dict[str, Tensor] = {}
 
     def keep(name: str) -> See:
@@ -88,22 +89,24 @@ def _climb_(learner: Learner, inputs: Any, rate: float) -> None:
     # the gradient, too, is that of evaluation mode, in which activation checkpointing repeats the pass
     with unchanged(learner.module), torch.enable_grad():
         run_watched(learner.module, inputs, {name: keep(name) for name in learner.units}, learner.run)
-        matrices = [_to_matrix(output, learner.is_stacked(name)) for name, output in outputs.items()]
-        try:  # not within the pass, which activation checkpointing repeats without it
-            mean = torch.stack([_effective_rank(matrix).sum() for matrix in matrices]).mean()
-        except torch.linalg.LinAlgError:
-            return
+        matrices = [
+            _to_matrix(output, learner.is_stacked(name), isinstance(learner.layer_before(name), CONV))
+            for name, output in outputs.items()
+        ]
+        mean = torch.stack([_effective_rank(matrix).sum() for matrix in matrices]).mean()
         if not mean.requires_grad:  # the layers before all units are frozen
             return
         gradients = average(torch.autograd.grad(mean, parameters, allow_unused=True))
-    climbed = [(p.detach(), g) for p, g in zip(parameters, gradients, strict=True) if g is not None]
+    climbed = [
+        (p.detach(), g.nan_to_num(0.0, 0.0, 0.0)) for p, g in zip(parameters, gradients, strict=True) if g is not None
+    ]
     torch._foreach_add_([p for p, _ in climbed], [g for _, g in climbed], alpha=rate)
 
 
-def _to_matrix(output: Tensor, stacked: bool) -> Tensor:
+def _to_matrix(output: Tensor, stacked: bool, convolution: bool) -> Tensor:
     """Return features as (…, rows, units): a row for each input, or for each token of a transformer."""
     first = int(stacked)
-    if output.ndim - first == 3:
+    if output.ndim - first == 3 and not convolution:
         return output.flatten(first, first + 1)
     return output.flatten(first + 1)
 
@@ -111,8 +114,10 @@ def _to_matrix(output: Tensor, stacked: bool) -> Tensor:
 def _effective_rank(features: Tensor) -> Tensor:
     """Return the differentiable effective rank of features, (…, rows, units) → (…); 1 if all of them are 0."""
     features = features.to(torch.promote_types(features.dtype, torch.float32))
-    values = torch.linalg.svdvals(features)
+    finite = features.isfinite().all(-1, keepdim=True).all(-2, keepdim=True)
+    values = torch.linalg.svdvals(features.where(finite, 0.0))
     counts = values > values[..., :1] * max(features.shape[-2:]) * torch.finfo(values.dtype).eps
     total = torch.where(counts, values, 0.0).sum(-1, keepdim=True)
-    shares = torch.where(counts, values / total, 1.0)  # a share of 1 adds nothing to the entropy
+    # a share of 1 adds nothing to the entropy; no 0/0, whose gradient would be NaN
+    shares = torch.where(counts, values, 1.0) / torch.where(counts, total, 1.0)
     return torch.special.entr(shares).sum(-1).exp()

@@ -99,7 +99,7 @@ class Parseval(Intervention):
 
     def penalty(self, learner: Learner) -> Tensor:
         terms = [
-            parseval_penalty(weight.flatten(1 + layer.stacked), self.s).sum()
-            for weight, layer in trained_kernels(learner.select(self.scope)).items()
+            parseval_penalty(layer.matrices(kernel), self.s).sum()
+            for kernel, layer in trained_kernels(learner.select(self.scope)).items()
         ]
         return self.strength * torch.stack(terms).sum()

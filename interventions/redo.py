@@ -6,8 +6,9 @@ Means are over recent inputs, for convolutions over positions as well. The denom
 Dopamine's released code (the paper can also be read as a sum). A dormant unit gets new incoming weights, bias 0 and
 outgoing weights 0, including those to other reinitialised units. The bias of the next layer stays. A normalisation
 before the unit returns to its initial values for that unit. If a unit was silent on an input, the outputs on that input
-therefore do not change. Consecutive dead layers recover from the input side, one at each application. Each member of a
-stack has its own means and masks. All members are rewritten together.
+therefore do not change, unless a layer or group normalisation couples the units. Consecutive dead layers recover from
+the input side, one at each application. Each member of a stack has its own means and masks. All members are rewritten
+together.
 
 Source: Sokar et al. 2023, "The Dormant Neuron Phenomenon in Deep Reinforcement Learning", arXiv:2302.12902.
 

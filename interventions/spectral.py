@@ -63,8 +63,8 @@ class Spectral(Intervention):
             vectors = _step_(matrices, known[key]["right"])  # v, (…, columns), of matrices (…, rows, columns)
             sigma.append(torch.linalg.vector_norm(_product(matrices, vectors), dim=-1))
             if layer.module.bias is not None:
-                bias = layer.module.get_parameter("bias")
-                biases.append(_split_parts(bias, -1, layer).square().sum(-1))
+                bias = layer.module.get_parameter("bias").unflatten(-1, (layer.split, -1))
+                biases.append(bias.square().sum(-1))
         norms = [
             norm
             for norm in learner.module.modules()
@@ -85,14 +85,8 @@ def _find_matrices(learner: Learner) -> dict[str, tuple[Layer, Tensor]]:
     """
     trained = {}
     for weight, layer in trained_kernels(learner.layers).items():
-        matrices = _split_parts(weight.flatten(1 + layer.stacked), -2, layer)
-        trained[learner.identity(f"{layer.name}.weight".lstrip("."))] = layer, matrices
+        trained[learner.identity(f"{layer.name}.weight".lstrip("."))] = layer, layer.matrices(weight)
     return trained
-
-
-def _split_parts(values: Tensor, axis: int, layer: Layer) -> Tensor:
-    """Return the values of a fused layer's outputs, which lie along an axis, by part."""
-    return values if layer.split == 1 else values.unflatten(axis, (layer.split, -1))
 
 
 def _product(matrices: Tensor, vectors: Tensor) -> Tensor:

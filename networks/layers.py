@@ -78,6 +78,11 @@ class Layer:
         with evaluating(self.module):  # else spectral_norm would make a step of its power iteration
             return self.module.weight  # type: ignore[return-value]
 
+    def matrices(self, kernel: Tensor) -> Tensor:
+        """Return a kernel as the matrices (…, d_out, d_in) of its members, and of the parts of a fused layer."""
+        rows = kernel.flatten(1 + self.stacked)
+        return rows if self.split == 1 else rows.unflatten(-2, (self.split, -1))
+
     def describe(self, kernel: Tensor) -> Weight:
         """Return how a kernel forms matrices: the layer's `kernel`, or some members of it."""
         layout: Layout = "stacked" if self.stacked else "conv" if kernel.ndim > 2 else "linear"

@@ -61,7 +61,7 @@ class Learner:
 
     Attributes:
         layers: The layers in forward order, with their roles.
-        units: The calls whose outputs are post-activation units, in forward order, by name (see calls.py).
+        units: The calls whose outputs are post-activation units, in forward order, by name (see activation_calls.py).
         features: The qualified name of the module whose outputs the heads read. None: the last of `units`.
         wiring: The layers around each of `units` that does not share weights. Default: found by `trace_wiring`.
         unwired: Each other one of `units` → why it has no wiring, in words that complete "NAME …".

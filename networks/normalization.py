@@ -37,9 +37,6 @@ def hidden_linear(
         d_out: Number of outputs.
         normalization: The name of the normalization.
         members: Number of networks in the stack; 0 if there is no stack.
-
-    Raises:
-        ValueError: The name of the normalization is unknown.
     """
     if members:
         return (StackedSpectralLinear if normalization == "spectral" else StackedLinear)(members, d_in, d_out)
@@ -53,9 +50,6 @@ def hidden_norm(width: int, normalization: Normalization = "none", members: int 
         width: Number of outputs of the linear layer.
         normalization: As in `hidden_linear`.
         members: Number of networks in the stack; 0 if there is no stack.
-
-    Raises:
-        ValueError: The name of the normalization is unknown.
     """
     if normalization != "layer":
         return []

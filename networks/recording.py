@@ -32,9 +32,10 @@ See = Callable[[Called], object]
 def run_watched(
     module: nn.Module, inputs: Sequence[Any], watch: Mapping[str, See], forward: Callable[..., Any] | None = None
 ) -> Any:
-    """Return `module(*inputs)` in evaluation mode, and pass calls of the given names (see calls.py) to functions.
+    """Return `module(*inputs)` in evaluation mode, and pass calls of the given names to functions.
 
-    The network does not change (see `unchanged`). Nothing happens for a call that it does not make.
+    activation_calls.py has the names. The network does not change (see `unchanged`). Nothing happens for a call that it
+    does not make.
 
     Args:
         module: The network.
@@ -155,9 +156,9 @@ class _Functions(TorchFunctionMode):
 def record(
     module: nn.Module, names: Sequence[str], inputs: Sequence[Any], forward: Callable[..., Any] | None = None
 ) -> dict[str, Called]:
-    """Run `module(*inputs)` in evaluation mode, and return calls with copies of their tensors, by name (see calls.py).
+    """Run `module(*inputs)` in evaluation mode, and return calls with copies of their tensors, by name.
 
-    The network does not change.
+    activation_calls.py has the names. The network does not change.
 
     Args:
         module: The network.

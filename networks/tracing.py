@@ -21,9 +21,9 @@ from .unchanged import unchanged
 def unit_names(module: nn.Module, forward: Forward = "forward") -> tuple[str, ...]:
     """Return the names of the activations that a Linear or Conv layer reads, directly or not, in forward order.
 
-    Modules and functions count, each call on its own (see calls.py). A nonlinearity of the network's output has no
-    hidden units. If the network cannot be traced, they are the activation modules before the last layer, in the order
-    of their definition.
+    Modules and functions count, each call on its own (see activation_calls.py). A nonlinearity of the network's output
+    has no hidden units. If the network cannot be traced, they are the activation modules before the last layer, in the
+    order of their definition.
 
     forward: The name of the method that runs the network, or a function of the module and the inputs.
     """
@@ -67,9 +67,8 @@ class Untraceable(ValueError):
 def trace(module: nn.Module, forward: Forward = "forward") -> tuple[fx.Graph, dict[str, fx.Node]]:
     """Return the graph of a forward pass in evaluation mode, and the nodes of outputs by the name of the call.
 
-    The calls are those of modules and of activation functions, in the order in which they end (see calls.py).
-
-    Layers, norms and activations are single nodes of the graph. Raises Untraceable.
+    The calls are those of modules and of activation functions, in the order in which they end. activation_calls.py has
+    their names. Layers, norms and activations are single nodes of the graph. Raises Untraceable.
     """
     prefix, inner = unwrap(module)
     tracer = _Tracer()

@@ -4,6 +4,7 @@ from torch import nn
 
 from supple.interventions import StackedLinear, learner_for, make, parseval_penalty
 from supple.metrics import dfi
+from supple.networks.layers import Layer
 from supple.networks.optimizers import step
 
 
@@ -42,6 +43,17 @@ def test_members_and_kernels_are_matrices_of_their_own_and_a_scope_is_kept():
     want = kernel - 0.1 * torch.autograd.grad(parseval_penalty(kernel), kernel)[0]
     make("adamo", strength=1.0).before_update(conv)
     torch.testing.assert_close(conv.module[0].weight.detach().reshape(3, 18), want.detach())
+
+
+def test_parts_of_a_fused_layer_whose_weight_is_stored_as_in_out_become_isometries():
+    conv1d = pytest.importorskip("transformers.pytorch_utils").Conv1D
+    target = trained(nn.Sequential(conv1d(8, 6)), 0.0)
+    target.layers = (Layer("0", target.module[0], "head", 0, split=2),)
+    pull = make("adamo", strength=0.5)
+    for _ in range(300):
+        pull.before_update(target)
+    assert all(dfi(part) < 1e-6 for part in target.module[0].weight.mT.chunk(2))
+    assert make("parseval", strength=1.0).penalty(target) < 1e-6
 
 
 def test_many_steps_lead_to_an_isometry():

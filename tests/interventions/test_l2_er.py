@@ -73,8 +73,20 @@ def test_dead_layers_features_that_are_not_finite_and_no_inputs_move_nothing(bia
 
 
 @pytest.mark.parametrize(
-    ("shape", "stacked", "rows", "columns"),
-    [((7, 3, 5), False, 21, 5), ((7, 2, 3, 4), False, 7, 24), ((2, 7, 5), True, 7, 5)],
-)
-def test_rows_are_inputs_or_tokens(shape, stacked, rows, columns):
-    assert _to_matrix(torch.zeros(shape), stacked).shape[-2:] == (rows, columns)
+    ("shape", "stacked", "convolution", "rows", "columns"),
+    [
+        ((7, 3, 5), False, False, 21, 5), ((7, 3, 5), False, True, 7, 15), ((7, 2, 3, 4), False, True, 7, 24),
+        ((2, 7, 5), True, False, 7, 5),
+    ],
+)  # fmt: skip
+def test_rows_are_inputs_or_tokens(shape, stacked, convolution, rows, columns):
+    assert _to_matrix(torch.zeros(shape), stacked, convolution).shape[-2:] == (rows, columns)
+
+
+@pytest.mark.parametrize("activation", [nn.ReLU, nn.GELU])
+def test_a_dead_layer_leaves_no_nan_in_the_others(activation):
+    target, hook = learner(activation), make("l2_er", strength=0.0, period=1)
+    nn.init.constant_(target.module[2].bias, -300.0)
+    hook.attach(target)
+    hook.after_update(target)
+    assert all(parameter.isfinite().all() for parameter in target.module.parameters())

@@ -32,7 +32,8 @@ each network for two steps, measure it, and apply every intervention. They requi
 - A measurement changes nothing: no parameter, buffer, gradient, optimizer state or generator by a bit, and no object,
   mode or attribute.
 - An intervention writes the parameters that it names, and no frozen one. Tied parameters stay tied.
-- The outputs stay the same if only silent units are reinitialised.
+- The outputs stay the same if only silent units are reinitialised, unless a layer or group normalisation couples the
+  units.
 - A refusal comes before training, with its reason in one line.
 
 [A table](networks.csv) has all networks. On those that are not below, everything works: `fire`, `reset`, `snp`, all
