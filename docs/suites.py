@@ -19,14 +19,21 @@ import pandas as pd
 from suite_rows import COLUMNS, RESULTS, SUITES, lines_of
 
 from supple.experiments import load
+from supple.experiments.history.collect import notes_of_unfinished
 from supple.metrics import t_interval
 from supple.reports.tables.cells import with_minus
 
 
 def read(name: str, folder: Path | None = None) -> pd.DataFrame:
-    """Return the numbers of a suite: of the sweep in a folder, with rows of peers beside it, or those committed."""
+    """Return the numbers of a suite: of the sweep in a folder, with rows of peers beside it, or those committed.
+
+    Runs that have not reached their end count with the steps so far, and a line on the error stream names them.
+    """
     suite = SUITES[name]
-    rows = list(suite.committed() if folder is None else suite.measured(load(folder)))
+    results = None if folder is None else load(folder)
+    for data in results.studies.values() if results else ():
+        print(*notes_of_unfinished(data, "its numbers are of these"), sep="\n", end="", file=sys.stderr)
+    rows = list(suite.measured(results) if results else suite.committed())
     kept = RESULTS.rglob(f"{name}.rows.jsonl") if folder is None else folder.glob("*.rows.jsonl")
     rows += [tuple(row[column] for column in COLUMNS) for file in kept for row in lines_of(file)]
     return pd.DataFrame(rows, columns=COLUMNS).drop_duplicates(list(COLUMNS[:4]))

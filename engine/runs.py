@@ -66,6 +66,8 @@ def build(kind: Kind, settings: RunSettings, warn: Warn = print) -> Work:
         raise UsageError(str(error)) from error
     if settings.keep_best and work.no_best:
         raise UsageError(f"--keep-best: {work.no_best}")
+    if (last := max(settings.keep_at, default=0)) > work.tasks[-1].end:
+        raise UsageError(f"--keep-at {last}: the run ends at step {work.tasks[-1].end}")
     for line in filter(None, notes):  # not before, so that what cannot work is one line
         warn(line)
     return work

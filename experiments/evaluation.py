@@ -64,7 +64,7 @@ def _evaluate(path: Path, tasks: Which, step: int | None, episodes: int | None, 
         elif episodes is not None:
             raise UsageError(f"--episodes {episodes} is for agents, but {path} trains none")
         begun = [task for task in work.tasks if task.start < max(at, 1)]
-        for task in begun if tasks == "past" else begun[-1:]:
+        for task in {"past": begun, "current": begun[-1:]}[tasks]:
             numbers = work.evaluate(task)
             numbers.pop("train_loss", None)  # since the run's last evaluation
             for member in work.living:

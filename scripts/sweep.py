@@ -33,7 +33,6 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
-from supple.registry import quoted
 from supple.registry.errors import UsageError
 from supple.registry.schema import NotNegative, Positive
 from supple.scripts.cli import training
@@ -94,12 +93,6 @@ def main(args: Sequence[str]) -> None:
     if options.retry_failed and (options.out / FILE).is_file():
         retry_failed(options.out)
     queue = sweep.begin(options.out, processes, join_command("supple sweep", args), warn)
-    if not queue.left:
-        say(
-            f"{len(queue):,} runs have ended, {len(queue.failed):,} of them failed",
-            f"next: supple report {quoted(options.out)}",
-        )
-        return
     training.finish_queue(options.out, queue, processes, elsewhere)
 
 

@@ -6,7 +6,7 @@ from supple.engine.forks import FRESH, NONE, Variant
 from supple.engine.kinds import Kind, value_of
 from supple.registry import schema
 
-SETTING = re.compile(r"(\w+)=(.+)")  # a part of an arm that is not a hook: a setting for this arm only
+SETTING = re.compile(r"([\w-]+)=(.+)")  # a part of an arm that is not a hook: a setting for this arm only
 
 
 def split_arm(arm: str) -> list[str]:
@@ -27,7 +27,8 @@ def hooks_of(arm: str) -> tuple[str, ...]:
 def settings_in(kind: Kind, arm: str) -> Variant:
     """Return the settings in an arm's text, such as `none + learning_rate=0.001`. Raises UsageError."""
     matches = [match for part in split_arm(arm) if (match := SETTING.fullmatch(part))]
-    return {match[1]: value_of(kind, match[1], match[2], schema.read) for match in matches}
+    given = {match[1].replace("-", "_"): match[2] for match in matches}
+    return {name: value_of(kind, name, text, schema.read) for name, text in given.items()}
 
 
 def is_fresh(arm: str) -> bool:

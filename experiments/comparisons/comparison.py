@@ -18,7 +18,7 @@ from supple.registry.errors import UsageError
 
 from .arms import hooks_in, hooks_of, is_fresh, settings_in
 from .checks import Networks
-from .default_fork import find_default_fork
+from .default_fork import find_default_fork, first_action
 from .grid import FIXED, Point, name_seeds, remove_repeats, sort_points, trunk_folder
 
 
@@ -153,10 +153,11 @@ class Comparison:
             # the work may be that of other values of these
             kept = {"seed", "seeds", "stack", *plan.settings.same_network}
             definite = {name: value for name, value in vars(work.settings).items() if name not in kept}
-            plan = replace(plan, settings=replace(plan.settings, **definite))
             for point in new:
                 plan._check_point(networks, point)
-        return plan
+            if any(networks.tasks(plan.settings_at(point)) != work.tasks for point in new):
+                del definite["checkpoint_every"]  # "auto" is another interval for runs of another length
+        return replace(plan, settings=replace(plan.settings, **definite))
 
     def _fork(self, networks: Networks, begun: "Comparison | None") -> "Comparison":
         """Return the comparison with its fork and its stop, and with what the kind of run asks of its settings."""
@@ -185,7 +186,7 @@ class Comparison:
         hooks = dict.fromkeys(hook for arm in self.arms for hook in hooks_in(arm))
         own_settings = any(settings_in(kind, arm) for arm in self.arms)
         place = find_default_fork(kind, hooks, tasks, self.settings.stride, own_settings)
-        if place.hooks_decide and not kind.forks().shared_trunk(self.settings):
+        if place.step and not kind.forks().shared_trunk(self.settings):
             varied = [replace(self.first, **variant) for variant in self.variants if variant]
             if any(networks.tasks(settings) != tasks for settings in varied):
                 return 0, "there is no trunk, because variants have other tasks"
@@ -222,6 +223,10 @@ class Comparison:
             if ends != first:  # in other environments, tasks may be as long
                 words = " ".join(f"{name}={value}" for name, value in point.variant.items())
                 raise UsageError(f"--vary {words} changes the tasks, so that not all runs would fork at the same task")
+        for hook in hooks_in(point.arm) if self.stop_step else ():
+            first = first_action(self.kind_row, hook, networks.tasks(settings))
+            if first and (first.step or 0) >= self.stop_step:
+                raise UsageError(f"search: {hook} acts first at step {first.step}, after the share ({self.stop_step})")
         try:
             networks.check_hooks(settings, forks.first_step(settings, self.fork_step or 0))
         except UsageError as error:

@@ -16,12 +16,11 @@ CONTINUOUS = ("penalty", "before_loss", "before_update", "after_update")  # meth
 class ForkPlace:
     """A fork point, and the line that tells the user where it is and why; "" if the kind of run has it there.
 
-    `step` is 0 if there is no trunk, because arms differ from the beginning. `hooks_decide`: It is not the kind's own.
+    `step` is 0 if there is no trunk, because arms differ from the beginning.
     """
 
     step: int
     line: str = ""
-    hooks_decide: bool = False
 
 
 @dataclass(frozen=True)
@@ -55,7 +54,7 @@ def find_default_fork(
         own_settings: Whether an arm has settings of its own, which differ from step 0.
     """
     texts = [text for text in hooks if text != NONE]
-    every = [found for text in texts if (found := _first_action(kind, text, tasks)) is not None]
+    every = [found for text in texts if (found := first_action(kind, text, tasks)) is not None]
     placed = next((found for found in every if found.step is None), None)
     timed = [(found.step, found) for found in every if found.step is not None]
     if own_settings:
@@ -75,10 +74,10 @@ def find_default_fork(
     if not step:
         return ForkPlace(0, f"there is no trunk, because {first.text} can act from the start on")
     why = f"{first.text} can act first" + (f", and {placed.text} is applied there" if placed else "")
-    return ForkPlace(step, f"arms are forked at step {step:,}, where {why}", True)
+    return ForkPlace(step, f"arms are forked at step {step:,}, where {why}")
 
 
-def _first_action(kind: Kind, text: str, tasks: Sequence[Task]) -> FirstAction | None:
+def first_action(kind: Kind, text: str, tasks: Sequence[Task]) -> FirstAction | None:
     """Return where a hook can act first, or None if it never acts or cannot be parsed."""
     if text == FRESH:
         return FirstAction("a fresh agent", tasks[1].start) if len(tasks) > 1 else None

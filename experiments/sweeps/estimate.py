@@ -6,9 +6,10 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
 
-from supple.engine.runs import build, prepare
+from supple.engine.runs import prepare
 from supple.engine.spec import Start
 from supple.engine.speed import measure_speed
+from supple.experiments.comparisons.checks import Networks
 from supple.experiments.queue.queue import Queue
 
 from .gpu_rates import GPU, gpu_seconds
@@ -40,10 +41,9 @@ def estimates(queue: Queue, say: Callable[[str], None]) -> Iterator[Estimate]:
     for study, runs in studies:
         # without a trunk, and without hooks, which might never fire in so short a time
         spec = replace(runs[0].spec, settings=replace(runs[0].spec.settings, hook=()), start=Start(), stop=None)
-        work = build(spec.kind_row, spec.settings, lambda line: None)
-        work.close()
-        total = work.tasks[-1].end
-        own = [(run.spec.stop or total) - run.spec.start.step for run in runs]
+        with Networks(spec.kind_row, lambda line: None) as networks:
+            ends = [networks.tasks(run.spec.settings)[-1].end for run in runs]
+        own = [(run.spec.stop or end) - run.spec.start.step for run, end in zip(runs, ends, strict=True)]
         measured = [gpu_seconds(run.spec, steps) for run, steps in zip(runs, own, strict=True)]
         if known := [each for each in measured if each]:
             others = f", without {measured.count(None)} runs of which nothing was measured" if None in measured else ""

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from math import isfinite, nan
+from operator import itemgetter
 from statistics import fmean
 from typing import Any, Literal
 
@@ -91,7 +92,10 @@ class Search:
                 return points, None
             found += zip(drawn, known, strict=True)
             if len(found) >= self.points:
-                return points, max(found, key=lambda each: each[1])[0]
+                best, value = max(found, key=itemgetter(1))
+                if value == WORST:
+                    raise UsageError("search: no point has a score: its runs failed, or logged no such measure")
+                return points, best
 
     def _round(self, names: Sequence[str], before: Sequence[Scored]) -> list[Values]:
         values = {name: self.values[name] for name in names}
@@ -174,7 +178,8 @@ def score(run: RunData, measure: str) -> float:
     """
     name, _, which = measure.removeprefix("-").partition("@")
     found: list[float] = []
-    for task in run.tasks[-1:] if which == LAST else run.tasks:
+    begun = [task for task in run.tasks if task.start < (run.spec.stop or task.end)]
+    for task in begun[-1:] if which == LAST else begun:
         steps, returns = run.episodes.of(task)
         if name == RETURN:
             end = min(task.end, run.spec.stop or task.end)

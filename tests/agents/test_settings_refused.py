@@ -110,6 +110,7 @@ WRONG: list[tuple[str, dict[str, Any], str]] = [
     ("sac", {"action_repeat": 3, "num_envs": 2}, "--steps is 1000, which is not a multiple of 6"),
     ("ppo", {"eval_tasks": "past", "eval_episodes": 0}, "--eval-tasks past needs evaluations: use --eval-episodes 5"),
     ("ppo", {"eval_episodes": -1}, "--eval-episodes must be 0 or more, got -1"),
+    ("ppo", {"keep_at": (10, 10**7)}, "--keep-at 10000000: the run ends at step"),
     ("ppo", {"keep_best": True, "eval_episodes": 0}, "--keep-best: there are no evaluations"),
     (
         "ppo", several("inverted_pendulum,inverted_double_pendulum", keep_best=True),

@@ -93,7 +93,7 @@ def test_seeds_that_are_asked_for_are_not_those_of_the_preset() -> None:
 
 def test_an_arm_has_settings_of_its_own(tmp_path: Path) -> None:
     """They stand beside its hooks, and in its folder's name; its seeds share tasks with the others'."""
-    points = make_points(("none", "snp@task + learning_rate=0.5", "n_hidden=4"))
+    points = make_points(("none", "snp@task + learning_rate=0.5", "n-hidden=4"))
     comparison = Comparison("linear", LinearSettings(), points, (0,), fork_step=0)
     base = LinearSettings(hook=("none",))
     assert [comparison.settings_at(point) for point in comparison.points] == [

@@ -83,6 +83,8 @@ def test_a_point_that_failed_is_worse_than_every_other() -> None:
     points, best = Search({"rate": RATE}, 12).choose(["rate"], half)
     assert best is not None
     assert half(best) == max(map(half, points)) > WORST
+    with pytest.raises(UsageError, match="no point has a score"):
+        Search({"rate": RATE}, 8).choose(["rate"], lambda values: WORST)
 
 
 def test_an_arm_of_which_nothing_is_searched_is_one_point() -> None:
@@ -121,6 +123,7 @@ def test_a_measure_is_the_mean_over_tasks_of_what_was_logged_last() -> None:
     assert score_of("loss", metrics=metrics) == 3
     assert score_of("-loss", metrics=metrics, outcomes=[{"task": 0, "loss": 2.0}]) == -3.5
     assert score_of("loss@last", metrics=metrics) == 5
+    assert score_of("loss@last", RunSpec("sac", SACSettings(), stop=100), metrics=metrics) == 1
     assert np.isnan(score_of("lose", metrics=metrics))
 
 
@@ -180,6 +183,7 @@ def test_failed_points_are_not_chosen(tmp_path: Path, worked: Worked) -> None:
     [
         ({"seeds": (100, 1)}, "search.seeds: seed 100 is also"),
         ({"fork_at_task": 1}, "forked arms cannot be tuned"),
+        ({"arms": ("rebalance(lam={lam})@0.9",)}, "@0.9 acts first at step 36, after the share (28)"),
         (
             {"search": Search({"learning_rate": RATE}, 5, share=0.4), "arms": ("none",)},
             "share 0.4 ends at step 16, within the first task",
