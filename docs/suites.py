@@ -32,7 +32,8 @@ def read(name: str, folder: Path | None = None) -> pd.DataFrame:
     suite = SUITES[name]
     results = None if folder is None else load(folder)
     for data in results.studies.values() if results else ():
-        print(*notes_of_unfinished(data, "its numbers are of these"), sep="\n", end="", file=sys.stderr)
+        for line in notes_of_unfinished(data, "its numbers are of these"):
+            print(line, file=sys.stderr)
     rows = list(suite.measured(results) if results else suite.committed())
     kept = RESULTS.rglob(f"{name}.rows.jsonl") if folder is None else folder.glob("*.rows.jsonl")
     rows += [tuple(row[column] for column in COLUMNS) for file in kept for row in lines_of(file)]
