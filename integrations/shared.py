@@ -4,7 +4,7 @@ import copy
 import json
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, TypedDict
 
@@ -27,6 +27,13 @@ def parse_hooks(hooks: Sequence[str]) -> list[Hook]:
     if twice := [text for text in texts if texts.count(text) > 1]:
         raise ValueError(f"{twice[0]} is given twice")
     return parsed
+
+
+def require_no_finish(hooks: Iterable[Hook]) -> None:
+    """Raise ValueError if a hook needs the data of a task that has ended in an earlier process."""
+    for hook in hooks:
+        if hook.intervention.has("finish_task"):
+            raise ValueError(f"{hook.text} needs the data of the task that ends: call new_task() before saving")
 
 
 def check_hooks(hooks: Sequence[Hook], total: int, start: int, measured: bool, begins: bool = True) -> None:

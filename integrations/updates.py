@@ -21,6 +21,7 @@ from .shared import (
     check_hooks,
     learner_state,
     parse_hooks,
+    require_no_finish,
     restore_learner,
     warn_unfired,
 )
@@ -102,7 +103,7 @@ class Updates:
             saved: A state that `state` returned, or None.
 
         Raises:
-            ValueError: A hook does not work here or never fires.
+            ValueError: A hook does not work here or never fires, or needs data of a task that ended before `state`.
         """
         if saved is None and hasattr(self, "learner") and self.learner.module is model:
             saved = {**self.state(), "before": self._step - step}
@@ -121,6 +122,8 @@ class Updates:
         check_hooks(self.hooks, total, start, self.measure_every > 0, begins=state is None)
         learner = self._build(model, optimizer, lambda: self._batch)
         if state is not None:
+            if self._switching and not hasattr(self, "learner"):  # announced in a process that has not trained
+                require_no_finish(self.hooks)
             restore_learner(learner, state)
         self._driver = HookDriver(self.hooks, {learner.name: learner}, self.events.log, total, start)
         self.learner, self._step = learner, step

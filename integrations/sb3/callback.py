@@ -31,6 +31,7 @@ from supple.integrations.shared import (
     check_hooks,
     learner_state,
     parse_hooks,
+    require_no_finish,
     restore_learner,
     warn_unfired,
 )
@@ -111,11 +112,7 @@ class SuppleCallback(BaseCallback):
         Hooks with @task fire before the next update. Before the first `learn()`, this does nothing. Raises ValueError
         after `load_state_dict` if a hook needs the data of the task that ends: announce it before `state_dict`."""
         if self._saved is not None:
-            for hook in self.hooks:
-                if hook.intervention.has("finish_task"):
-                    raise ValueError(
-                        f"{hook.text} needs the data of the task that ends: new_task() before state_dict()"
-                    )
+            require_no_finish(self.hooks)
             self._saved["switching"] = True
         elif self._known is not None and not self._switching:
             self._driver.finish_task()

@@ -62,6 +62,10 @@ def test_a_task_switch_fires_before_the_next_update_and_consolidates_the_task_th
             assert steps(loop) == [2]
     assert steps(loop) == [2]
     assert loop.callback.state()["hooks"]["ewc"]["intervention"]["fisher"]
+    later = Loop("reset@task", "ewc")
+    later.callback.new_task()  # in a process that has no data of the task that ended
+    with pytest.raises(ValueError, match="ewc needs the data of the task that ends"):
+        list(later.train(5, saved=loop.callback.state(), begin=4))
 
 
 @pytest.mark.parametrize(("hooks", "measure_every"), [((), 9), (("snp@2",), 0)])
