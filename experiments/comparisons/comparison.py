@@ -224,9 +224,9 @@ class Comparison:
                 words = " ".join(f"{name}={value}" for name, value in point.variant.items())
                 raise UsageError(f"--vary {words} changes the tasks, so that not all runs would fork at the same task")
         for hook in hooks_in(point.arm) if self.stop_step else ():
-            first = first_action(self.kind_row, hook, networks.tasks(settings))
-            if first and (first.step or 0) >= self.stop_step:
-                raise UsageError(f"search: {hook} acts first at step {first.step}, after the share ({self.stop_step})")
+            action = first_action(self.kind_row, hook, networks.tasks(settings))
+            if action and (action.step or 0) >= self.stop_step:
+                raise UsageError(f"search: {hook} acts first at step {action.step}, after the share ({self.stop_step})")
         try:
             networks.check_hooks(settings, forks.first_step(settings, self.fork_step or 0))
         except UsageError as error:

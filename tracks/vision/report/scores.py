@@ -69,7 +69,7 @@ def compared_measures(data: ComparisonData, arms: Mapping[str, ClassifierArm]) -
     """
     leads, fork = data.first.leads, data.fork_step
     usual = (ONLINE, FINAL) if fork else (ONLINE, TEST, ACC)
-    finished = {}
+    finished: dict[str, NDArray[np.bool_]] = {}
     for labels in variants_of(data).values():
         most = max(arms[label].tasks.max() for label in labels.values())
         finished |= {label: arms[label].tasks == most for label in labels.values()}
