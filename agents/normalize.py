@@ -16,6 +16,7 @@ from supple.metrics.arrays import Array
 
 from .stacks import by_member
 
+EPSILON = 1e-8  # added to variances
 LARGE = 128.0  # from here on, steps of float32 are 1.5e-5
 
 
@@ -28,11 +29,10 @@ class RunningMeanStd:
     and the variance 1. They are float64, because the variance drifts in long runs with float32 sums.
     """
 
-    def __init__(self, size: int, stack: tuple[int, ...] = (), epsilon: float = 1e-8) -> None:
+    def __init__(self, size: int, stack: tuple[int, ...] = ()) -> None:
         self.mean: Array = np.zeros((*stack, size))
         self.variance: Array = np.ones((*stack, size))
         self.count = 0.0
-        self.epsilon = epsilon
 
     def update(self, batch: NDArray[np.floating]) -> None:
         """Update the statistics with a batch of shape (*stack, n, size) and any floating type."""
@@ -50,7 +50,7 @@ class RunningMeanStd:
 
     def normalize(self, batch: Array, clip: float) -> NDArray[np.float32]:
         """Return (x − mean)/√(variance + ε), clipped to ±clip, as float32: (*stack, n, size) → the same."""
-        deviation = np.sqrt(self.variance + self.epsilon)
+        deviation = np.sqrt(self.variance + EPSILON)
         scaled = (batch - self.mean[..., None, :]) / deviation[..., None, :]
         return np.minimum(np.maximum(scaled, -clip), clip).astype(np.float32)
 
@@ -124,7 +124,7 @@ class RewardScale:
     def __call__(self, rewards: Array, done: NDArray[np.bool_], clip: float) -> Array:
         """Return the scaled rewards, (*stack, num_envs), clipped to ±clip, and update the scale."""
         self.count(rewards, done)
-        scaled = rewards / np.sqrt(self.statistics.variance + self.statistics.epsilon)
+        scaled = rewards / np.sqrt(self.statistics.variance + EPSILON)
         return np.minimum(np.maximum(scaled, -clip), clip)
 
     def count(self, rewards: NDArray[np.floating], done: NDArray[np.bool_]) -> None:
@@ -159,7 +159,7 @@ class BoundedRewardScale(RewardScale):
 
     def factors(self) -> NDArray[np.float32]:
         """Return by what the rewards of each member are multiplied, (members,), or (1,) outside a stack."""
-        deviation = np.sqrt(self.statistics.variance + self.statistics.epsilon)
+        deviation = np.sqrt(self.statistics.variance + EPSILON)
         return (1 / np.maximum(deviation, self.largest / self.bound)).astype(np.float32).ravel()
 
     def forget(self, members: Sequence[int]) -> None:

@@ -37,7 +37,8 @@ def returns_on(
     Raises:
         EnvironmentFault: An environment fails.
     """
-    same = _first_alike(work.tasks)
+    first: dict[tuple[str, str], int] = {}  # of equal tasks
+    same = [first.setdefault((task.env, repr(task.shift)), task.index) for task in work.tasks]
     found = {same[index]: returns for index, returns in (known or {}).items()}
     left = [work.tasks[i] for i in dict.fromkeys(same[task.index] for task in tasks) if i not in found]
     most = max(1, MOST_EPISODES // work.settings.eval_episodes)
@@ -46,12 +47,6 @@ def returns_on(
         for some in (own[i : i + most] for i in range(0, len(own), most)):
             found |= _returns_together(work, env, some, random)
     return {task.index: found[same[task.index]] for task in tasks}
-
-
-def _first_alike(tasks: Sequence[EnvTask]) -> list[int]:
-    """Return the index of the first task that is equal to each task: in the same environment, with the same shifts."""
-    first: dict[tuple[str, str], int] = {}
-    return [first.setdefault((task.env, repr(task.shift)), task.index) for task in tasks]
 
 
 def _returns_together(work: Any, env: str, tasks: Sequence[EnvTask], random: bool) -> Returns:

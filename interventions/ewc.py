@@ -85,8 +85,7 @@ class EWC(Intervention):
             measured = empirical_fisher(learner, self.samples)
         for name, new in measured.items():
             key = learner.identity(name)
-            old = fisher[key].mul_(self.decay) if key in fisher else torch.zeros_like(new)
-            fisher[key] = old.add_(new)
+            fisher[key] = (fisher[key].mul_(self.decay) if key in fisher else torch.zeros_like(new)).add_(new)
             share = torch.ones_like(new) if self.reference == "last" else (new / fisher[key]).nan_to_num_(1.0)
             centre[key] = torch.lerp(centre[key], now[name], share) if key in centre else now[name].clone()
 
@@ -96,7 +95,7 @@ def empirical_fisher(learner: Learner, samples: int) -> dict[str, Tensor]:
 
     In a stack each member has its own. Raises ValueError if the learner has no batches or no sample.
     """
-    named = {name: p for name, p in learner.module.named_parameters() if p.requires_grad}
+    named = learner.trained()
     fisher = {name: torch.zeros_like(p) for name, p in named.items()}
     chunk = max(1, BUDGET // sum(p.numel() for p in named.values()))
     seen = 0

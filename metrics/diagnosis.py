@@ -217,7 +217,7 @@ def _describe(view: View) -> Condition:
     learner, units = view.learner, []
     for name, output in view.outputs.items() if view.has_units else ():
         slopes = view.slopes.get(name)
-        ranks = entropy_rank(spectra(output, f"the units '{name}' of '{learner.name}'")[0])
+        ranks = entropy_rank(spectra(output)[0])
         dormant = member_scores(output) <= 0
         units.append(
             HiddenUnits(

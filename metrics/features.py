@@ -220,7 +220,7 @@ def feature_covariance_distance(features_a: Tensor, features_b: Tensor) -> float
         features), √2 if each network's features vanish wherever the other's do not. NaN where C is undefined: if either
         is all zero, or not finite.
     """
-    a, b = (feature_matrices(f[None], "feature_covariance_distance")[0] for f in (features_a, features_b))
+    a, b = (feature_matrices(f[None])[0] for f in (features_a, features_b))
     a, b = a / torch.linalg.matrix_norm(a), b / torch.linalg.matrix_norm(b)
     if len(a) <= max(a.shape[1], b.shape[1]):
         return torch.linalg.matrix_norm(a @ a.T - b @ b.T).item()
@@ -230,28 +230,27 @@ def feature_covariance_distance(features_a: Tensor, features_b: Tensor) -> float
 
 
 def _singular_values(features: Tensor, caller: str) -> tuple[Tensor, torch.Size]:
-    values, shape = spectra(features[None], caller)
+    values, shape = spectra(features[None])
     if values.isnan().any():
         raise ValueError(f"{caller}: features hold NaN or infinity; they must be finite")
     return values[0], shape
 
 
-def spectra(features: Tensor, caller: str) -> tuple[Tensor, torch.Size]:
+def spectra(features: Tensor) -> tuple[Tensor, torch.Size]:
     """Return the singular values of features, (members, n, …) → (members, r) float64, and the shape of the matrices.
 
     They are descending. A network with features that are not finite has NaN. They come from an SVD. The eigenvalues of
     the Gram matrix would take half the time, but lose everything below 1e-8 of the largest value, and half of the
     digits just above that.
     """
-    matrices = feature_matrices(features, caller)
+    matrices = feature_matrices(features)
     values = torch.linalg.svdvals(matrices.nan_to_num(0.0, 0.0, 0.0))  # which raises an error for NaN in any of them
     return values + zero_or_nan(matrices)[:, None], matrices.shape
 
 
-def feature_matrices(features: Tensor, caller: str) -> Tensor:
+def feature_matrices(features: Tensor) -> Tensor:
     """Return features of each network of a stack, (members, n, …) → float64 (members, rows, columns).
 
     A network's (n, d), (N, T, D) or (N, C, H, W) is read as described in the module's docstring.
     """
-    rows = features.flatten(1, 2) if features.dim() == 4 else features.flatten(2)
-    return rows.detach().double()
+    return (features.flatten(1, 2) if features.dim() == 4 else features.flatten(2)).detach().double()

@@ -100,7 +100,7 @@ class View:
     @cached_property
     def spectrum(self) -> tuple[Tensor, torch.Size, torch.dtype]:
         """The singular values of the features, (members, r), see `spectra`; the features' shape and dtype."""
-        return *spectra(self.features, f"the features of '{self.learner.name}'"), self.features.dtype
+        return *spectra(self.features), self.features.dtype
 
     @cached_property
     def slopes(self) -> dict[str, Tensor]:

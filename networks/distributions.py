@@ -35,8 +35,10 @@ def kl_divergence(before: Distribution, now: Distribution) -> Tensor:
     if isinstance(before, Independent) and isinstance(now, Independent):
         return kl_divergence(before.base_dist, now.base_dist).flatten(-before.reinterpreted_batch_ndims).sum(-1)
     if isinstance(before, Normal) and isinstance(now, Normal):
-        before, now = (Normal(p.loc.double(), p.scale.double(), validate_args=False) for p in (before, now))
-    elif isinstance(before, Categorical | Bernoulli) and isinstance(now, Categorical | Bernoulli):
+        ratio = (before.scale.double() / now.scale.double()).square()
+        distance = ((before.loc.double() - now.loc.double()) / now.scale.double()).square()
+        return ((ratio + distance - 1 - ratio.log()) / 2).clamp_min(0.0)
+    if isinstance(before, Categorical | Bernoulli) and isinstance(now, Categorical | Bernoulli):
         p, q = (_logits(policy).double().log_softmax(-1) for policy in (before, now))
         return torch.where(p == -torch.inf, 0.0, p.exp() * (p - q)).sum(-1).clamp_min(0.0)
     return torch.distributions.kl_divergence(before, now).double().clamp_min(0.0)

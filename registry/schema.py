@@ -163,7 +163,8 @@ def convert(value: Any, wanted: Any, where: str, finite: bool = True) -> Any:
         if is_typeddict(wanted):
             return convert_entries(value, get_type_hints(wanted), where, wanted.__required_keys__)
         if is_dataclass(wanted) and isinstance(wanted, type):
-            return wanted(**convert_entries(value, get_type_hints(wanted), where, _required(wanted)))
+            required = {f.name for f in fields(wanted) if f.default is MISSING and f.default_factory is MISSING}
+            return wanted(**convert_entries(value, get_type_hints(wanted), where, required))
     elif wanted is Path and isinstance(value, str):
         return Path(value)
     elif wanted is str and isinstance(value, str):
@@ -180,7 +181,9 @@ def convert(value: Any, wanted: Any, where: str, finite: bool = True) -> Any:
         return int(value)
     elif isinstance(wanted, type) and not is_typeddict(wanted) and isinstance(value, wanted):
         return value
-    raise ValueError(_describe_mismatch(value, wanted, where))
+    words = [choice for choice in choices(wanted) if isinstance(choice, str)]
+    hint = did_you_mean(value, words) if isinstance(value, str) else ""
+    raise ValueError(f"{where} should be {_describe_type(wanted)}, but is {describe_value(value)}{hint}")
 
 
 def convert_entries(
@@ -245,20 +248,9 @@ def _is_plain(wanted: Any) -> bool:
     return get_origin(wanted) is Literal or wanted in (bool, int, float, str, NoneType, *LISTS)
 
 
-def _required(wanted: Any) -> set[str]:
-    return {f.name for f in fields(wanted) if f.default is MISSING and f.default_factory is MISSING}
-
-
 def _inside(where: str, key: str) -> str:
     name = key if key.isidentifier() else describe_value(key)
     return f"{where}.{name}" if where else name
-
-
-def _describe_mismatch(value: Any, wanted: Any, where: str) -> str:
-    """Return one line about a value of the wrong type."""
-    words = [choice for choice in choices(wanted) if isinstance(choice, str)]
-    hint = did_you_mean(value, words) if isinstance(value, str) else ""
-    return f"{where} should be {_describe_type(wanted)}, but is {describe_value(value)}{hint}"
 
 
 def describe_value(value: Any) -> str:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
+from supple.agents.normalize import EPSILON
 from supple.envs.compiled import EXACT, CompiledRows
 from supple.networks.inference import CompiledForward
 from supple.registry.native import load_native
@@ -95,7 +96,7 @@ class Collector:
             gamma=scale.gamma,
             **{name: array.ctypes.data for name, array in arrays.items() if array is not None},
             **{
-                name: _Statistics(own.mean.ctypes.data, own.variance.ctypes.data, own.count, own.epsilon, CLIP)
+                name: _Statistics(own.mean.ctypes.data, own.variance.ctypes.data, own.count, EPSILON, CLIP)
                 for name, own in self._statistics.items()
             },
         )
@@ -109,7 +110,7 @@ class Collector:
         for name, own in self._statistics.items():
             getattr(self.fields, name).count = own.count
         first = self.rollout.filled
-        taken: int = self._collect(byref(self.fields), c_int64(first), c_int64(most))
+        taken = self._collect(byref(self.fields), c_int64(first), c_int64(most))
         for name, own in self._statistics.items():
             own.count = getattr(self.fields, name).count
         self.rollout.filled += taken

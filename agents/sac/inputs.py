@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from supple.agents.normalize import Centre, RunningMeanStd
+from supple.agents.normalize import EPSILON, Centre, RunningMeanStd
 from supple.agents.offpolicy.replay import ReplayLayout
 from supple.agents.spaces import only_space
 from supple.agents.stacks import by_member
@@ -98,8 +98,7 @@ class Inputs:
         self.centres = {key: Centre(d, stack) for key in self.keys}
         self.mean = torch.zeros(*stack, len(self.keys), d - self.pixels, device=device)
         self.scale = torch.ones(*stack, len(self.keys), d - self.pixels, device=device)
-        marks = {"one": 0, "environment": 1, "one-hot": len(self.keys)}
-        self.size = d + marks[heads]
+        self.size = d + {"one": 0, "environment": 1, "one-hot": len(self.keys)}[heads]
         self.layout = ReplayLayout((d + self.several,), control.dtype, action=(len(control.low),))
         self.dtype = torch.from_numpy(np.empty(0, control.dtype)).dtype
         self._one_hot = torch.eye(len(self.keys), device=device)
@@ -115,7 +114,7 @@ class Inputs:
         The means are those of centred observations."""
         for key in keys:
             statistics, number = self.statistics[key], self.keys.index(key)
-            deviation = np.sqrt(statistics.variance + statistics.epsilon)
+            deviation = np.sqrt(statistics.variance + EPSILON)
             mean = statistics.mean - self.centres[key].offset[..., self.pixels :]
             self.mean[..., number, :].copy_(torch.from_numpy(mean))
             self.scale[..., number, :].copy_(torch.from_numpy(1.0 / deviation))

@@ -16,7 +16,7 @@ def learner_state(learner: Learner) -> dict[str, Any]:
 
     Only optimizer slots are copied: PPO's are views of one tensor, which a file cannot store as views.
     """
-    state: dict[str, Any] = {
+    state = {
         "changes": list(learner.changes),
         "module": dict(learner.module.state_dict()),
         "followers": [dict(follower.state_dict()) for follower in learner.followers],
@@ -47,7 +47,7 @@ def load_learner_state(learner: Learner, state: dict[str, Any]) -> None:
     initial = {name: value.to(buffers.get(name, value.device)) for name, value in state["initial"].items()}
     learner.initial = _placed(initial, now, f"initial of '{learner.name}'")
     # the shape of a parameter may have changed since it was marked: then it is not compared (`View.marked`)
-    marked: dict[str, Tensor] = state.get("marked", {})
+    marked = state.get("marked", {})
     same = {name: now[name] for name, value in marked.items() if name in now and now[name].shape == value.shape}
     learner.marked = _placed(marked, same, f"marked of '{learner.name}'") if "marked" in state else None
     learner.generator.set_state(state["generator"])

@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 
 
-def check_scale(name: str, value: float) -> float:
+def check_scale(scale: float) -> float:
     """Return a scale. Raises ValueError unless it is positive and finite."""
-    if not 0.0 < value < math.inf:
-        raise ValueError(f"{name} must be positive and finite, got {value}")
-    return value
+    if not 0.0 < scale < math.inf:
+        raise ValueError(f"scale must be positive and finite, got {scale}")
+    return scale
 
 
 def check_range(low: float, high: float) -> tuple[float, float]:

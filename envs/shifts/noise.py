@@ -23,7 +23,7 @@ class Noise(RealValued):
 
     def __init__(self, scale: float = 0.1, *, over: int = 0, from_task: int = 1) -> None:
         super().__init__(over=over, from_task=from_task)
-        self.scale = check_scale("scale", scale)
+        self.scale = check_scale(scale)
 
     def neutral(self, env: gym.Env) -> Values:
         return {"deviation": np.zeros(env.observation_space.shape or ())}

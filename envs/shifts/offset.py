@@ -24,7 +24,7 @@ class Offset(RealValued):
 
     def __init__(self, scale: float = 2.0, *, over: int = 0, from_task: int = 1) -> None:
         super().__init__(over=over, from_task=from_task)
-        self.scale = check_scale("scale", scale)
+        self.scale = check_scale(scale)
 
     def neutral(self, env: gym.Env) -> Values:
         return {"offset": np.zeros(env.observation_space.shape)}

@@ -14,7 +14,7 @@ def performance_of(run: RunData) -> Iterator[dict[str, Any]]:
     The values are an agent's mean returns, or the accuracies, scores or losses among the results of other kinds. Where
     they are of the current task alone, only this one is yielded."""
     ends = {task.index: task.end for task in run.tasks}
-    found: dict[tuple[int, int], Any] = {}
+    found = {}
     for row in run.metrics:
         if "eval/return" in row and row["step"] == ends.get(row.get("task", -1)):
             found[row["task"], row["task"]] = row["eval/return"]

@@ -128,12 +128,10 @@ def fit(version: Version, above: int, below: int, start: Start) -> tuple[tuple[f
     return tuple(best[: above + 1].tolist()), tuple(best[above + 1 :].tolist())
 
 
-def _levenberg_marquardt(
-    residual: Callable[[Tensor], tuple[Tensor, Tensor]], at: Tensor, steps: int = 200
-) -> tuple[float, Tensor]:
+def _levenberg_marquardt(residual: Callable[[Tensor], tuple[Tensor, Tensor]], at: Tensor) -> tuple[float, Tensor]:
     """Sum of squares and place of a local minimum of ‖residual‖²; `residual` gives the Jacobian too."""
     damping, (r, jacobian) = 1e-3, residual(at)
-    for _ in range(steps):
+    for _ in range(200):
         normal = jacobian.T @ jacobian
         step = torch.linalg.solve(normal + damping * torch.diag(normal.diagonal() + 1e-12), jacobian.T @ r)
         trial = residual(at - step)

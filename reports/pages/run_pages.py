@@ -1,7 +1,6 @@
 """A page for each run of a report: curves, events, settings, and commands to resume or repeat the run."""
 
 from collections.abc import Mapping, Sequence
-from itertools import chain
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
@@ -65,14 +64,13 @@ def _draw_logs(runs: Sequence[RunData]) -> dict[str, Markup]:
     end = max(run.total_steps for run in runs)
     fired = sorted({event["step"] for run in runs for event in run.of_kind("intervention")})
     marks = draw_marks(fired[:MOST_EVENTS], end)
-    series: dict[str, list[Series]] = {}
+    series = {}
     if any(run.episodes.steps.size for run in runs):
         series["episode return"] = [_sort_by_step(run.episodes.steps, run.episodes.returns) for run in runs]
-    rows = [row for run in runs for row in run.metrics[:1] + run.metrics[-20:]]
-    logged = dict.fromkeys(chain.from_iterable(rows))
+    logged = dict.fromkeys(name for run in runs for row in run.metrics[:1] + run.metrics[-20:] for name in row)
     for name in (name for name in logged if name not in PLACE and name.count("/") < 2):
         series[name] = [run.series(name) for run in runs]
-    results = dict.fromkeys(chain.from_iterable(row for run in runs for row in run.outcomes[:1]))
+    results = dict.fromkeys(name for run in runs for row in run.outcomes[:1] for name in row)
     for name in (name for name in results if name not in PLACE):
         series[f"{name}, by task"] = [_by_task(run.outcomes, name) for run in runs]
     shown = {name: curves for name, curves in series.items() if any(map(np.size, curves))}

@@ -81,7 +81,12 @@ def converged_quadrants(sigma_yx: Array, lam: float) -> Quadrants:
     Raises ValueError if Σyx (N_o, N_i) does not determine all directions of the larger layer, which then depend on the
     start (use `Exact.limit`): if it has less than full rank, with N_o > N_i and λ > 0, or with N_i > N_o and λ < 0.
     """
-    U, s, Vt = _svd(sigma_yx, lam)
+    U, s, Vt = np.linalg.svd(sigma_yx, full_matrices=False)
+    n_out, n_in = sigma_yx.shape
+    open_side = (n_out > n_in and lam > 0) or (n_in > n_out and lam < 0)
+    rank = int((s > s[0] * max(n_in, n_out) * np.finfo(np.float64).eps).sum())
+    if open_side and rank < len(s):
+        raise ValueError(f"Σyx has rank {rank} < {len(s)}: with λ = {lam} the limit depends on the start")
     s1, s2 = singular_pair(s, lam)
     return Quadrants((Vt.T * s1**2) @ Vt, np.array(sigma_yx), (U * s2**2) @ U.T)
 
@@ -92,13 +97,3 @@ def _ntk_norm(w1tw1: Array, w2w2t: Array) -> Array:
     traces = [np.trace(part, axis1=-2, axis2=-1) for part in (w1tw1, w2w2t)]
     total = w2w2t.shape[-1] * squares[0] + 2 * traces[0] * traces[1] + w1tw1.shape[-1] * squares[1]
     return np.sqrt(np.maximum(total, 0.0))
-
-
-def _svd(sigma_yx: Array, lam: float) -> tuple[Array, Array, Array]:
-    U, s, Vt = np.linalg.svd(sigma_yx, full_matrices=False)
-    n_out, n_in = sigma_yx.shape
-    open_side = (n_out > n_in and lam > 0) or (n_in > n_out and lam < 0)
-    rank = int((s > s[0] * max(n_in, n_out) * np.finfo(np.float64).eps).sum())
-    if open_side and rank < len(s):
-        raise ValueError(f"Σyx has rank {rank} < {len(s)}: with λ = {lam} the limit depends on the start")
-    return U, s, Vt

@@ -115,10 +115,10 @@ class ContinualWork(SupervisedWork):
         if task.index == 0:  # as it was built
             return
         if self.has_adapters:
-            before = {name: p for name, p in self.model.named_parameters() if p.requires_grad}
+            before = self.learner.trained()
             self._add_task(task.index)
-            now = {name: p for name, p in self.model.named_parameters() if p.requires_grad}
-            new = {name: p.detach().clone() for name, p in now.items() if before.get(name) is not p}
+            trained = self.learner.trained()
+            new = {name: p.detach().clone() for name, p in trained.items() if before.get(name) is not p}
             self.learner.initial = self._initial_values({**self.learner.initial, **new})
             self.learner.renewed |= dict.fromkeys(new, task.index)  # what was remembered under that name is another's
         self.learner.optimizer = self._optimizer()
@@ -162,7 +162,7 @@ class ContinualWork(SupervisedWork):
             with self.settings.autocast():
                 passes = self.stream.passes(task.index)
                 self.masses, line["pruned"] = prune_unused(self.model, keep, self.masses, passes)
-            kept = {name: p.detach().clone() for name, p in self.model.named_parameters() if p.requires_grad}
+            kept = {name: p.detach().clone() for name, p in self.learner.trained().items()}
             self.learner.initial = self._initial_values({**self.learner.initial, **kept})
             self.learner.optimizer = self._optimizer()
         return {**line, "score_of": self.stream.scores[task.index], "scores": self.scores()}

@@ -62,12 +62,10 @@ class SFTSettings(LanguageSettings):
 
     def problems(self) -> Iterator[str]:
         yield from super().problems()
-        for name, what in (
-            ("model", "which model is to be fine-tuned, such as --model smollm2"),
-            ("learn", "what is to be learned, such as --learn questions.jsonl"),
-        ):
-            if not getattr(self, name):
-                yield f"--{name} is missing: {what}"
+        if not self.model:
+            yield "--model is missing: which model is to be fine-tuned, such as --model smollm2"
+        if not self.learn:
+            yield "--learn is missing: what is to be learned, such as --learn questions.jsonl"
         if self.max_length < 2:
             yield f"--max-length must be 2 or more (a prompt and an answer), got {self.max_length}"
         if self.micro_batch > 0 and self.batch_size % self.micro_batch:

@@ -37,7 +37,7 @@ def linear_tables(study: ComparisonData, cells: Sequence[Cell]) -> list[Table]:
         "training ended. Kernel distance: the distance, in [0, 1], of the tangent kernel from that at the start of the "
         "run, or of the last task."
     )
-    tables = [table_by_cell(study, cells, "Summary", columns, note), _tasks_table(study, cells)]
+    tables = [table_by_cell(study, cells, "Summary", columns, note), _tasks_table(cells)]
     balance: Columns = {"λ": [before_and_after(cell.at_events, "lambda_balance") for cell in cells]}
     about = "λ: how balanced the layers are, W₂ᵀW₂ − W₁W₁ᵀ ≈ λI."
     return [*tables, interventions_table(study, cells, balance, about)]
@@ -56,7 +56,7 @@ def _results(cells: Sequence[Cell]) -> dict[str, list[Spread]]:
     return {name: list(map(_without_rounding, spreads)) for name, spreads in results.items()}
 
 
-def _tasks_table(study: ComparisonData, cells: Sequence[Cell]) -> Table:
+def _tasks_table(cells: Sequence[Cell]) -> Table:
     """Return the table of excess losses in each task: at its start, on average, and at its end.
 
     There is one row for each task of a cell. If runs are shown side by side, their tasks may differ."""
