@@ -41,6 +41,10 @@ class Networks(AbstractContextManager["Networks"]):
         known = self._tasks.get(_identify(settings))
         return self.build(settings).tasks if known is None else known
 
+    def ends(self, settings: RunSettings) -> list[int]:
+        """Return the steps at which the tasks of these runs end. In other environments, they may be the same."""
+        return [task.end for task in self.tasks(settings)]
+
     def check_hooks(self, settings: RunSettings, start: int) -> None:
         """Raise UsageError if the hooks cannot be used in a run with these settings that begins at step `start`."""
         settings.check()

@@ -188,8 +188,8 @@ class Comparison:
         place = find_default_fork(kind, hooks, tasks, self.settings.stride, own_settings)
         if place.step and not kind.forks().shared_trunk(self.settings):
             varied = [replace(self.first, **variant) for variant in self.variants if variant]
-            if any(networks.tasks(settings) != tasks for settings in varied):
-                return 0, "there is no trunk, because variants have other tasks"
+            if any(networks.ends(settings) != networks.ends(self.first) for settings in varied):
+                return 0, "there is no trunk, because variants have tasks of other lengths"
         return place.step, place.line
 
     def check(self) -> None:
@@ -218,15 +218,14 @@ class Comparison:
     def _check_point(self, networks: Networks, point: Point) -> None:
         """Raise UsageError if a point cannot be trained, or its hooks cannot be used in its runs."""
         settings, forks = self.settings_at(point), self.kind_row.forks()
-        if self.fork_step and not forks.shared_trunk(self.settings):
-            ends, first = ([task.end for task in networks.tasks(each)] for each in (settings, self.first))
-            if ends != first:  # in other environments, tasks may be as long
-                words = " ".join(f"{name}={value}" for name, value in point.variant.items())
-                raise UsageError(f"--vary {words} changes the tasks, so that not all runs would fork at the same task")
+        own_trunk = self.fork_step and not forks.shared_trunk(self.settings)
+        if own_trunk and networks.ends(settings) != networks.ends(self.first):
+            words = " ".join(f"{name}={value}" for name, value in point.variant.items())
+            raise UsageError(f"--vary {words} changes the tasks, so that not all runs would fork at the same task")
         for hook in hooks_in(point.arm) if self.stop_step else ():
-            action = first_action(self.kind_row, hook, networks.tasks(settings))
-            if action and (action.step or 0) >= self.stop_step:
-                raise UsageError(f"search: {hook} acts first at step {action.step}, after the share ({self.stop_step})")
+            first = first_action(self.kind_row, hook, networks.tasks(settings))
+            if first and (first.step or 0) >= self.stop_step:
+                raise UsageError(f"search: {hook} acts first at step {first.step}, after the share ({self.stop_step})")
         try:
             networks.check_hooks(settings, forks.first_step(settings, self.fork_step or 0))
         except UsageError as error:

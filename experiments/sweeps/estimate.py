@@ -42,7 +42,7 @@ def estimates(queue: Queue, say: Callable[[str], None]) -> Iterator[Estimate]:
         # without a trunk, and without hooks, which might never fire in so short a time
         spec = replace(runs[0].spec, settings=replace(runs[0].spec.settings, hook=()), start=Start(), stop=None)
         with Networks(spec.kind_row, lambda line: None) as networks:
-            ends = [networks.tasks(run.spec.settings)[-1].end for run in runs]
+            ends = [networks.ends(run.spec.settings)[-1] for run in runs]
         own = [(run.spec.stop or end) - run.spec.start.step for run, end in zip(runs, ends, strict=True)]
         measured = [gpu_seconds(run.spec, steps) for run, steps in zip(runs, own, strict=True)]
         if known := [each for each in measured if each]:

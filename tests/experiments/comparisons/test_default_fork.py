@@ -107,13 +107,15 @@ def test_variants_with_other_tasks_share_no_step() -> None:
     vary = {"updates_per_task": (20, 30)}
     comparison = planned("linear", LINEAR, ("none", "snp@task"), lines, vary=vary)
     assert comparison.fork_step == 0
-    assert "variants have other tasks" in lines[-1]
+    assert "variants have tasks of other lengths" in lines[-1]
     assert planned("linear", LINEAR, ("none", "snp@task"), lines, vary={"lam": (1.0, 2.0)}).fork_step == 20
     steps = {name: value for name, value in PPO.items() if name not in ("cycles", "steps_per_task")}
     for lengths in ((8_000, 800), (800, 8_000)):
         comparison = planned("ppo", steps, ("none", "l2_init"), lines, vary={"steps": lengths})
         assert (comparison.fork_step, comparison.settings.checkpoint_every) == (0, "auto")
     assert planned("ppo", steps | {"steps": 8_000}, ("none",), lines).settings.checkpoint_every == 2_000
+    vary = {"env": ("CartPole-v1", "Acrobot-v1")}  # as long: each has a trunk of its own
+    assert planned("ppo", steps | {"steps": 8_000}, ("none", "fire"), lines, vary=vary).fork_step == 4_000
 
 
 def test_arms_with_settings_of_their_own_need_no_option() -> None:
