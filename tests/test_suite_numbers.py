@@ -173,28 +173,6 @@ POINTS: dict[str, tuple[str, Mapping[str, Any], Mapping[str, Any]]] = {  # suite
         },
         {"arms": ("none",), "reference": "none"},
     ),
-    "minatar-ppo": (
-        "minatar-ppo",
-        {
-            **TINY,
-            "num_envs": 4,
-            "max_episode_steps": 20,
-            "steps_per_task": 320,
-            "checkpoint_every": 160,
-            "eval_episodes": 1,
-        },
-        {"arms": ("none",)},
-    ),
-    "slippery-ant": (
-        "ten-million",
-        {**MUJOCO, "cycles": 2, "steps_per_task": 160, "measure_every": 40, "checkpoint_every": 160},
-        {"arms": ("none",)},
-    ),
-    "ppo-epochs": (
-        "ppo-epochs",
-        {**MUJOCO, "steps": 240, "measure_every": 40, "checkpoint_every": 240},
-        {"arms": ("none",), "space": Space({"epochs": [1]})},
-    ),
 }
 
 
@@ -252,9 +230,6 @@ EXPECTED: dict[str, tuple[str, Callable[[QueuedRun], float]]] = {
     "learning": ("return", lambda run: fmean(row["return"] for row in read_log(run.folder, "episodes")[-100:])),
     "slopes": ("test accuracy, %", accuracy),
     "sac-networks": ("final return", lambda run: mean_return(run, 400 + 0.85 * 400, 800)),
-    "minatar-ppo": ("SpaceInvaders", lambda run: mean_return(run, 1_280 + 0.85 * 320, 1_600)),
-    "slippery-ant": ("part 8, return", lambda run: mean_return(run, 280, 320)),
-    "ppo-epochs": ("part 6, srank", lambda run: read_log(run.folder, "metrics")[-1]["agent/srank"]),
 }
 
 
