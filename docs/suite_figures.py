@@ -70,11 +70,10 @@ def games(frame: pd.DataFrame) -> None:
     names = own["column"].unique()
     fresh = own[own["arm"] == "fresh"].groupby("column")["value"].mean()[names].to_numpy()
     curves = {
-        arm: (np.arange(1, 1 + len(names)), of.pivot(index="seed", columns="column", values="value")[names] / fresh)
+        arm: (names, of.pivot(index="seed", columns="column", values="value")[names].to_numpy() / fresh)
         for arm, of in own.groupby("arm", sort=False)
     }
-    title = {", ".join(names): curves}
-    draw(IMAGES / "minatar-ppo.png", title, "game", "return at its end, of the fresh agents'")
+    draw(IMAGES / "minatar-ppo.png", {"return at the end of each game": curves}, "", "of a fresh agent's", width=6.5)
 
 
 def half_millions(name: str) -> Callable[[pd.DataFrame], None]:
@@ -85,7 +84,8 @@ def half_millions(name: str) -> Callable[[pd.DataFrame], None]:
         panels: dict[str, dict[str, Curves]] = {}
         for (what, arm), own in frame.assign(**found).groupby(["what", "arm"], sort=False):
             table = own.assign(part=own["part"].astype(int)).pivot(index="seed", columns="part", values="value")
-            panels.setdefault(what, {})[arm] = (table.columns.to_numpy() - 0.5) / 2, table.to_numpy()
+            scale = 100 if what.endswith("%") else 1
+            panels.setdefault(what, {})[arm] = (table.columns.to_numpy() - 0.5) / 2, scale * table.to_numpy()
         draw(IMAGES / f"{name}.png", panels, "million environment steps", "")
 
     return figure
@@ -103,9 +103,9 @@ def slopes(frame: pd.DataFrame) -> None:
     draw(RESULTS / "classifiers" / "slopes.png", panels, "slope of leaky ReLU left of 0", "online accuracy, %")
 
 
-def draw(path: Path, panels: Mapping[str, Mapping[str, Curves]], x: str, y: str) -> None:
+def draw(path: Path, panels: Mapping[str, Mapping[str, Curves]], x: str, y: str, width: float = 3.8) -> None:
     """Draw a line for each mean over seeds, with the seeds behind it, in one panel for each environment or stream."""
-    figure, grid = plt.subplots(1, len(panels), figsize=(3.8 * len(panels), 3.1), squeeze=False)
+    figure, grid = plt.subplots(1, len(panels), figsize=(width * len(panels), 3.1), squeeze=False)
     for axes, (title, lines) in zip(grid[0], panels.items(), strict=True):
         for (label, (at, values)), colour in zip(lines.items(), COLOURS, strict=False):
             axes.plot(at, values.T, color=colour, alpha=0.3, linewidth=0.8)

@@ -4,10 +4,10 @@ Schulman et al. 2017 (arXiv 1707.06347). The loss is that of Stable-Baselines3, 
 larger of the errors of the value and of the clipped value, where Stable-Baselines3 takes the clipped one. Everything
 else is set up like CleanRL (vwxyzjn/cleanrl, cleanrl/ppo_continuous_action.py), which in addition halves the value loss
 and lets the learning rate fall to 0 over the run: `value_coefficient=0.25`, `schedule="linear"`. CleanRL counts
-truncated episodes as terminated; here they bootstrap from the true last observation. The network and the
-stream are those of the cycling-MuJoCo benchmark ("Activation Function Design Sustains Plasticity in Continual
-Learning", section 7). All environments train the same hidden layers. Each environment has its own adapter, heads and
-observation statistics, which are used again when it returns. With `heads="one"`, the environments share these too.
+truncated episodes as terminated; here they bootstrap from the true last observation. The network and the stream are
+those of the cycling-MuJoCo benchmark ("Activation Function Design Sustains Plasticity in Continual Learning", section
+7). All environments train the same hidden layers. Each environment has its own adapter, heads and observation
+statistics, which are used again when it returns. With `heads="one"`, the environments share these too.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -87,6 +87,8 @@ def test_rows_are_inputs_or_tokens(shape, stacked, convolution, rows, columns):
 def test_a_dead_layer_leaves_no_nan_in_the_others(activation):
     target, hook = learner(activation), make("l2_er", strength=0.0, period=1)
     nn.init.constant_(target.module[2].bias, -300.0)
+    before = snapshot(target.module)
     hook.attach(target)
     hook.after_update(target)
     assert all(parameter.isfinite().all() for parameter in target.module.parameters())
+    assert changed(target.module, before) == {"0.weight", "0.bias"}  # the layer before climbs its own rank
