@@ -23,9 +23,9 @@ add(
             tuned_by="return",
         )
         for name, about in (
-            ("ppo", "an agent for environments with vector observations (PPO)"),
+            ("ppo", "an agent for vectors or images, with any actions (PPO)"),
             ("dqn", "an agent for Atari games and other environments with discrete actions (DQN)"),
-            ("sac", "an agent for continuous control such as HumanoidBench and MuJoCo (SAC, SimBa networks)"),
+            ("sac", "an agent for continuous control such as HumanoidBench and MuJoCo (SAC)"),
         )
     )
 )
