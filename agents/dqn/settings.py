@@ -125,9 +125,7 @@ class DQNSettings(ReplaySettings, GameSettings):
     def problems(self) -> Iterator[str]:
         yield from super().problems()
         of_other = ("adam_betas", "adam_epsilon") if self.optimizer == "rmsprop" else RMSPROP
-        if given := [name for name in of_other if getattr(self, name) != getattr(DQNSettings, name)]:
-            names = ", ".join(f"--{name.replace('_', '-')}" for name in given)
-            yield f"{names} has no effect with --optimizer {self.optimizer}"
+        yield from self.without_effect(of_other, f"--optimizer {self.optimizer}")
         if self.critic_head != "mse" and (self.softmax_values or self.loss != "huber"):
             single = "--softmax-values True" if self.softmax_values else f"--loss {self.loss}"
             yield f"{single} needs single values, --critic-head mse, got --critic-head {self.critic_head}"

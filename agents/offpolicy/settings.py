@@ -1,6 +1,6 @@
 """The settings of agents that learn from a replay memory."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from math import ceil
 from typing import TYPE_CHECKING, ClassVar, Literal
@@ -119,16 +119,21 @@ class ReplaySettings(ImageSettings):
 
     def _head_problems(self) -> Iterator[str]:
         head, bounded = f"--critic-head {self.critic_head}", self.critic_head in ("categorical", "hl_gauss")
-        if bounded and not (self.value_range or self.scale_rewards):
+        if not bounded:
+            yield from self.without_effect(("value_range",), head)
+        elif not (self.value_range or self.scale_rewards):
             yield f"{head} needs a range: give --value-range LOW HIGH, or --scale-rewards, whose bound is one"
-        if self.value_range is not None and not bounded:
-            yield f"--value-range has no effect with {head}"
-        elif self.value_range is not None and self.value_range[0] >= self.value_range[1]:
+        elif self.value_range and self.value_range[0] >= self.value_range[1]:
             yield "--value-range must be two numbers, the smaller one first, got {} {}".format(*self.value_range)
-        if self.critic_head == "mse" and self.atoms != type(self).atoms:
-            yield f"--atoms has no effect with {head}"
+        if self.critic_head == "mse":
+            yield from self.without_effect(("atoms",), head)
         elif bounded and self.atoms == 1:
             yield f"--atoms must be 2 or more with {head}, got 1"
+
+    def without_effect(self, names: Iterable[str], chosen: str) -> Iterator[str]:
+        """Yield a problem if settings with these names are given, which have no effect with what was chosen."""
+        if given := [f"--{name}" for name in names if getattr(self, name) != getattr(type(self), name)]:
+            yield f"{', '.join(given).replace('_', '-')} has no effect with {chosen}"
 
     def resolve(self) -> str | None:
         self.device, self.learning_starts = device_here(self.device), self.first_decisions

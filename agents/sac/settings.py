@@ -11,6 +11,7 @@ from supple.registry.schema import BelowOne, NotNegative, Positive, Share, Width
 
 HeadsSetting = Literal["one", "environment", "one-hot"]
 UNIT_ROWS = ("simba_v2", "flash")  # networks whose weights are projected after each optimizer step
+BLOCKS = ("actor_width", "actor_blocks", "critic_width", "critic_blocks")  # which plain MLPs do not have
 WIDEST = 128  # networks that gain on a CPU from a stack: products of wider ones take nearly all the time
 
 
@@ -77,8 +78,7 @@ class SACSettings(ReplaySettings):
     groups: ClassVar[Groups] = {
         "environment": ("action_repeat", "normalize_observations"),
         "network": (
-            "network", "actor_width", "actor_blocks", "critic_width", "critic_blocks", "hidden", "normalization",
-            "log_std", "heads", "critics", "activation",
+            "network", *BLOCKS, "hidden", "normalization", "log_std", "heads", "critics", "activation",
         ),
     }  # fmt: skip
     same_network: ClassVar[tuple[str, ...]] = (*ReplaySettings.same_network, "tau", "target_entropy")
@@ -92,10 +92,10 @@ class SACSettings(ReplaySettings):
 
     def problems(self) -> Iterator[str]:
         yield from super().problems()
-        if self.normalization != "none" and self.network != "mlp":
-            yield f"--normalization {self.normalization} needs --network mlp: the others have their own normalisations"
-        if self.network == "crossq" and self.tau != type(self).tau:
-            yield f"--tau {self.tau:g} has no effect with --network crossq, which has no target network"
+        of_others = BLOCKS if self.network == "mlp" else ("hidden", "normalization")
+        yield from self.without_effect(of_others, f"--network {self.network}")
+        if self.network == "crossq":  # has no target network
+            yield from self.without_effect(("tau",), "--network crossq")
         if self.network in UNIT_ROWS and self.weight_decay:
             yield (
                 f"--weight-decay is {self.weight_decay:g}, but weights of --network {self.network} keep their length: "
