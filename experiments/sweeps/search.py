@@ -94,7 +94,7 @@ class Search:
             if len(found) >= self.points:
                 best, value = max(found, key=itemgetter(1))
                 if value == WORST:
-                    raise UsageError("search: no point has a score: its runs failed, or logged no such measure")
+                    raise UsageError(f"search: no point of {', '.join(names)} has a score: runs failed, or logged none")
                 return points, best
 
     def _round(self, names: Sequence[str], before: Sequence[Scored]) -> list[Values]:

@@ -83,7 +83,7 @@ def test_a_point_that_failed_is_worse_than_every_other() -> None:
     points, best = Search({"rate": RATE}, 12).choose(["rate"], half)
     assert best is not None
     assert half(best) == max(map(half, points)) > WORST
-    with pytest.raises(UsageError, match="no point has a score"):
+    with pytest.raises(UsageError, match="no point of rate has a score"):
         Search({"rate": RATE}, 8).choose(["rate"], lambda values: WORST)
 
 
