@@ -158,6 +158,18 @@ POINTS: dict[str, tuple[str, Mapping[str, Any], Mapping[str, Any]]] = {  # suite
     ),
     "learning": ("ppo", {**MUJOCO, "steps": 400}, {"arms": ("none",), "space": Space({"env": ["Hopper-v5"]})}),
     "slopes": ("permuted", IMAGES, {"space": Space({"slope": [0.4]})}),
+    "minatar-ppo": (
+        "minatar-ppo",
+        {
+            **TINY,
+            "num_envs": 2,
+            "max_episode_steps": 20,
+            "steps_per_task": 80,
+            "checkpoint_every": 80,
+            "eval_every": 80,
+        },
+        {"arms": ("none",)},
+    ),
     "sac-networks": (
         "pendulum-simba",
         {
@@ -229,6 +241,7 @@ EXPECTED: dict[str, tuple[str, Callable[[QueuedRun], float]]] = {
     "cycling-mujoco": ("Hopper-v5, cycle 1", lambda run: mean_return(run, 160 + 0.85 * 160, 320)),
     "learning": ("return", lambda run: fmean(row["return"] for row in read_log(run.folder, "episodes")[-100:])),
     "slopes": ("test accuracy, %", accuracy),
+    "minatar-ppo": ("SpaceInvaders", lambda run: mean_return(run, 320 + 0.85 * 80, 400)),
     "sac-networks": ("final return", lambda run: mean_return(run, 400 + 0.85 * 400, 800)),
 }
 
