@@ -66,7 +66,9 @@ RESUMED: dict[str, tuple[str, tuple[int, ...], dict[str, Any]]] = {
         f"{kind}, own network": (kind, (0,), {
             "encoder": "body_of_test.py:make_body", "hook": ("redo(tau=0.5)@updates:20", "reset(what=head)@0.7"), **own,
         })
-        for kind, own in {"ppo": {}, "dqn": {}, "sac": {"network": "simba", "hidden": (256, 256), "critic_width": 8}}.items()
+        for kind, own in {
+            "ppo": {}, "dqn": {}, "sac": {"network": "simba", "hidden": (256, 256), "critic_width": 8},
+        }.items()
     },
     "ppo, bits": ("ppo", (0,), {"env": "EchoBits-v0", "shift": None, "hook": ("fire@0.6",)}),
     "ppo, images, stack": ("ppo", (0, 1), {"env": "ColumnAndTime-v0", **IMAGES}),
