@@ -25,6 +25,7 @@ def test_monitors_of_two_algorithms_have_the_means_and_intervals_of_scipy(tmp_pa
         folder = tmp_path / f"logs/{kind.__name__}/seed-{seed}"
         envs = make_vec_env("CartPole-v1", 2, seed=seed, monitor_dir=str(folder))
         kind("MlpPolicy", envs, n_steps=32, seed=seed, device="cpu").learn(256)
+        envs.close()
         returns.setdefault(kind.__name__, []).append(load_results(str(folder)))
     report.main(["--logs", str(tmp_path / "logs"), "--out", str(tmp_path)])
     scores = json.loads((tmp_path / "report/scores.json").read_text())
