@@ -135,6 +135,7 @@ def test_the_rule_of_nine_rooms_chooses_the_points_of_the_page() -> None:
 TINY: Mapping[str, Any] = {"rollout_steps": 40, "minibatch_size": 40, "epochs": 1, "hidden": [8], "compile": "off"}
 MUJOCO = {**TINY, "num_envs": 1, "max_episode_steps": 20, "physics": "single"}
 PENDULUM = {"steps": 600, "learning_starts": 590, "hidden": [8], "compile": "off", "eval_episodes": 1}
+PERIODS = ("steps_per_task", "checkpoint_every", "eval_every")
 IMAGES = {"tasks": 5, "images": 48, "batch_size": 8, "device": "cpu", "compile": "off", "epochs": 1}
 POINTS: dict[str, tuple[str, Mapping[str, Any], Mapping[str, Any]]] = {  # suite → study, settings, other entries
     "gym-control": (
@@ -160,14 +161,7 @@ POINTS: dict[str, tuple[str, Mapping[str, Any], Mapping[str, Any]]] = {  # suite
     "slopes": ("permuted", IMAGES, {"space": Space({"slope": [0.4]})}),
     "minatar-ppo": (
         "minatar-ppo",
-        {
-            **TINY,
-            "num_envs": 2,
-            "max_episode_steps": 20,
-            "steps_per_task": 80,
-            "checkpoint_every": 80,
-            "eval_every": 80,
-        },
+        {**TINY, "num_envs": 2, "max_episode_steps": 20, **dict.fromkeys(PERIODS, 80)},
         {"arms": ("none",)},
     ),
     "sac-networks": (

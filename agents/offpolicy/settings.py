@@ -131,9 +131,10 @@ class ReplaySettings(ImageSettings):
             yield f"--atoms must be 2 or more with {head}, got 1"
 
     def without_effect(self, names: Iterable[str], chosen: str) -> Iterator[str]:
-        """Yield a problem if settings with these names are given, which have no effect with what was chosen."""
+        """Yield a problem if settings with these names are not at their defaults."""
         if given := [f"--{name}" for name in names if getattr(self, name) != getattr(type(self), name)]:
-            yield f"{', '.join(given).replace('_', '-')} has no effect with {chosen}"
+            have = "has" if len(given) == 1 else "have"
+            yield f"{', '.join(given).replace('_', '-')} {have} no effect with {chosen}"
 
     def resolve(self) -> str | None:
         self.device, self.learning_starts = device_here(self.device), self.first_decisions

@@ -92,10 +92,13 @@ class SACSettings(ReplaySettings):
 
     def problems(self) -> Iterator[str]:
         yield from super().problems()
-        of_others = BLOCKS if self.network == "mlp" else ("hidden", "normalization")
-        yield from self.without_effect(of_others, f"--network {self.network}")
-        if self.network == "crossq":  # has no target network
-            yield from self.without_effect(("tau",), "--network crossq")
+        if self.network == "mlp":
+            yield from self.without_effect(BLOCKS, "--network mlp, whose widths are --hidden")
+        else:
+            own = f"--network {self.network}, which has --actor-width and --critic-width, and its own normalisation"
+            yield from self.without_effect(("hidden", "normalization"), own)
+        if self.network == "crossq":
+            yield from self.without_effect(("tau",), "--network crossq, which has no target network")
         if self.network in UNIT_ROWS and self.weight_decay:
             yield (
                 f"--weight-decay is {self.weight_decay:g}, but weights of --network {self.network} keep their length: "

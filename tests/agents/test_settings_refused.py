@@ -86,7 +86,7 @@ WRONG: list[tuple[str, dict[str, Any], str]] = [
     ("sac", {"activation": "relo"}, "relo"),
     ("sac", {"normalization": "spectral"}, "--normalization has no effect with --network simba"),
     ("sac", {"network": "crossq", "hidden": (64, 64)}, "--hidden has no effect with --network crossq"),
-    ("sac", {"network": "mlp", "actor_width": 64, "critic_blocks": 1}, "--actor-width, --critic-blocks has no effect"),
+    ("sac", {"network": "mlp", "actor_width": 64, "critic_blocks": 1}, "--actor-width, --critic-blocks have no effect"),
     ("sac", {"network": "simba_v2"}, "--weight-decay is 0.01, but weights of --network simba_v2 keep their length"),
     ("sac", {"network": "crossq", "tau": 0.1}, "--tau has no effect with --network crossq"),
     ("dqn", {"adam_betas": (0.9, 1.0)}, "--adam-betas must lie in"),
