@@ -73,7 +73,7 @@ def games(frame: pd.DataFrame) -> None:
         arm: (names, of.pivot(index="seed", columns="column", values="value")[names].to_numpy() / fresh)
         for arm, of in own.groupby("arm", sort=False)
     }
-    draw(IMAGES / "minatar-ppo.png", {"return at the end of each game": curves}, "", "of a fresh agent's", width=6.5)
+    draw(IMAGES / "minatar-ppo.png", {"return at the end of each game": curves}, "", "of a fresh agent's", width=5.5)
 
 
 def half_millions(name: str) -> Callable[[pd.DataFrame], None]:
@@ -105,15 +105,15 @@ def slopes(frame: pd.DataFrame) -> None:
 
 def draw(path: Path, panels: Mapping[str, Mapping[str, Curves]], x: str, y: str, width: float = 3.8) -> None:
     """Draw a line for each mean over seeds, with the seeds behind it, in one panel for each environment or stream."""
-    figure, grid = plt.subplots(1, len(panels), figsize=(width * len(panels), 3.1), squeeze=False)
+    size = width * len(panels) + 1.7, 3.1
+    figure, grid = plt.subplots(1, len(panels), figsize=size, squeeze=False, layout="constrained")
     for axes, (title, lines) in zip(grid[0], panels.items(), strict=True):
         for (label, (at, values)), colour in zip(lines.items(), COLOURS, strict=False):
             axes.plot(at, values.T, color=colour, alpha=0.3, linewidth=0.8)
             axes.plot(at, np.nanmean(values, axis=0), color=colour, linewidth=2, label=label)
         axes.set(title=title, xlabel=x)
     grid[0][0].set_ylabel(y)
-    grid[0][0].legend(frameon=False, fontsize=8)
-    figure.tight_layout()
+    figure.legend(*grid[0][0].get_legend_handles_labels(), frameon=False, fontsize=8, loc="outside right upper")
     figure.savefig(path, dpi=110)
     plt.close(figure)
 
