@@ -18,7 +18,8 @@ from supple.metrics import generalization_gap, iqm, plasticity_score
 RESULTS = Path(__file__).parent / "results"
 COLUMNS = ("study", "arm", "seed", "column", "value")
 ALL = "all"  # in place of the seed of a number that is not of one run
-ONE_ACTION = {"CartPole-v1": 10.0, "Acrobot-v1": -395.0}  # returns up to these are those of a policy with one action
+# returns up to these are those of a policy with one action
+ONE_ACTION = {"CartPole-v1": 10.0, "Acrobot-v1": -395.0, "MountainCar-v0": -399.0}
 SOLVED = 475.0  # CartPole-v1's own threshold
 LAST, PARTS = 100, 20  # training episodes of a score; parts of a learning curve
 EVALUATED_AGENTS = ("cartpole-ppo", "cartpole-dqn")  # studies of `learning` whose score is an evaluation
