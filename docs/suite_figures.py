@@ -32,6 +32,14 @@ LEARNING = {  # study → its file, its steps, and the arms that are drawn by th
     ),
 }
 NETWORKS = {"simba": "SimBa", "simba-v2": "SimBaV2", "flash": "FlashSAC", "crossq": "CrossQ"}
+LEVELS = {  # arm → what its label is in the worlds of gym-control, where each arm has other settings
+    "none, 1e-3": r"none(?: \+ learning_rate=0\.001)?",
+    "trac": r"trac\b.*",
+    "chain": r"chain\b.*",
+    "l2_init": r"l2_init\b.*",
+    "fire@task": r"fire(?:\(steps=5\))?@task",
+    "fresh agent": "fresh",
+}
 Curves = tuple[Any, Any]  # x of shape (points,), and one line of numbers per seed, (seeds, points)
 
 
@@ -74,6 +82,19 @@ def games(frame: pd.DataFrame) -> None:
         for arm, of in own.groupby("arm", sort=False)
     }
     draw(IMAGES / "minatar-ppo.png", {"return at the end of each game": curves}, "", "of a fresh agent's", width=5.5)
+
+
+def levels(frame: pd.DataFrame) -> None:
+    """Draw the mean return of each level, of the arms in `LEVELS`."""
+    own = frame[frame["column"].str.match("level ") & frame["study"].isin(["methods", "untuned", "mountain-car"])]
+    own = own.assign(level=own["column"].str.removeprefix("level ").astype(int))
+    panels: dict[str, dict[str, Curves]] = {}
+    for env in ("CartPole-v1", "Acrobot-v1", "MountainCar-v0"):
+        for label, pattern in LEVELS.items():
+            of_arm = own[own["arm"].str.fullmatch(rf"env={env} · {pattern}")]
+            table = of_arm.pivot(index="seed", columns="level", values="value")
+            panels.setdefault(env, {})[label] = table.columns.to_numpy(), table.to_numpy()
+    draw(IMAGES / "gym-control-levels.png", panels, "level", "mean return")
 
 
 def half_millions(name: str) -> Callable[[pd.DataFrame], None]:
@@ -123,6 +144,7 @@ FIGURES = {
     "slopes": slopes,
     "sac-networks": networks,
     "minatar-ppo": games,
+    "gym-control": levels,
     "slippery-ant": half_millions("slippery-ant"),
     "ppo-epochs": half_millions("ppo-epochs"),
 }
