@@ -32,7 +32,7 @@ LEARNING = {  # study → its file, its steps, and the arms that are drawn by th
     ),
 }
 NETWORKS = {"simba": "SimBa", "simba-v2": "SimBaV2", "flash": "FlashSAC", "crossq": "CrossQ"}
-LEVELS = {  # arm → what its label is in the worlds of gym-control, where each arm has other settings
+LEVELS = {  # arm → a pattern of its labels in gym-control, since its settings differ between worlds
     "none, 1e-3": r"none(?: \+ learning_rate=0\.001)?",
     "trac": r"trac\b.*",
     "chain": r"chain\b.*",
@@ -81,7 +81,13 @@ def games(frame: pd.DataFrame) -> None:
         arm: (names, of.pivot(index="seed", columns="column", values="value")[names].to_numpy() / fresh)
         for arm, of in own.groupby("arm", sort=False)
     }
-    draw(IMAGES / "minatar-ppo.png", {"return at the end of each game": curves}, "", "of a fresh agent's", width=5.5)
+    draw(
+        IMAGES / "minatar-ppo.png",
+        {"return at the end of each game": curves},
+        "",
+        "share of a fresh agent's",
+        width=5.5,
+    )
 
 
 def levels(frame: pd.DataFrame) -> None:
