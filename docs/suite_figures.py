@@ -92,7 +92,7 @@ def games(frame: pd.DataFrame) -> None:
 
 def levels(frame: pd.DataFrame) -> None:
     """Draw the mean return of each level, of the arms in `LEVELS`."""
-    own = frame[frame["column"].str.match("level ") & frame["study"].isin(["methods", "untuned", "mountain-car"])]
+    own = frame[frame["column"].str.match("level ") & (frame["study"] != "published")]
     own = own.assign(level=own["column"].str.removeprefix("level ").astype(int))
     panels: dict[str, dict[str, Curves]] = {}
     for env in ("CartPole-v1", "Acrobot-v1", "MountainCar-v0"):
