@@ -21,7 +21,7 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 
 IMAGES = Path(__file__).parent / "images"
-COLOURS = ("tab:orange", "tab:blue", "tab:green", "tab:red", "tab:purple", "tab:brown", "black")
+COLOURS = ("C1", "C0", "C2", "C3", "C4", "C5", "black", "C6", "C8")  # of matplotlib's own cycle, and black
 LEARNING = {  # study → its file, its steps, and the arms that are drawn by their names
     "ppo": ("learning-ppo-303k", 303_104, {"sb3": "Stable-Baselines3", "none": "supple, defaults"}),
     "ppo-million": ("learning-ppo-1000k", 1_000_000, {"sb3": "Stable-Baselines3", "none": "supple, defaults"}),
@@ -86,7 +86,7 @@ def games(frame: pd.DataFrame) -> None:
         {"return at the end of each game": curves},
         "",
         "share of a fresh agent's",
-        width=5.5,
+        width=7,
     )
 
 
@@ -108,11 +108,13 @@ def half_millions(name: str) -> Callable[[pd.DataFrame], None]:
 
     def figure(frame: pd.DataFrame) -> None:
         found = frame["column"].str.extract(r"^part (?P<part>\d+), (?P<what>.+)$")
+        first = frame["study"] == frame["study"].iloc[0]
+        arm = frame["arm"].where(first, frame["study"] + ", " + frame["arm"])
         panels: dict[str, dict[str, Curves]] = {}
-        for (what, arm), own in frame.assign(**found).groupby(["what", "arm"], sort=False):
+        for (what, label), own in frame.assign(**found, arm=arm).groupby(["what", "arm"], sort=False):
             table = own.assign(part=own["part"].astype(int)).pivot(index="seed", columns="part", values="value")
             scale = 100 if what.endswith("%") else 1
-            panels.setdefault(what, {})[arm] = (table.columns.to_numpy() - 0.5) / 2, scale * table.to_numpy()
+            panels.setdefault(what, {})[label] = (table.columns.to_numpy() - 0.5) / 2, scale * table.to_numpy()
         draw(IMAGES / f"{name}.png", panels, "million environment steps", "")
 
     return figure
