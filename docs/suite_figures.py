@@ -107,7 +107,7 @@ def half_millions(name: str) -> Callable[[pd.DataFrame], None]:
     """Return a function that draws the return and each metric of a suite by half a million of steps."""
 
     def figure(frame: pd.DataFrame) -> None:
-        found = frame["column"].str.extract(r"^part (?P<part>\d+), (?P<what>.+)$")
+        found = frame["column"].str.extract(r"^part (?P<part>\d+) (?P<what>.+)$")
         first = frame["study"] == frame["study"].iloc[0]
         arm = frame["arm"].where(first, frame["study"] + ", " + frame["arm"])
         panels: dict[str, dict[str, Curves]] = {}

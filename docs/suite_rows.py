@@ -204,7 +204,7 @@ def by_part(count: int, metrics: dict[str, str]) -> Callable[[Results], Iterator
         columns = {"return": "return", **{name: f"{metric}.last" for name, metric in metrics.items()}}
         for (study, arm, seed), own in _groups(results.parts(count, list(metrics.values()))):
             for name, column in columns.items():
-                yield from ((study, arm, seed, f"part {at}, {name}", x) for at, x in enumerate(own[column], 1))
+                yield from ((study, arm, seed, f"part {at} {name}", x) for at, x in enumerate(own[column], 1))
 
     return rows
 
@@ -384,7 +384,7 @@ def networks(results: Results) -> Iterator[Row]:
             yield from ((study, arm, seed, column, value) for column, value in numbers.items())
 
 
-FEATURES = ENDS | {"feature norm": "agent/feature_norm"}
+FEATURES = {"dormant %": "agent/dormant_fraction", "srank": "agent/srank", "feature norm": "agent/feature_norm"}
 
 SUITES = {
     "gym-control": Suite(levels, committed_levels, "^(?:return|shifted)"),
@@ -397,7 +397,7 @@ SUITES = {
     "permuted-mnist": classifiers("permuted-mnist.json"),
     "random-label-mnist": classifiers("random-label-mnist.json"),
     "minatar-ppo": Suite(games),
-    "slippery-ant": Suite(by_part(4, ENDS)),
+    "slippery-ant": Suite(by_part(4, FEATURES)),
     "ppo-epochs": Suite(by_part(6, FEATURES)),
     "sac-networks": Suite(networks, from_files(NETWORKS, RETURNS), "^(?!part )"),
 }
