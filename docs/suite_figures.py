@@ -81,13 +81,8 @@ def games(frame: pd.DataFrame) -> None:
         arm: (names, of.pivot(index="seed", columns="column", values="value")[names].to_numpy() / fresh)
         for arm, of in own.groupby("arm", sort=False)
     }
-    draw(
-        IMAGES / "minatar-ppo.png",
-        {"return at the end of each game": curves},
-        "",
-        "share of a fresh agent's",
-        width=7,
-    )
+    panels = {"return at the end of each game": curves}
+    draw(IMAGES / "minatar-ppo.png", panels, "", "share of a fresh agent's", width=7)
 
 
 def levels(frame: pd.DataFrame) -> None:
