@@ -164,6 +164,7 @@ POINTS: dict[str, tuple[str, Mapping[str, Any], Mapping[str, Any]]] = {  # suite
         {**TINY, "num_envs": 2, "max_episode_steps": 20, **dict.fromkeys(PERIODS, 80)},
         {"arms": ("none",)},
     ),
+    "slippery-ant": ("ten-million", {**MUJOCO, "cycles": 2, "steps_per_task": 160, "measure_every": 40}, {}),
     "ppo-epochs": (
         "ppo-epochs",
         {**MUJOCO, "steps": 240, "measure_every": 40},
@@ -241,6 +242,7 @@ EXPECTED: dict[str, tuple[str, Callable[[QueuedRun], float]]] = {
     "learning": ("return", lambda run: fmean(row["return"] for row in read_log(run.folder, "episodes")[-100:])),
     "slopes": ("test accuracy, %", accuracy),
     "minatar-ppo": ("SpaceInvaders", lambda run: mean_return(run, 320 + 0.85 * 80, 400)),
+    "slippery-ant": ("part 8 return", lambda run: mean_return(run, 280, 320)),
     "ppo-epochs": ("part 6 return", lambda run: mean_return(run, 200, 240)),
     "sac-networks": ("final return", lambda run: mean_return(run, 400 + 0.85 * 400, 800)),
 }
