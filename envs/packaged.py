@@ -148,7 +148,7 @@ def successor(name: str, ids: Iterable[str], games: Mapping[str, str]) -> str | 
     if not (old := VERSIONED.fullmatch(name)):
         return None
     game = ATARI_SUFFIX.sub("", old["name"].rpartition("/")[2])
-    if known_game := games.get(re.sub("[^a-z0-9]", "", game.lower())):
+    if known_game := games.get(squash(game)):
         return known_game
     newer = {
         int(known["version"]): known.group()

@@ -59,13 +59,13 @@ def check_hooks(hooks: Sequence[Hook], total: int, start: int, measured: bool, b
             raise ValueError(f"{hook.text} never fires: its condition needs measurements, but measure_every is 0")
 
 
-def warn_unfired(hooks: Sequence[Hook], step: int, switches: int) -> None:
+def warn_unfired(hooks: Sequence[Hook], step: int, switches: int | None) -> None:
     """Warn about hooks that have not fired by the end of training.
 
     Args:
         hooks: The hooks.
         step: The step that training has reached.
-        switches: The number of task switches that the user has announced.
+        switches: The number of task switches; None if more may follow.
     """
     for hook in hooks:
         problem = hook.schedule.problem(step, switches=switches) if hook.schedule else None

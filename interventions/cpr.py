@@ -68,6 +68,8 @@ class CalibratedPartialResets(Intervention):
         memory["updates"] += 1
         if memory["updates"] % self.period:
             return
+        if inputs := learner.probe():
+            learner.check_wiring(inputs)
         fresh = {**learner.initial, **learner.redraw()}
         for name, group in hidden_units(learner, self.name).items():
             if (utility := memory["utility"].get(learner.identity(name))) is not None:

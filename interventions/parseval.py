@@ -43,9 +43,9 @@ def parseval_penalty(weight: Tensor, s: float = 1.0) -> Tensor:
     return distance + s**2 * max(weight.shape[-2] - weight.shape[-1], 0)
 
 
-def distance_gradient(weight: Tensor, s: float = 1.0) -> Tensor:
-    """Return the gradient of `parseval_penalty` with respect to the matrix, 4·(WWᵀ − sI)·W: (…, d_out, d_in)."""
-    return _times(weight, _excess(weight, s)).mul_(4)
+def distance_gradient(weight: Tensor) -> Tensor:
+    """Return the gradient of `parseval_penalty` at s = 1, 4·(WWᵀ − I)·W: (…, d_out, d_in)."""
+    return _times(weight, _excess(weight, 1.0)).mul_(4)
 
 
 def _excess(weight: Tensor, s: float) -> Tensor:

@@ -55,9 +55,9 @@ def greatest_entropy(policy: Distribution) -> float | None:
     It is None for continuous policies, and if there is only one action."""
     choices = policy.base_dist if isinstance(policy, Independent) else policy
     if isinstance(choices, Categorical):
-        options = (choices.logits[0] > -torch.inf).sum(-1)
+        options = (choices.logits[(0,) * len(policy.batch_shape)] > -torch.inf).sum(-1)
     elif isinstance(choices, Bernoulli):
-        options = torch.full(choices.batch_shape[1:], 2)
+        options = torch.full(policy.event_shape, 2)
     else:
         return None
     return sum(map(log, options.flatten().tolist())) or None

@@ -39,8 +39,8 @@ def renew_statistics_(learner: Learner, module: nn.Module | None = None) -> list
     def renew(layer: Any, inputs: tuple[Tensor, ...]) -> None:
         (x,) = inputs
         axes = [-2] if isinstance(layer, BatchNorm) else [axis for axis in range(x.ndim) if axis != 1]
-        rows = x.numel() // layer.running_mean.numel()
         mean, square = average([x.double().mean(axes), x.double().square().mean(axes)])
+        rows = x.numel() // mean.numel()  # members of a stack may share them
         layer.running_mean.copy_(mean)
         layer.running_var.copy_((square - mean.square()) * rows / (rows - 1))
 

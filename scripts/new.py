@@ -60,7 +60,7 @@ def main(args: Sequence[str]) -> None:
     for path, text in zip(paths, texts, strict=True):
         path.write_text(Template(text).substitute(fields), encoding="utf-8")
     file, test = paths
-    say(f"wrote {file} and {test}; next:", f"  pytest {quoted(test)}")
+    say(f"wrote {file} and {test}; next:", f"  pytest {quoted(test)}  (pip install pytest)")
     if what == "intervention":
         say(f"  supple check {quoted(file)}")
     use = USE[what].format(name=name)

@@ -170,14 +170,17 @@ class ReservoirMemory(ReplayMemory):
         slots = [torch.randint(n, (size,), generator=source) for n, source in zip(sizes, sources, strict=True)]
         return np.arange(len(sizes)).repeat(size), torch.cat(slots).numpy() * self.each + self.stack - 1
 
+    def _filled(self) -> dict[str, Tensor]:
+        """Return the rows that are filled, as tensors in the memory of the columns."""
+        filled = int(self.sizes().max()) * self.each
+        return {name: torch.from_numpy(column[:, :filled]) for name, column in self.columns.items()}
+
     # -- checkpoints ---------------------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
         """Return all transitions, and what decides which ones are kept later."""
-        filled = int(self.sizes().max()) * self.each
-        rows = {name: torch.from_numpy(column[:, :filled]) for name, column in self.columns.items()}
         seen = torch.from_numpy(self.seen.copy())
-        return {"rows": rows, "seen": seen, "capacity": self.capacity, "draws": states_of(self.draws)}
+        return {"rows": self._filled(), "seen": seen, "capacity": self.capacity, "draws": states_of(self.draws)}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore a state that `state_dict` returned. Call `begin` before the next `add`.
@@ -186,10 +189,8 @@ class ReservoirMemory(ReplayMemory):
         if state["capacity"] != self.capacity or len(state["seen"]) != len(self.seen):
             raise ValueError("the saved replay memory has another size: do not change --replay-size")
         self.seen[:] = state["seen"].numpy()
-        filled = int(self.sizes().max()) * self.each
-        like = {name: torch.from_numpy(column[:, :filled]) for name, column in self.columns.items()}
-        rows = require_like(state["rows"], like, "a row of the replay memory")
-        for name, column in self.columns.items():
-            column[:, :filled] = rows[name].numpy()
+        rows = self._filled()
+        for name, saved in require_like(state["rows"], rows, "a row of the replay memory").items():
+            rows[name].copy_(saved)
         set_states(self.draws, state["draws"])
         self._ready = False

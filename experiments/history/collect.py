@@ -75,12 +75,14 @@ def _load_comparison(path: Path, since_fork: bool) -> ComparisonData:
     trunks = {folder.parent: folder for folder, spec in specs.items() if spec.labels.arm is None}
     for folder in trunks.values():
         _require_whole(folder, fork)
-    logs_of_trunk = cache(lambda trunk: _logs_until(fork, trunk))  # shared by all arms of its seed
+    logs_of_trunk = cache(_logs_until)  # shared by all arms of its seed
     found: dict[str, tuple[Point, list[RunData]]] = {point.label: (point, []) for point in plan.points}
     for folder, spec in specs.items():
         if spec.labels.arm is not None:
-            point, trunk = Point(spec.labels.arm, spec.labels.variant), trunks.get(folder.parent)
-            runs = load_runs(folder, partial(logs_of_trunk, trunk) if trunk and not since_fork else None)
+            point = Point(spec.labels.arm, spec.labels.variant)
+            trunk = trunks.get(folder.parent, trunks.get(folder.parents[1]))  # its own, or one that variants share
+            shared = trunk and not since_fork
+            runs = load_runs(folder, partial(logs_of_trunk, spec.start.step, trunk) if shared else None)
             found.setdefault(point.label, (point, []))[1].extend(map(count_from_start, runs) if since_fork else runs)
     all_points = [point for point, _ in found.values()]
     labels = [_short_label(point, all_points) for point in all_points] if since_fork else list(found)
@@ -103,7 +105,7 @@ def _load_comparison(path: Path, since_fork: bool) -> ComparisonData:
     if not since_fork:
         return ComparisonData(path, started, fork, notes, points=points)
     palette = tuple(dict.fromkeys(point.arm for point in points.values()))
-    return ComparisonData(path, started, None, notes, palette, points, {run.seed: run for run in begun})
+    return ComparisonData(path, started, None, notes, palette, points, begun)
 
 
 def _short_label(point: Point, among: Sequence[Point]) -> str:

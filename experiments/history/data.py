@@ -1,7 +1,7 @@
 """The histories of runs and comparisons, as reports look at them: arrays, rows and series."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
@@ -171,7 +171,7 @@ class ComparisonData:
         notes: Sentences about missing and failed runs.
         palette: All arms of the report, if it has more than these. It determines the colours.
         points: Label → the arm as given by the user, and its variant; without an entry, the label is the arm.
-        trunks: The trunks by seed, if they are not the beginnings of the arms' runs.
+        trunks: The trunks, if they are not the beginnings of the arms' runs.
     """
 
     path: Path
@@ -180,7 +180,7 @@ class ComparisonData:
     notes: list[str] = field(default_factory=list)
     palette: tuple[str, ...] = ()
     points: Mapping[str, Point] = field(default_factory=dict)
-    trunks: dict[int, RunData] = field(default_factory=dict)
+    trunks: Sequence[RunData] = ()
 
     @property
     def first(self) -> RunData:

@@ -40,7 +40,8 @@ def estimates(queue: Queue, say: Callable[[str], None]) -> Iterator[Estimate]:
     studies = [(study, list(runs)) for study, runs in groupby(queue.left, lambda run: run.spec.labels.study)]
     for study, runs in studies:
         # without a trunk, and without hooks, which might never fire in so short a time
-        spec = replace(runs[0].spec, settings=replace(runs[0].spec.settings, hook=()), start=Start(), stop=None)
+        first = next(run.spec for run in queue if run.spec.labels.study == study)  # a trunk, if there is one
+        spec = replace(first, settings=replace(first.settings, hook=()), start=Start(), stop=None)
         with Networks(spec.kind_row, lambda line: None) as networks:
             ends = [networks.ends(run.spec.settings)[-1] for run in runs]
         own = [(run.spec.stop or end) - run.spec.start.step for run, end in zip(runs, ends, strict=True)]

@@ -115,10 +115,11 @@ class Study:
         filled: list[Point] = []
         own_points = make_points(arms, vary)
         for values in points:
+            own_arms = [fill(point.arm, {**searched, **values}) for point in own_points]
             fields = {key: value for key, value in values.items() if key not in in_texts and key != PRESET}
             fields |= {key: fill(text, values) for key, text in texts.items()}
             variant = {key: value_of(kind, key, value) for key, value in fields.items()}
-            filled += [Point(fill(p.arm, {**searched, **values}), {**p.variant, **variant}) for p in own_points]
+            filled += [Point(arm, {**p.variant, **variant}) for arm, p in zip(own_arms, own_points, strict=True)]
         first, *others = [point.variant for point in filled]
         in_all = {key: value for key, value in first.items() if all(key in variant for variant in others)}
         # settings without a value need one for the plan, such as the environment; every point has its own

@@ -103,14 +103,16 @@ class SuppleCallback(BaseCallback):
         self._step = 0  # the last step between two updates at which hooks could fire
         self._seen = 0  # the last environment step; after an interruption more than `_step`
         self._switches, self._switching = 0, False
+        self._announced = False  # whether the user announces task switches, so that one may follow
         self._handles: list[RemovableHandle] = []
         self._saved: CallbackState | None = None
 
     def new_task(self) -> None:
         """Announce a task switch, for instance after `model.set_env` and before the next `learn()`.
 
-        Hooks with @task fire before the next update. Before the first `learn()`, this does nothing. Raises ValueError
+        Hooks with @task fire before the next update. Before the first `learn()`, none fires. Raises ValueError
         after `load_state_dict` if a hook needs the data of the task that ends: announce it before `state_dict`."""
+        self._announced = True
         if self._saved is not None:
             require_no_finish(self.hooks)
             self._saved["switching"] = True
@@ -272,7 +274,7 @@ class SuppleCallback(BaseCallback):
     def _on_training_end(self) -> None:
         self._between_updates(last=True)
         self.detach()
-        warn_unfired(self.hooks, self._step, self._switches)
+        warn_unfired(self.hooks, self._step, None if self._announced else self._switches)
 
     def _between_updates(self, last: bool = False) -> None:
         previous, self._step = self._step, self.model.num_timesteps

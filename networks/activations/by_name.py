@@ -52,7 +52,7 @@ class Units:
             draws of its own; 0 if there is no stack.
 
     Raises:
-        ValueError: As for `activation`, and for a negative number of members.
+        ValueError: As for `activation`.
 
         units = Units("crelu")
         net = nn.Sequential(nn.Linear(784, units.preactivations(100)), units(100), nn.Linear(units.features(100), 10))

@@ -52,8 +52,7 @@ def _plot_metrics(
     columns = 2 if len(series) == 4 else 3
     figure, grid = draw_panels(panels, steps_label, 2.05, divisor, columns=columns, sharex=True)
     for axes in grid:
-        mark_stream(axes, data.first, divisor, data.fork_step)
-        axes.set_xlim(0, data.total_steps / divisor)
+        mark_stream(axes, data, divisor)
         axes.locator_params(nbins=5)  # the panels are small, and every tick takes time to draw
         low, high = axes.dataLim.intervaly
         if 0 < low < high / 200 < np.inf:

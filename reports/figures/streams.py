@@ -28,14 +28,14 @@ def draw_stream(
         dots: Whether to mark the points that the lines join.
     """
     run, rows = data.first, len(environments)
-    divisor, steps_label = step_unit(run.total_steps, data.unit)
+    divisor, steps_label = step_unit(data.total_steps, data.unit)
     panels: dict[str, Pieces] = {name: [] for name in environments}
-    for task in run.tasks:
-        panels[environments[task.index % rows]] += curves_by_style(data, partial(_within_task, curve, task))
+    for place in range(max(len(run.tasks) for run in data.runs)):
+        panels[environments[place % rows]] += curves_by_style(data, partial(_within_task, curve, place))
     height = 1.7 if rows > 1 else 3.6
     figure, grid = draw_panels(panels, steps_label, height, divisor, dots, columns=1, sharex=True)
     for position, axes in enumerate(grid):
-        mark_stream(axes, run, divisor, data.fork_step)
+        mark_stream(axes, data, divisor)
         axes.margins(y=0.12)  # room for the names of tasks
         for task in run.tasks[position::rows]:
             start, end = task.start / divisor, task.end / divisor
@@ -51,9 +51,12 @@ def draw_stream(
     return figure
 
 
-def _within_task(curve: CurveInTask, task: Segment, run: RunData, low: float, high: float) -> Series:
-    start, end = max(low, task.start), min(high, task.end)
-    return curve(run, task, start, end) if start < end else (np.empty(0), np.empty(0))
+def _within_task(curve: CurveInTask, place: int, run: RunData, low: float, high: float) -> Series:
+    for task in run.tasks[place : place + 1]:  # which another run may begin at another step, or not have
+        start, end = max(low, task.start), min(high, task.end)
+        if start < end:
+            return curve(run, task, start, end)
+    return np.empty(0), np.empty(0)
 
 
 def training_curve(run: RunData, task: Segment, start: float, end: float) -> Series:

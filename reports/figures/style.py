@@ -243,13 +243,16 @@ def draw_panels(
     return figure, grid
 
 
-def mark_stream(axes: Axes, run: RunData, divisor: float, fork: int | None) -> None:
-    """Mark task switches as thin lines, unless there are too many, and the fork as a dashed line."""
-    for task in run.tasks[1:] if len(run.tasks) <= MOST_SWITCHES else ():
+def mark_stream(axes: Axes, data: ComparisonData, divisor: float) -> None:
+    """Mark the first run's task switches as thin lines, unless there are too many, and the fork as a dashed line.
+
+    The axis has the steps of the longest run."""
+    tasks = data.first.tasks
+    for task in tasks[1:] if len(tasks) <= MOST_SWITCHES else ():
         axes.axvline(task.start / divisor, color="#c2c2c2", linewidth=0.9, zorder=0)
-    if fork:
-        axes.axvline(fork / divisor, zorder=1, **FORK)
-    axes.set_xlim(0, run.total_steps / divisor)
+    if data.fork_step:
+        axes.axvline(data.fork_step / divisor, zorder=1, **FORK)
+    axes.set_xlim(0, data.total_steps / divisor)
 
 
 def seeds_phrase(seeds: int, arms: int = 1) -> str:

@@ -76,9 +76,8 @@ def arms_of(datas: Sequence[ComparisonData]) -> Arms:
 
 
 def title_of(arms: Arms, what: str) -> str:
-    """Return `4 arms of PPO on CartPole-v1`, without the fresh agent, or what was trained alone if there is one arm."""
-    count = len(arms.keys() - {FRESH})
-    return what if len(arms) == 1 else f"{count} arm{'s' * (count > 1)} of {what}"
+    """Return `5 arms of PPO on CartPole-v1`, or what was trained alone if there is one arm."""
+    return what if len(arms) == 1 else f"{len(arms)} arms of {what}"
 
 
 def _cut(items: Sequence[str]) -> list[str]:

@@ -63,9 +63,9 @@ def plot_views(data: ComparisonData, apart: bool = False) -> list[Plot]:
 
 def plot_first_phase(data: ComparisonData) -> Plot | None:
     """Plot the losses of the phase that all arms share, with the updates at which second phases begin."""
-    trunks = list(data.trunks.values())
+    trunks = data.trunks
     names = [name for name in ("val_loss", "train_loss") if any_logged(trunks, name)]
-    if not names:
+    if not names or len(trunks) > len({trunk.seed for trunk in trunks}):  # or variants have their own
         return None
     end = max(trunk.spec.end for trunk in trunks)
     divisor, label = step_unit(end, "updates")
@@ -141,8 +141,7 @@ def draw_evaluations(data: ComparisonData, panels: Mapping[str, Pieces], row: fl
     divisor, label = step_unit(data.total_steps, "updates")
     figure, grid = draw_panels(panels, label, row, divisor, **layout)
     for axes, (title, pieces) in zip(grid, panels.items(), strict=True):
-        mark_stream(axes, data.first, divisor, None)
-        axes.set_xlim(0, data.total_steps / divisor)
+        mark_stream(axes, data, divisor)
         same_scale = list(chain(*panels.values())) if layout.get("sharey") else pieces
         if "(%)" not in title:
             cut_losses(axes, same_scale, data.total_steps)

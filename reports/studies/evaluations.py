@@ -82,12 +82,12 @@ def short_names(names: Sequence[str]) -> dict[str, str]:
     return files if len(set(files.values())) == len(files) else parts
 
 
-def gaps(cells: Sequence[Cell], name: str = "val_loss") -> list[tuple[Cell, Spread]]:
+def gaps(cells: Sequence[Cell]) -> list[tuple[Cell, Spread]]:
     """Return the best arm in each variant that has others than `none`, and how much lower than `none` it ends."""
     found = []
     for own in group_by(cells, lambda cell: cell.words).values():
-        others = [cell for cell in own if cell.point.arm != NONE and name in cell.numbers]
-        known = [(cell, spread) for cell in others if (spread := cell.numbers[name]["minus_none"]).known.size]
+        others = [cell for cell in own if cell.point.arm != NONE and "val_loss" in cell.numbers]
+        known = [(cell, spread) for cell in others if (spread := cell.numbers["val_loss"]["minus_none"]).known.size]
         if known:
             best, spread = min(known, key=lambda each: each[1].mean)
             found.append((best, Spread(-spread.values, spread.seeds)))

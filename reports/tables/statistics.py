@@ -28,7 +28,7 @@ class Spread:
 
     @property
     def mean(self) -> float:
-        return float(self.known.mean()) if self.known.size else NAN
+        return float(mean(self.values))
 
     @property
     def sd(self) -> float:
@@ -61,5 +61,4 @@ def mean(values: Array, axis: int | None = None) -> Any:
 
 def mean_of_known(values: Iterable[Any]) -> float:
     """Return the mean of the finite numbers; NaN if there are none."""
-    known = [value for value in values if value is not None and np.isfinite(value)]
-    return float(np.mean(known)) if known else NAN
+    return float(mean(np.array(list(values), dtype=np.float64)))

@@ -61,7 +61,7 @@ def _reader_of(wanted: Any) -> PrimitiveConstructorSpec[Any] | None:
     return PrimitiveConstructorSpec(
         nargs="*" if several else 1,
         metavar="|".join(words) + (" …" if several else ""),
-        instance_from_str=lambda given: schema.read(given, wanted, "it"),
+        instance_from_str=lambda given: schema.read(given, wanted, "its value"),
         is_instance=lambda value: True,
         str_from_instance=lambda value: list(map(str, value)) if isinstance(value, tuple) else [str(value)],
         choices=None if several or any(map(str.isupper, words)) else tuple(words),

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from supple.engine.spec import RunSpec
     from supple.experiments.queue.queue import Queue
 
-MOST_NAMES = 4  # in a line; more are counted
+MOST_NAMES = 5  # in a line; more are counted
 
 
 def plan_of_run(path: Path, spec: "RunSpec", step: int) -> Iterator[str]:

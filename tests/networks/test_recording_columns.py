@@ -92,3 +92,16 @@ def test_shapes_are_looked_at_when_there_are_inputs():
     data.append((inputs,))
     with pytest.raises(ValueError, match=r"'act' has no private outgoing weights: 'second' reads \(40, 8\)"):
         make("redo", tau=0.0).apply(subject)
+
+
+def test_calibrated_partial_resets_look_at_the_shapes_before_they_write():
+    first, second, between, inputs = WRONG["wrong view of other rows"]
+    module, data = net(first, second, between), []
+    subject = learner_for(module, probe=lambda: data[0] if data else None, loss=lambda: module(inputs).mean())
+    cpr = make("cpr", period=1)
+    cpr.attach(subject)
+    data.append((inputs,))
+    module(inputs).mean().backward()
+    cpr.before_update(subject)
+    with pytest.raises(ValueError, match="'act' has no private outgoing weights"):
+        cpr.after_update(subject)

@@ -42,6 +42,13 @@ def test_members_of_a_stack_have_their_own_and_a_follower_can_be_renewed() -> No
     assert torch.equal(layer.running_var, torch.ones(3, 4))
 
 
+def test_members_that_share_their_inputs_have_the_variance_of_one_alone() -> None:
+    x = torch.randn(8, 4)
+    module = nn.Sequential(BatchNorm(4, members=2))
+    renew_statistics_(learner_for(nn.Linear(4, 1), probe=lambda: (x,), loss=lambda: x.sum()), module)
+    torch.testing.assert_close(module[0].running_var, x.var(0).expand(2, 4))
+
+
 def test_without_data_or_batch_normalisation_nothing_is_written() -> None:
     learner = images()
     learner.probe = lambda: None

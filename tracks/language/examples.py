@@ -203,9 +203,9 @@ def _find_pair(path: Path, files: Sequence[Path]) -> tuple[Path, Path] | None:
     """Return the files of a given division: train.json and test.json, NAME_train.jsonl and NAME_test.jsonl, and so on.
 
     The partner of a file is in the same folder. A file without a partner is no pair."""
-    for here, there in (SPLITS, SPLITS[::-1]):
+    for here, there in (SPLITS, SPLITS[::-1]) if path.is_file() else ():
         partner = path.with_name(path.stem[: -len(here)] + there + path.suffix)
-        if path.is_file() and path.stem.lower().endswith(here) and partner.is_file():
+        if path.stem.lower().endswith(here) and partner.is_file():
             files = [path, partner]
     by_split = [[file for file in files if file.stem.lower().endswith(split)] for split in SPLITS]
     return (by_split[0][0], by_split[1][0]) if [len(matches) for matches in by_split] == [1, 1] else None

@@ -19,9 +19,9 @@ def episode(step, value, task=0):
     return {"step": step, "env": TASKS[task]["env"], "task": task, "cycle": 0, "return": value, "length": 10}
 
 
-def write_run(folder, episodes, arm=None, seed=0, events=(), metrics=(), variant=None, hooks=()):
+def write_run(folder, episodes, arm=None, seed=0, events=(), metrics=(), variant=None, hooks=(), start=100):
     labels = {"arm": arm, "variant": variant or {}}
-    records.write_run(folder, "ppo", TASKS, {"seed": seed}, labels=labels, hooks=hooks)
+    records.write_run(folder, "ppo", TASKS, {"seed": seed}, start if arm else 0, labels=labels, hooks=hooks)
     records.write_logs(folder, episodes=episodes, metrics=metrics, events=events)
     return folder
 
@@ -80,6 +80,19 @@ def test_arms_are_named_after_their_variant_and_continue_its_own_trunk(tmp_path)
     assert list(data.arms) == ["learning_rate=0.001 · none", "learning_rate=0.0001 · none"]
     assert [run.episodes.returns.tolist() for [run] in data.arms.values()] == [[0, 10], [1, 11]]
     assert data.notes == [f"learning_rate={rate} · fire: no run yet for seed 0" for rate in (0.001, 0.0001)]
+    trunks = load(folder, since_fork=True).trunks
+    assert sorted(trunk.spec.labels.variant["learning_rate"] for trunk in trunks) == [1e-4, 1e-3]
+
+
+def test_variants_that_begin_at_other_steps_of_one_trunk_continue_it_from_there(tmp_path):
+    starts = [{"start": "40"}, {"start": "80"}]
+    folder = write_comparison(tmp_path / "c", ["none"], [0], variants=starts)
+    write_run(folder / "seed-0" / "trunk", [episode(30, 0.0), episode(60, 1.0), episode(90, 2.0)])
+    for variant in starts:
+        at, place = int(variant["start"]), folder / "seed-0" / f"start={variant['start']}" / "none"
+        write_run(place, [episode(at + 50, 9.0)], "none", variant=variant, start=at)
+    returns = [run.episodes.returns.tolist() for [run] in load(folder).arms.values()]
+    assert returns == [[0, 9], [0, 1, 9]]
 
 
 def test_missing_arms_and_seeds_are_noted(tmp_path):

@@ -127,6 +127,10 @@ def test_a_point_takes_the_place_of_what_a_preset_varies() -> None:
         ({"space": Space({"learning_rat": [1]})}, "linear has no setting 'learning_rat': did you mean 'lea"),
         ({"space": Space({"seed": [1]})}, "seed cannot differ between the runs"),
         ({"arms": ("snp(lam={lam})@task",)}, "snp(lam={lam})@task: no point has a value for {lam}"),
+        (
+            {"arms": ("l2_init(strength={strenght})",), "space": Space({"strength": [0.1]})},
+            "l2_init(strength={strenght}): no point has a value for {strenght}",
+        ),
         ({"arms": ("snpp@task",)}, "did you mean 'snp'?"),
         ({"kind": "linaer"}, "unknown kind of run 'linaer': did you mean 'linear'?"),
         ({"preset": "gym-control"}, "preset 'gym-control' is for ppo"),

@@ -235,10 +235,12 @@ def test_after_an_interruption_another_callback_acts_alone() -> None:
 
 def test_a_new_task_is_announced_after_its_environment_is_set() -> None:
     model, callback = small(SAC), SuppleCallback(["fire@task", "snp@task:2"], measure_every=0)
-    for _ in range(3):
-        model.set_env(gym.make("Pendulum-v1"))
-        callback.new_task()
-        model.learn(16, callback=callback, reset_num_timesteps=False)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", message=".*has not fired")
+        for _ in range(3):
+            model.set_env(gym.make("Pendulum-v1"))
+            callback.new_task()
+            model.learn(16, callback=callback, reset_num_timesteps=False)
     critics = [(event["step"], event["hook"]) for event in callback.events if event["learner"] == "critic"]
     assert critics == [(16, "fire@task"), (32, "fire@task"), (32, "snp@task:2")]
 

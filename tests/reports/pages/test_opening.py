@@ -71,7 +71,7 @@ def test_the_opening_says_what_was_compared(tmp_path) -> None:
     data = write_runs(tmp_path / "all", {"none": [], "tuned": ["fire@task"], "fresh": []}, (0, 1, 4), fork=500)
     said = make_opening([data], "PPO on E-v0, twice", [replace(measure(**CLEAR), meaning="Return: that at the end.")])
     assert " ".join(said.compared) == (
-        "2 arms of PPO on E-v0, twice: none (no intervention), tuned (fire@task) and fresh (a new agent for each task)."
+        "3 arms of PPO on E-v0, twice: none (no intervention), tuned (fire@task) and fresh (a new agent for each task)."
         " Each run has 1,000 environment steps; tasks: 2. Seeds: 0, 1 and 4 (3 for each arm). "
         "The arms of a seed continue from one trunk of 500 steps. Arms are compared by return. Return: that at the end."
     )

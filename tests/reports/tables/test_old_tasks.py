@@ -40,7 +40,7 @@ def write_run(folder, arm, events, seed=0, start=0, stop=None, tasks=3, area=0.0
          "end": LENGTH * (i + 1)} for i in range(tasks)
     ]  # fmt: skip
     settings = {"seeds": list(seeds)} if seeds else {"seed": seed}
-    records.write_run(folder, "ppo", spans, settings, labels={"arm": arm})
+    records.write_run(folder, "ppo", spans, settings, start, labels={"arm": arm})
     episodes = []
     for step in range(start + 10, (stop or LENGTH * tasks) + 1, 10) if tasks == len(RANDOM) else ():
         task = (step - 1) // LENGTH

@@ -78,6 +78,12 @@ def test_a_pair_of_train_and_test_files_is_used_whichever_is_named(tmp_path: Pat
         assert "as given" in task.source
 
 
+def test_the_working_directory_can_be_learned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tmp_path / "a.jsonl", *pairs(10))
+    monkeypatch.chdir(tmp_path)
+    assert len(load_task(".", 0).train) == 8
+
+
 def test_without_a_test_set_a_fifth_of_each_file_becomes_one_and_the_source_says_so(tmp_path: Path) -> None:
     write(tmp_path / "a.jsonl", *pairs(10, "a"))
     write(tmp_path / "b.jsonl", *pairs(5, "b"))

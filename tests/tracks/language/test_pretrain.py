@@ -15,9 +15,16 @@ from supple.engine.spec import RunSpec, read_spec
 from supple.experiments.comparisons.comparison import Comparison
 from supple.experiments.comparisons.folder import create, open_comparison
 from supple.experiments.comparisons.grid import Point
+from supple.experiments.results import load
+from supple.experiments.sweeps import estimate
+from supple.experiments.sweeps.space import Space
+from supple.experiments.sweeps.study import Study
+from supple.experiments.sweeps.sweep import Sweep, open_sweep
 from supple.scripts import compare
 from supple.scripts.cli.options import parse_request
 from supple.scripts.main import dispatch
+from supple.tracks.language.corpora import train_bpe
+from supple.tracks.language.pretrain.data import prepare_texts
 from supple.tracks.language.pretrain.settings import PretrainSettings
 from supple.tracks.language.schedule import cosine_rate, linear_rate
 from tests.processes import ended
@@ -169,8 +176,39 @@ def test_all_arms_of_all_starts_begin_from_states_of_one_trunk(bench: Any, tmp_p
     arm, alone = folder / Point(arms[1], {"start": "6"}).folder, tmp_path / "alone"
     dispatch(bench.command(alone, "--start", "6", "--hook", "fire(steps=5)@task"))
     assert state(arm, 14) == state(alone, 14)
+    steps = load(folder.parent).metrics.groupby("arm")["step"]
+    assert set(steps.min()) == {0}  # the rows of an arm begin with those of its trunk
     ours, theirs = (losses_of(bench, run) for run in (arm, alone))
     assert ours.items() <= theirs.items()
+
+
+def test_what_is_left_after_the_first_phase_is_estimated(
+    bench: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("SECONDS", "LEAST"):
+        monkeypatch.setattr(estimate, name, 0.1)
+    second = (str(bench.texts["second"]),)
+    settings = vars(tiny(bench, second=second, pretrain_steps=4, steps=4, eval_every=2, device="cpu"))
+    settings = {name: value for name, value in settings.items() if name != "hook"}
+    study = Study("warm", "pretrain", settings=settings, arms=("none",), seeds=(0,), space=Space({"start": ["best"]}))
+    trunk, _ = Sweep([study]).begin(tmp_path / "sweep")
+    with trunk.lock() as lock:
+        trunk.train(lock, lambda *told: None, lambda line: None)
+    (left,) = estimate.estimates(open_sweep(tmp_path / "sweep"), lambda line: None)
+    assert (left.runs, left.trunks, left.steps) == (1, 0, 4)
+
+
+def test_texts_are_prepared_anew_if_they_or_the_tokenizer_have_changed(bench: Any, tmp_path: Path) -> None:
+    file, text = tmp_path / "tokenizer.json", tmp_path / "text.txt"
+    words = bench.texts["first"].read_text()
+    found = []
+    for vocabulary, part in ((260, words), (270, words), (270, words[:500])):
+        file.write_text(train_bpe([words], vocabulary).text)
+        text.write_text(part)
+        about = prepare_texts((("a", (text,)),), str(file))["a"].train.about
+        found.append((about["fingerprint"], about["sha256"]))
+    assert len({fingerprint for fingerprint, _ in found}) == 2
+    assert len(set(found)) == 3
 
 
 def plan(*words: str) -> Comparison:

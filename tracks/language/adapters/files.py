@@ -100,7 +100,7 @@ def load_adapters(model: nn.Module, folder: Path | str, check_base: bool = True)
 
 
 def fingerprint(linears: dict[str, nn.Linear]) -> str:
-    """Return the SHA-256 sum of names, shapes, dtypes, and up to 4096 evenly spaced values of every weight and bias.
+    """Return the SHA-256 sum of names, shapes, dtypes, and up to 8191 evenly spaced values of every weight and bias.
 
     It distinguishes architectures, checkpoints and dtypes without reading a large model completely."""
     digest = hashlib.sha256()

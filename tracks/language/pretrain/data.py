@@ -1,7 +1,6 @@
 """The corpora of a pretraining run: prepared ones, and texts that are tokenized here once."""
 
 from dataclasses import replace
-from functools import cache
 from hashlib import file_digest, sha256
 from pathlib import Path
 
@@ -51,12 +50,13 @@ def _find_texts(name: str) -> tuple[Path, ...]:
     )
 
 
-@cache
 def prepare_texts(texts: tuple[tuple[str, tuple[Path, ...]], ...], tokenizer: str) -> dict[str, Corpus]:
     """Return texts as corpora with one tokenizer, which is trained on the training text of all of them.
 
     They are kept in the cache folder, under the checksum of their texts."""
     content = sha256(tokenizer.encode())
+    if tokenizer.endswith(".json"):
+        content.update(Path(tokenizer).expanduser().read_bytes())
     for name, paths in texts:
         content.update(name.encode(errors="surrogateescape"))
         for file in paths:

@@ -54,7 +54,7 @@ def accuracy_within_tasks(data: ComparisonData) -> Plot | None:
         return None
     divisor, label = step_unit(data.total_steps, data.unit)
     figure, (axes,) = draw_panels({"": curves_by_style(data, partial(_tests, tasks))}, label, 3.2, divisor)
-    mark_stream(axes, data.first, divisor, data.fork_step)
+    mark_stream(axes, data, divisor)
     axes.set_ylabel("test accuracy (%)", fontsize=9.5)
     legend_of(figure, data)
     caption = (

@@ -190,6 +190,11 @@ def test_the_first_phase_shows_where_second_phases_start(tmp_path):
     assert axes.lines[0].get_xdata().max() == 100
 
 
+def test_there_is_no_picture_of_the_first_phase_if_variants_have_their_own(tmp_path):
+    data = compose(warm_start(tmp_path / "c")).data
+    assert plot_first_phase(replace(data, trunks=[*data.trunks, *data.trunks])) is None
+
+
 def test_the_first_phase_names_variants_with_the_same_start_beside_each_other(tmp_path):
     data = compose(warm_start(tmp_path / "c")).data
     late = {label: runs for label, runs in data.arms.items() if data.point(label).variant == {"start": "100"}}

@@ -19,7 +19,7 @@ SETTINGS = {
 
 
 def write_run(folder, online, *, tests=None, seeds=(0,), updates=(10, 10), metrics=(), events=(), hooks=(), arm=None,
-              data="mnist, 10 classes", more=None, **settings):  # fmt: skip
+              data="mnist, 10 classes", more=None, start=0, **settings):  # fmt: skip
     """A run directory. online, tests: (seeds, finished tasks) accuracies; updates: of each planned task."""
     ends = np.cumsum(updates).tolist()
     tasks = [
@@ -28,7 +28,7 @@ def write_run(folder, online, *, tests=None, seeds=(0,), updates=(10, 10), metri
     ]
     values = {**SETTINGS, "seeds": list(seeds), "hook": list(hooks), **settings}
     records.write_run(
-        folder, "vision", tasks, values, command=f"supple train vision --out {folder.name}", labels={"arm": arm},
+        folder, "vision", tasks, values, start, command=f"supple train vision --out {folder.name}", labels={"arm": arm},
         hooks=tuple(hooks), data={"images": data}, versions=({"supple": "0.1.0"},),
     )  # fmt: skip
     tests = online if tests is None else tests
@@ -269,7 +269,8 @@ def comparison(tmp_path):
         first, second = ([0.2, None], [0.4, None]) if arm is None else ([None, 0.8], [None, 0.6])
         write_run(
             folder / "seeds-0-1" / name, [first, second], tests=[[0.6, late], [0.6, late]], seeds=(0, 1), arm=arm,
-            metrics=metrics, events=[intervention(10, arm)] if arm == "fire" else [], eval_epochs=1.0,
+            metrics=metrics, events=[intervention(10, arm)] if arm == "fire" else [], start=10 if arm else 0,
+            eval_epochs=1.0,
         )  # fmt: skip
     records.write_plan(folder, "vision", ["none", "fire"], [0, 1], 10)
     return folder
