@@ -117,7 +117,7 @@ class Trained:
             raise UsageError(f"episodes must be 1 or more, got {episodes}")
         first = self._member * episodes
         envs = work.envs(work.settings, env, work.worlds(chosen, episodes)[first : first + episodes])
-        envs.progress(chosen.steps)
+        envs.progress(work._steps_of_task if task is None else chosen.steps)
         with self._agent.greedy(env) as policy:
             return [first for (first,) in play(policy, env, envs, range(seed, seed + episodes))]
 

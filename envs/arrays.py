@@ -45,7 +45,8 @@ class ArrayVector(BatchedVector):
         """Return the steps in C of the episodes that have begun, or None where there are none for the shifts."""
         maps = [] if self._shifts is None else self._shifts.row_maps()
         shape = self.envs[0].observation_space.shape
-        if maps is None or len(maps) > MOST_MAPS or self._gradual or not shape or not is_exact(self._name):
+        numpys = self._gradual or self._running.frozen  # rows may be frozen when the others are restarted
+        if maps is None or len(maps) > MOST_MAPS or numpys or not shape or not is_exact(self._name):
             return None
         return CompiledRows(self._task, self._state, self._running, self._limit, self._bounds, maps)
 

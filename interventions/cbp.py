@@ -6,8 +6,9 @@ After every update each layer accumulates ρ·(number of its units older than m 
 1, the unit of least utility among them is reinitialised: new incoming weights, bias and outgoing weights 0, and its
 normalisation as at initialisation. Its average contribution, mean(h_i)·w_out,i (a moving average as above), is added to
 the biases of the layers that read it. If such a layer has no bias (before a normalisation, for example), the
-contribution is lost. After pooling, or with the zero padding of a convolution, it is approximate. For a convolution,
-units are channels: means also run over positions, sums over all taps and positions that read the channel.
+contribution is lost. After pooling or a normalisation of the activations, or with the zero padding of a convolution, it
+is approximate. For a convolution, units are channels: means also run over positions, sums over all taps and positions
+that read the channel.
 
 The number of units to replace does not depend on data, so nothing waits for a GPU. Step counters are kept, since
 replacements are frequent and a counter belongs to the whole tensor (Dohare et al. count for each weight). The first

@@ -50,7 +50,7 @@ class CalibratedPartialResets(Intervention):
 
     def attach(self, learner: Learner) -> None:
         hidden_units(learner, self.name)
-        self.saved[learner.name] = {"updates": 0, "utility": {}}
+        self.saved.setdefault(learner.name, {"updates": 0, "utility": {}})
 
     @torch.no_grad()
     def before_update(self, learner: Learner) -> None:

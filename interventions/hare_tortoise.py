@@ -4,7 +4,8 @@
     hare ← tortoise                        when the schedule fires
 
 The hare is the network that is trained, acts and is evaluated. The tortoise is its moving average, which equals the
-hare after the first update. Both include buffers, such as the running statistics of batch normalisation.
+hare after the first update. Both include buffers, such as the running statistics of batch normalisation. Weights of 16
+bits have averages of 16 bits, in which small steps are rounded away.
 
 Source: Lee et al. 2024, "Slow and steady wins the race: maintaining plasticity with hare and tortoise networks" (arXiv
 2406.02596).

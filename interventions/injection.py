@@ -181,7 +181,7 @@ class Injection(Intervention):
         head = learner.module.get_submodule(f"{path}.new")
         names = [name for name, _ in head.named_parameters()]
         first = f"{path}.old"  # the head of step 0 lies innermost
-        while f"{first}.{names[0]}" not in learner.initial:
+        while isinstance(learner.module.get_submodule(first), Injected):
             first += ".old"
         start = {
             # activations may be others by now than those of step 0, and start as they did

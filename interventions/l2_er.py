@@ -64,7 +64,7 @@ class L2EffectiveRank(Intervention):
         learner.check_trained("l2_er")
         if not learner.units:
             raise ValueError(f"l2_er: '{learner.name}' has no hidden units: name them (Learner.units)")
-        self.saved[learner.name] = 0
+        self.saved.setdefault(learner.name, 0)
 
     def penalty(self, learner: Learner) -> Tensor:
         squares = [torch.dot(p.flatten(), p.flatten()) for p in learner.trained().values()]

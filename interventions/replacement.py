@@ -55,7 +55,7 @@ class Replacement(Intervention, ABC):
     def attach(self, learner: Learner) -> None:
         check_optimizer(learner.optimizer, entries=True)
         hidden_units(learner, self.name)
-        self.saved[learner.name] = _new_memory()
+        self.saved.setdefault(learner.name, _new_memory())
 
     def after_update(self, learner: Learner) -> None:
         memory = self.saved.setdefault(learner.name, _new_memory())

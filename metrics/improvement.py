@@ -11,6 +11,8 @@ from numpy.typing import ArrayLike
 
 from .arrays import Array, as_array
 
+REPS = 2000
+
 
 @dataclass(frozen=True)
 class Improvement:
@@ -61,9 +63,7 @@ def probability_of_improvement(
     return Improvement(float(means.mean()), float(low), float(high))
 
 
-def performance_profile(
-    scores: ArrayLike, thresholds: ArrayLike, reps: int = 2000, confidence: float = 0.95, seed: int = 0
-) -> Profile:
+def performance_profile(scores: ArrayLike, thresholds: ArrayLike) -> Profile:
     """Return the share of all scores above each threshold, averaged over tasks, with its point-wise interval.
 
     If one curve is above another everywhere, its method is better by any score. The interval is that of a stratified
@@ -72,18 +72,15 @@ def performance_profile(
     Args:
         scores: (runs, tasks), NaN left out; several tasks must share one scale.
         thresholds: (thresholds,), in the unit of the scores.
-        reps: Number of draws, at least 1.
-        confidence: Of the interval, in (0, 1).
-        seed: Seed of the draws.
     """
     columns, at = _columns(scores), as_array(thresholds)
-    draw = np.random.default_rng(seed)
-    share, drawn = np.zeros(len(at)), np.zeros((reps, len(at)))
+    draw = np.random.default_rng(0)
+    share, drawn = np.zeros(len(at)), np.zeros((REPS, len(at)))
     for column in columns:
         above = (column[:, None] > at[None, :]).astype(np.float64)  # (runs, thresholds)
         share += above.mean(axis=0) / len(columns)
-        drawn += _shares(draw, len(column), reps) @ above / len(columns)
-    low, high = np.percentile(drawn, _tails(confidence), axis=0)
+        drawn += _shares(draw, len(column), REPS) @ above / len(columns)
+    low, high = np.percentile(drawn, _tails(0.95), axis=0)
     return Profile(share, low, high)
 
 

@@ -95,7 +95,7 @@ def _fit(
 ) -> Tensor:
     """Return the losses after training from these parameters on, (members,)."""
     types = {name: parameters[name].dtype for name in view.learner.trained()}
-    # steps on float16 numbers overflow
+    # steps on numbers of 16 bits overflow, or are rounded away
     fitted = {name: _widen(parameters[name]).clone().requires_grad_() for name in types}
     optimizer = torch.optim.Adam(fitted.values(), lr=learning_rate)
     with torch.no_grad():
@@ -137,7 +137,7 @@ def _outputs(view: View, parameters: Mapping[str, Tensor]) -> list[Tensor]:
 
 
 def _widen(values: Tensor) -> Tensor:
-    return values.float() if values.dtype == torch.float16 else values
+    return values.float() if values.itemsize == 2 else values
 
 
 def list_tensors(outputs: Any) -> list[Tensor]:

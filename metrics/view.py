@@ -94,7 +94,12 @@ class View:
         return self._by_member(self.recording[self.learner.features or last].output, of=last)
 
     def _by_member(self, values: Tensor, of: str) -> Tensor:
-        """Return a module's values (members, n, …), members being those of the stack that the units `of` belong to."""
+        """Return a module's values (members, n, …), members being those of the stack that the units `of` belong to.
+
+        Channels of a signal, (n, C, L), are (n, C, L, 1), which tells them from the tokens of a transformer, (n, T, D).
+        """
+        if values.ndim == 3 and isinstance(self.learner.layer_before(of), nn.Conv1d):
+            values = values[..., None]
         return self.select(values) if self.learner.is_stacked(of) else values[None]
 
     @cached_property
@@ -145,8 +150,8 @@ class View:
             return list(self._find_matrices())
 
     def _find_matrices(self) -> Iterator[tuple[Tensor, float]]:
-        for layer in self.learner.layers:
-            kernel = layer.kernel
+        kernels = {layer.kernel: layer for layer in self.learner.layers}  # a tied one once
+        for kernel, layer in kernels.items():
             if layer.factor or unfit(kernel):
                 continue
             weight = layer.describe(self.select(kernel) if layer.stacked else kernel)

@@ -132,7 +132,10 @@ def fetch(name: str, cache: Path, source: str | None = None) -> tuple[Path, int]
     """
     collection, folder = COLLECTIONS[name], cache / name
     files = collection.files()
-    missing = {path: digest for path, digest in files.items() if not _is_intact(folder / path, digest)}
+    missing = {
+        path: digest for path, digest in files.items()
+        if not (file := folder / path).is_file() or hashlib.sha256(file.read_bytes()).hexdigest() != digest
+    }  # fmt: skip
     public, package, refused = source or collection.source, None if source else collection.package, ""
     try:
         if public is not None and missing:
@@ -191,10 +194,6 @@ def _run_program(command: Sequence[str], place: Path) -> None:
     if done.returncode:
         reason = (done.stderr.strip() or done.stdout.strip() or "no output").splitlines()[-1]
         raise RunError(f"`{line}` failed: {reason}")
-
-
-def _is_intact(file: Path, digest: str) -> bool:
-    return file.is_file() and hashlib.sha256(file.read_bytes()).hexdigest() == digest
 
 
 def _download(source: str, path: str, suffix: str) -> bytes:

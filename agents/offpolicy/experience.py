@@ -114,7 +114,7 @@ class Experience(Generic[Prepared]):
         self.decisions = 0  # so far, of all environments
         self.taken = 0  # gradient steps so far, with those that were left out
         self.resumes = 0  # decisions before which no gradient steps are made
-        self.forgotten = 0  # decisions whose transitions were forgotten
+        self.forgotten = 0  # decisions whose transitions every member has forgotten; -1: not counted yet
         self.updates = 0  # gradient steps since the last call of `numbers`
         self.sums = torch.zeros(*self.stack, len(statistics), dtype=torch.float64, device=device)  # over those steps
         self._recent: tuple[int, Prepared] | None = None
@@ -164,6 +164,8 @@ class Experience(Generic[Prepared]):
     @property
     def oldest(self) -> int:
         """The number of decisions of which the memory has no transitions any more."""
+        if self.forgotten < 0:  # a condition may have held for some members: the others keep theirs
+            self.forgotten = self.decisions - int(self.memory.sizes().max())
         kept = self.decisions if isinstance(self.sampling, Reservoir) else self.memory.window * self.settings.num_envs
         return max(self.forgotten, self.decisions - kept)
 
@@ -176,8 +178,7 @@ class Experience(Generic[Prepared]):
     def _keep(self, share: float) -> None:
         """Forget all transitions but the newest share. If none is left, learning pauses until there is a batch."""
         self.memory.keep(share)
-        self._recent = None
-        self.forgotten = self.decisions - int(self.memory.sizes().max())
+        self._recent, self.forgotten = None, -1
         if not share:
             self.resumes = self.decisions + self.settings.batch_size
 

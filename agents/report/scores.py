@@ -148,7 +148,7 @@ def score(data: ComparisonData) -> AgentScores:
     policy scores lower.
     """
     labels = position_labels(data.first.tasks)
-    cycles = 1 + max(task.cycle for task in data.first.tasks)
+    cycles = 1 + max(run.tasks[-1].cycle for run in data.runs)
     fork = data.fork_step or 0
     arms = {label: _score_arm(runs, (len(runs), cycles, len(labels)), fork) for label, runs in data.arms.items()}
     places = tuple(dict.fromkeys(task.index % len(labels) for task in data.first.tasks if task.end > fork))
@@ -211,7 +211,7 @@ def _score_arm(runs: Sequence[RunData], shape: tuple[int, int, int], fork: int) 
     for seed, run in enumerate(runs):
         burst = {event.get("task") for event in run.of_kind("explosion")}
         for task in run.tasks:
-            cell = seed, task.cycle, task.index % shape[2]
+            cell = seed, task.cycle - run.tasks[-1].cycle - 1, task.index % shape[2]  # from the last cycle back
             finals[cell] = run.final_return(task, since=fork * (fork < task.end))  # none of the trunk
             evaluations[cell] = _last_evaluation(run, "eval/return", task)
             tests[cell] = _last_evaluation(run, "eval/return_friction", task)

@@ -246,11 +246,10 @@ class Comparison:
         Raises:
             UsageError: A point of the other comparison cannot be trained.
         """
-        wanted = wanted.resolve(jobs, warn, self)
+        wanted = replace(wanted, stacks=self.groups).resolve(jobs, warn, self)
         later = tuple(seed for seed in wanted.seeds if seed not in self.seeds)
-        seeds, stacks = (*self.seeds, *later), (*self.groups, *(self._group(later, added=True) if later else ()))
-        extended = replace(
-            self, seeds=seeds, stacks=stacks, points=sort_points([*self.points, *wanted.points]), note=wanted.note
-        )
+        points = sort_points([*self.points, *wanted.points])
+        extended = replace(self, seeds=(*self.seeds, *later), points=points, note=wanted.note)
         extended.check()
-        return extended
+        added = extended._group(later, added=True) if later else ()
+        return replace(extended, stacks=(*self.groups, *added))

@@ -81,8 +81,9 @@ def _load_comparison(path: Path, since_fork: bool) -> ComparisonData:
         if spec.labels.arm is not None:
             point = Point(spec.labels.arm, spec.labels.variant)
             trunk = trunks.get(folder.parent, trunks.get(folder.parents[1]))  # its own, or one that variants share
-            shared = trunk and not since_fork
-            runs = load_runs(folder, partial(logs_of_trunk, spec.start.step, trunk) if shared else None)
+            # of steps that count from the fork, only the results of earlier tasks come before it
+            logs = partial(logs_of_trunk, spec.start.step, trunk, LOGS[-1:] if since_fork else LOGS)
+            runs = load_runs(folder, logs if trunk else None)
             found.setdefault(point.label, (point, []))[1].extend(map(count_from_start, runs) if since_fork else runs)
     all_points = [point for point, _ in found.values()]
     labels = [_short_label(point, all_points) for point in all_points] if since_fork else list(found)
@@ -200,10 +201,10 @@ def _require_whole(path: Path, end: int) -> None:
         require_ended(path, {name: length for name, length in lengths.items() if name in LOGS})
 
 
-def _logs_until(fork: int, trunk: Path) -> Logs:
-    """Return the logs of a trunk up to the fork. Later rows, if any, are not part of its arms' history."""
+def _logs_until(fork: int, trunk: Path, names: Sequence[str]) -> Logs:
+    """Return these logs of a trunk up to the fork. Later rows, if any, are not part of its arms' history."""
     logs: Logs = {}
-    for name in LOGS:
+    for name in names:
         logs[name] = [row for row in read_log(trunk, name) if row["step"] <= fork]
     return logs
 

@@ -66,7 +66,7 @@ class RunData:
 
     Agents have `episodes`. Other kinds have `outcomes`, the results of each finished task. A stack of seeds is read as
     one history per seed, which has the rows of that seed. If steps count from where the run was forked, `whole` is the
-    history as logged.
+    history as logged, in which only the outcomes begin with those of the trunk.
     """
 
     path: Path

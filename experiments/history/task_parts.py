@@ -44,7 +44,7 @@ def parts_of(run: RunData, count: int = 1, metrics: Sequence[str] = (), limit: i
             row: Row = {"task": task.index, "env": task.env or task.name, "part": part, "episodes": len(returns)}
             row["return"] = _mean(returns)
             if rollout:
-                row["rollout_return"] = mean_by_rollout(episodes.steps[inside], returns, rollout)
+                row["rollout_return"] = mean_by_rollout(episodes.steps[inside] - task.start, returns, rollout)
             if limit is not None:
                 row["reached"] = _mean(episodes.lengths[inside] < limit)
             for name, (steps, values) in series.items():
@@ -66,7 +66,8 @@ def mean_by_rollout(steps: Array, returns: Array, rollout: int) -> float:
     counts as much as one with many short ones.
 
     Args:
-        steps, returns: (episodes,), the environment step at which each episode ended, and its return.
+        steps, returns: (episodes,), the step of the task at which each episode ended, and its return. Each task begins
+            a rollout.
         rollout: Environment steps of a rollout.
     """
     _, places = np.unique((steps - 1) // rollout, return_inverse=True)

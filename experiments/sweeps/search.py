@@ -186,7 +186,7 @@ def score(run: RunData, measure: str) -> float:
             found += [learning_curve_area(steps, returns, task.start, end)] if len(steps) else []
         elif name == ROLLOUT_RETURN:
             rollout = rollout_of(run)
-            found += [mean_by_rollout(steps, returns, rollout)] if len(steps) and rollout else []
+            found += [mean_by_rollout(steps - task.start, returns, rollout)] if len(steps) and rollout else []
         else:
             rows = [row for row in (*run.metrics, *run.outcomes) if row.get("task") == task.index]
             found += [float(value) for row in rows if isinstance(value := row.get(name), int | float)][-1:]

@@ -74,20 +74,21 @@ def _find_places(measure: Measure, arm: str) -> list[tuple[str, float, str, str]
 def _select_panels(panels: Sequence[Panel]) -> list[Panel]:
     """Return the panels that have a line with at least two points.
 
-    If most points are alone but the number has many values, return one panel with all points: they were drawn at
-    random, so that hardly two of them have the same other settings.
+    If most points are alone but the number has many values, return one panel with all points of each environment: they
+    were drawn at random, so that hardly two of them have the same other settings.
     """
     curves = [panel for panel in panels if max(map(len, panel.lines.values())) > 1]
     sizes = [len(line) for panel in panels for line in panel.lines.values()]
     values = {value for panel in panels for line in panel.lines.values() for value in line}
     if 2 * sum(size for size in sizes if size > 1) >= sum(sizes) or len(values) < FEW:
         return curves
-    cloud = Panel("", "", cloud=True)
+    clouds: dict[str, Panel] = {}
     for panel in panels:
+        cloud = clouds.setdefault(panel.place, Panel(panel.place, "", cloud=True))
         cloud.level |= panel.level
         for label, line in panel.lines.items():
             cloud.lines[NUMBER.sub(rf"\1={BLANK}", label)] |= line
-    return [cloud]
+    return list(clouds.values())
 
 
 def _plot_panels(name: str, panels: Sequence[Panel], measure: Measure) -> Plot:

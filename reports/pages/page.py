@@ -65,11 +65,6 @@ def render(content: Content, plots: "Sequence[Plot]", place: Path) -> str:
     )
 
 
-def url_of(path: object) -> str:
-    """Return a relative path as the address in a link. The names of folders need not be UTF-8."""
-    return quote(str(path), errors="surrogateescape")
-
-
 @cache
 def template(name: str) -> Template:
     """Return one of the templates in this folder. All of them extend layout.html."""
@@ -78,7 +73,8 @@ def template(name: str) -> Template:
         loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     environment.globals |= OPTIONAL | {"with_file_names": with_file_names}
-    environment.filters |= {"urlencode": url_of, "show": show, "hover": hover, "first_number": first_number}
+    encode = lambda path: quote(str(path), errors="surrogateescape")  # noqa: E731 – folders need not be named in UTF-8
+    environment.filters |= {"urlencode": encode, "show": show, "hover": hover, "first_number": first_number}
     return environment.get_template(name)
 
 

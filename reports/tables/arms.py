@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from functools import partial
-from itertools import chain
+from itertools import chain, zip_longest
 
 import numpy as np
 
@@ -149,10 +149,8 @@ def _improvement(measures: Sequence[Measure], arm: str, other: str) -> Number | 
 
 def pad_columns(columns: Sequence[Array]) -> Array:
     """Return columns of different lengths as one array of shape (runs, tasks), filled with NaN."""
-    whole = np.full((max(map(len, columns)), len(columns)), np.nan)
-    for i, column in enumerate(columns):
-        whole[: len(column), i] = column
-    return whole
+    rows = zip_longest(*columns, fillvalue=np.nan)
+    return np.array(list(rows), dtype=float).reshape(-1, len(columns))
 
 
 def _iqm(measure: Measure, scores: Array) -> Number | None:

@@ -6,6 +6,7 @@ The definitions are those of `metrics.continual`, as means over tasks.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -122,7 +123,7 @@ def read_old_tasks(data: ComparisonData, areas: Areas | None = None, shares: boo
 def _of_variant(
     data: ComparisonData, variant: str, labels: Mapping[str, str], areas: Areas | None, shares: bool
 ) -> OldTasks | None:
-    runs = {arm: data.arms[label] for arm, label in labels.items()}
+    runs = {arm: list(map(attrgetter("as_logged"), data.arms[label])) for arm, label in labels.items()}
     tasks = max((run.tasks for of_arm in runs.values() for run in of_arm), key=len)
     place = np.arange(len(tasks))
     measured = {arm: _stack(_matrix, of_arm, len(tasks)) for arm, of_arm in runs.items()}
@@ -136,7 +137,7 @@ def _of_variant(
     R = {arm: scale.apply(values, random[arm][:, None]) for arm, values in measured.items()}
     A = {arm: scale.apply(_stack(areas, of_arm, len(tasks)), random[arm]) for arm, of_arm in runs.items()}
     later = scale.counted & (place > 0)
-    new = later & [task.start >= (data.fork_step or 0) for task in tasks]
+    new = later & [task.start >= (data.fork_step or data.first.spec.start.step) for task in tasks]
     old = scale.counted & (place < place[-1])
     counts = {FINAL: scale.counted, FORGETTING: old, KEPT: old, ZERO_SHOT: later}
     arms = {}

@@ -61,4 +61,4 @@ def mean(values: Array, axis: int | None = None) -> Any:
 
 def mean_of_known(values: Iterable[Any]) -> float:
     """Return the mean of the finite numbers; NaN if there are none."""
-    return float(mean(np.array(list(values), dtype=np.float64)))
+    return float(mean(np.array(list(values), dtype=float)))

@@ -12,6 +12,7 @@ from supple.agents.evaluate import play
 from supple.agents.trained import Trained
 from supple.engine.runs import prepare
 from supple.engine.spec import RunSpec
+from supple.envs import Shifted
 from supple.registry.errors import RunError, UsageError
 from supple.tracks.linear.settings import LinearSettings
 from tests.agents.small import lines, train
@@ -67,6 +68,18 @@ def test_each_checkpoint_has_its_agent_and_other_requests_are_refused_in_one_lin
     for ask, message in asked:
         with pytest.raises((RunError, UsageError), match=message):
             ask()
+
+
+def test_an_evaluation_during_a_gradual_change_sees_what_the_checkpoint_saw(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = train("ppo", tmp_path / "run", shift="offset(over=120)", eval_episodes=0, keep_checkpoints=9)
+    agent, told = Trained(path, 200), set[int]()
+    monkeypatch.setattr(Shifted, "progress", lambda env, steps, slide=True: told.add(steps))
+    agent.evaluate(episodes=2)
+    assert told == {80}
+    agent.evaluate(episodes=2, task=1)
+    assert told == {80, 120}
 
 
 @pytest.mark.slow

@@ -94,8 +94,9 @@ def test_results_are_never_overwritten(vectors: tuple[Any, Any]) -> None:
 
 
 @pytest.mark.parametrize("together", [False, True])
-def test_frozen_rows_are_not_restarted(together: bool) -> None:
-    envs = vectorize([CARTPOLE] * 4, batched=together)
+@pytest.mark.parametrize("shift", ["offset + noise", "offset"])  # steps with the second one are taken in C
+def test_frozen_rows_are_not_restarted(together: bool, shift: str) -> None:
+    envs = vectorize([partial(make_env, "cartpole", shifts=shift, task=1)] * 4, batched=together)
     envs.reset(range(4))
     last = envs.step(np.zeros(4, np.int64)).obs
     envs.freeze([2])
@@ -103,4 +104,6 @@ def test_frozen_rows_are_not_restarted(together: bool) -> None:
     np.testing.assert_array_equal(obs[2], last[2])
     assert not (obs[[0, 1, 3]] == last[[0, 1, 3]]).any()
     assert [episode.index for episode in episodes] == [0, 1, 3]
-    np.testing.assert_array_equal(envs.step(np.zeros(4, np.int64)).obs[2], last[2])
+    result = envs.step(np.ones(4, np.int64))
+    np.testing.assert_array_equal(result.obs[2], last[2])
+    assert result.reward.tolist() == [1.0, 1.0, 0.0, 1.0]

@@ -230,3 +230,18 @@ def test_it_works_on_any_part_that_is_named_and_a_new_draw_is_that_of_the_networ
     injected = module.get_submodule(part)
     assert target.layers[-1].name == {"2": "2.new.2", "2.2": "2.2.new"}[part]
     exact(injected.new.state_dict(), injected.old.new.state_dict())
+
+
+def test_a_head_that_begins_with_swapped_units_can_be_injected_again():
+    head = nn.Sequential(nn.ReLU(), nn.Linear(6, 2))
+    module, x = nn.Sequential(nn.Linear(4, 6), head), torch.ones(3, 4)
+    target = learner_for(
+        module, torch.optim.Adam(module.parameters()), probe=lambda: (x,), loss=lambda: module(x).square().mean(),
+        capabilities=(Injectable("1"),),
+    )  # fmt: skip
+    make("injection").apply(target)
+    make("swap", activation="prelu").apply(target)
+    before = module(x)
+    make("injection").apply(target)
+    exact(module(x), before)
+    exact(module[1].new[1].weight, module[1].old.old[1].weight)

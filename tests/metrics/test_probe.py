@@ -146,3 +146,28 @@ def test_a_block_has_units_and_no_slope():
     values = measure(target)
     assert "saturated_fraction" not in values
     assert values.keys() == cheap_metrics().keys() - CHANGE - {"saturated_fraction"}
+
+
+def test_a_signal_is_measured_as_an_image_of_one_column():
+    torch.manual_seed(0)
+    signal = nn.Sequential(nn.Conv1d(1, 6, 5), nn.ReLU(), nn.Flatten(), nn.Linear(192, 3))
+    signal[0].bias.data[:3] = -100  # dead channels
+    image = nn.Sequential(nn.Conv2d(1, 6, (5, 1)), nn.ReLU(), nn.Flatten(), nn.Linear(192, 3))
+    image.load_state_dict({name: p.view(image.get_parameter(name).shape) for name, p in signal.named_parameters()})
+    x = X.view(30, 1, 36)
+    both = [
+        measure(learner_for(net, probe=lambda x=x: (x,), loss=lambda net=net, x=x: net(x).square().mean()), True)
+        for net, x in ((signal, x), (image, x[..., None]))
+    ]
+    assert both[0]["dormant_fraction/1"] == 0.5
+    for name in both[0].keys() - {"dfi_per_dim", "dfi_unscaled", "dfi"}:
+        assert both[0][name] == pytest.approx(both[1][name], rel=1e-5), name
+
+
+def test_a_matrix_that_two_layers_share_counts_once():
+    torch.manual_seed(0)
+    module = nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 2))
+    module[2].weight = module[0].weight
+    values = measure(learner_for(module))
+    total = dfi(module[0].weight) + dfi(module[4].weight)
+    assert (values["dfi"], values["dfi_per_dim"]) == (pytest.approx(total), pytest.approx(total / 6))

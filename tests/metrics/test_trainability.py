@@ -108,3 +108,15 @@ def test_a_measurement_leaves_the_generators_of_a_redraw_alone_and_constant_outp
 
 def test_without_data_there_is_no_score() -> None:
     assert trainability(learner_for(network())) is None
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_weights_of_16_bits_are_fitted_as_those_of_32(dtype: torch.dtype) -> None:
+    torch.manual_seed(0)
+    module = network(width=32)
+    for p in module.parameters():
+        p.data.mul_(2.0)  # so large that a step of the fit would be rounded away
+    wide, half = (
+        scores(learner(net, X.to(net[0].weight)), 150)[0] for net in (module, copy.deepcopy(module).to(dtype))
+    )
+    assert half == pytest.approx(wide, abs=0.02)

@@ -369,6 +369,24 @@ def test_every_arm_keeps_its_own_look_and_none_is_grey():
     assert arm_styles(["arm 0", "none"])["none"] == styles["none"]
 
 
+def vary(folder, variants, **stream):
+    records.write_plan(folder, "ppo", ["none", "fire@task"], [0, 1], variants=variants)
+    for place, variant in enumerate(variants):
+        for arm in ("none", "fire@task"):
+            for seed in (0, 1):
+                run = folder / f"seed-{seed}" / str(place) / arm
+                write_run(run, arm=arm, seed=seed, variant=variant, **stream, **variant)
+    return folder
+
+
+def test_variants_may_have_other_numbers_of_cycles(tmp_path):
+    """The final returns are those of each run's own last cycle."""
+    found = score(load(vary(tmp_path, [{"cycles": 1}, {"cycles": 2}], envs=("Hopper-v5",), per_task=6_000)))
+    for label, arm in found.arms.items():
+        assert np.isfinite(arm.last).all(), label
+        assert np.isnan(arm.finals[:, 0]).all() == ("cycles=1" in label)
+
+
 @pytest.mark.usefixtures("without_figures")
 def test_learning_curves_of_many_arms_are_a_figure_for_each_variant(tmp_path):
     folder, variants = tmp_path / "c", [{"activation": "relu"}, {"activation": "tanh"}]

@@ -9,8 +9,10 @@ import torch
 
 from supple.agents.sac.agent import SAC
 from supple.agents.sac.inputs import Control
+from supple.engine.hooks.members import acting_on
 from supple.envs import StepResult
-from tests.agents.lives import live
+from supple.interventions import parse_hook
+from tests.agents.lives import live, of_seeds, vectors
 from tests.agents.sac.worlds import A, D, agent_with, world
 from tests.agents.states import apply, changed, everything, saved
 
@@ -105,6 +107,21 @@ def test_heads_rest_once_the_memory_was_emptied(sampling: str, keep: str, heads:
     if keep:
         apply(agent, f"replay(keep={keep})")
     assert learning(agent, learn(agent, "second", 5)) == heads
+
+
+def test_heads_go_on_learning_while_a_member_remembers_what_another_one_forgot() -> None:
+    agent, steps = new(**of_seeds(3, 0)), vectors(D, 4)
+    for env, decisions in (("first", 12), ("second", 3)):
+        agent.begin_task(env)
+        agent.begin_episodes(next(steps).obs)
+        live(agent, steps, decisions)
+    (hook,) = [parse_hook("replay(keep=0.1)@when:weight_norm>0")]
+    assert hook is not None
+    for seeds, resting in (([0], {"third"}), ([1], {"first", "third"})):
+        with acting_on(hook, agent.learners["critic"], seeds):
+            hook.intervention.apply(agent.learners["critic"])
+        live(agent, steps, 1)
+        assert agent.soft_update.resting == resting
 
 
 @kinds

@@ -85,6 +85,18 @@ def test_stacks_are_those_that_all_points_allow() -> None:
     assert Comparison("ppo", ACROBOT, make_points(("none",)), (0, 1)).groups == ((0, 1),)
 
 
+@pytest.mark.parametrize("seeds", [(0, 1), (0,)])
+def test_an_arm_that_cannot_be_in_the_stacks_that_were_started_is_refused(seeds: tuple[int, ...]) -> None:
+    """It may come later if each seed is trained alone, and decides how seeds are trained that come with it."""
+    begun = Comparison("ppo", ACROBOT, make_points(("none",)), seeds, fork_at=0.0).resolve()
+    wanted = Comparison("ppo", ACROBOT, make_points(("none", "none + keep_best=true")), (0, 1, 2), fork_at=0.0)
+    if begun.groups == ((0, 1),):
+        with pytest.raises(UsageError, match="--keep-best"):
+            begun.extend(wanted, 1, print)
+    else:
+        assert begun.extend(wanted, 1, print).groups == ((0,), (1,), (2,))
+
+
 def test_seeds_that_are_asked_for_are_not_those_of_the_preset() -> None:
     preset = presets_of("ppo")["gym-control-small"]
     for asked, chosen in (((), preset.seeds), ((0,), (0,)), ((3,), (3,)), ((0, 1), (0, 1))):

@@ -1,5 +1,6 @@
 """The parts of a run's tasks: what ended in each, and what was measured there."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -29,6 +30,11 @@ RUN = RunData(
 )
 
 
+LATER = Episodes(
+    np.array([110.0, 150, 170, 200]), np.ones(4, int), np.array([1.0, 1, 4, 8]), np.ones(4), np.zeros(4, bool)
+)
+
+
 def test_an_episode_counts_in_the_part_in_which_it_ends() -> None:
     first, second, third, fourth = parts_of(RUN, 2)
     assert [row["episodes"] for row in (first, second, third, fourth)] == [2, 2, 1, 0]
@@ -51,6 +57,12 @@ def test_measurements_and_goals_are_those_of_the_part() -> None:
 def test_rollouts_count_alike_however_many_episodes_end_in_them() -> None:
     assert [row["rollout_return"] for row in parts_of(RUN)] == [(2 + 6) / 2, 9]
     assert np.isnan(mean_by_rollout(np.zeros(0), np.zeros(0), 50))
+
+
+def test_each_task_begins_a_rollout() -> None:
+    """The last rollout of the first task has 40 steps instead of 60, so that the next ones end at 160 and 200."""
+    run = replace(RUN, spec=RunSpec("ppo", PPOSettings(rollout_steps=30, num_envs=2)), episodes=LATER)
+    assert [row["rollout_return"] for row in parts_of(run)][1] == ((1 + 1) / 2 + (4 + 8) / 2) / 2
 
 
 def test_no_part_is_refused() -> None:

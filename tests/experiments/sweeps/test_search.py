@@ -115,6 +115,8 @@ def test_returns_count_by_rollout_as_in_the_published_table() -> None:
     episodes = [(10, 1.0), (20, 2.0), (40, 3.0), (41, 8.0), (150, 7.0)]
     assert score_of("rollout_return", spec, episodes=episodes) == pytest.approx(((2 + 8) / 2 + 7) / 2)
     assert score_of("-rollout_return@last", spec, episodes=episodes) == -7
+    uneven = [(110, 1.0), (130, 1.0), (141, 5.0)]  # the second task's first rollout ends at 140, not at 120
+    assert score_of("rollout_return@last", spec, episodes=uneven) == 3
     assert np.isnan(score_of("rollout_return", episodes=episodes))
 
 

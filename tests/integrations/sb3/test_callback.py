@@ -149,6 +149,14 @@ def test_hooks_continue_over_several_calls_of_learn() -> None:
     assert [event["step"] for event in fractions.events] == [144]  # of 192: what was learned before counts
 
 
+def test_hooks_remember_units_and_count_updates_over_several_calls_of_learn() -> None:
+    model, callback = small(DQN), SuppleCallback(["cbp", "snr", "cpr", "l2_er"], measure_every=0)
+    for _ in range(2):
+        model.learn(32, callback=callback, reset_num_timesteps=False)
+    *units, counted = [hook.intervention.state_dict()["q"] for hook in callback.hooks]
+    assert {model._n_updates} == {counted, *(memory["updates"] for memory in units)}
+
+
 class Stops(BaseCallback):
     def __init__(self, at: int) -> None:
         super().__init__()

@@ -56,6 +56,14 @@ def test_an_axis_with_0_is_symmetric_logarithmic() -> None:
     assert plot.figure.axes[0].get_xscale() == "symlog"
 
 
+def test_points_drawn_at_random_have_a_panel_for_each_environment() -> None:
+    drawn = [{"width": 2**i, "batch": 3 * i % 5} for i in range(5)]
+    measures = [measure([("none", variant)], place=place) for place in ("Hopper", "Ant") for variant in drawn]
+    plot = next(plot for plot in sensitivity(measures) if plot.name == "sensitivity_width")
+    assert [axes.get_title("left") for axes in plot.figure.axes] == ["Hopper", "Ant"]
+    assert [x for x, _ in lines(plot)] == 2 * [[1.0, 2.0, 4.0, 8.0, 16.0]]
+
+
 @pytest.mark.parametrize(
     ("values", "scale"),
     [

@@ -81,7 +81,7 @@ def collect_scores(cells: Sequence[Cell]) -> list[Learned]:
     learned = []
     for cell in cells:
         before, scores = map(np.stack, zip(*map(_read_scores, cell.runs), strict=True))
-        learned.append(Learned(cell, tuple(task.name for task in cell.runs[0].tasks), scores, before))
+        learned.append(Learned(cell, tuple(task.name for task in cell.runs[0].as_logged.tasks), scores, before))
     return learned
 
 
@@ -153,7 +153,7 @@ def order_line(learned: Sequence[Learned]) -> str:
 
 def _read_scores(run: RunData) -> tuple[Array, Array]:
     """Return the scores of one run: before any task, and A[i, j]."""
-    count = len(run.tasks)
+    count = len(run.as_logged.tasks)
     before, A = np.full(count, NAN), np.full((count, count), NAN)
     for row in run.outcomes:
         A[row["task"]] = np.array(row["scores"], dtype=np.float64)  # None becomes NaN

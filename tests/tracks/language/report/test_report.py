@@ -313,6 +313,24 @@ def test_continual_learning_has_op_bwt_transfer_average_and_last(tmp_path):
     assert measures["before"] == pytest.approx(0.2)
 
 
+def test_arms_that_were_forked_after_a_task_have_the_scores_of_the_whole_sequence(tmp_path):
+    records.write_plan(tmp_path, "continual", ["none", "fire"], [0], 5)
+    names, scores = [(name, 5 * (i + 1)) for i, name in enumerate("xyz")], {"none": A, "fire": [A[0], A[1], [0.9] * 3]}
+    rows = {i: {"step": 5 * (i + 1), "task": i, "seed": 0, "updates": 5} for i in range(3)}
+    first = {**rows[0], "scores": A[0], "before": [0.1, 0.2, 0.3]}
+    write_run(tmp_path / "seed-0/trunk", "continual", names, {5: {"score": 0.1}}, outcomes=[first], stop=5)
+    for arm, matrix in scores.items():
+        own = [{**rows[i], "scores": matrix[i]} for i in (1, 2)]
+        lines = {5: {"score": 0.1}, 15: {"score": 0.3}}
+        write_run(tmp_path / "seed-0" / arm, "continual", names, lines, outcomes=own, start=5, arm=arm)
+    none = collect_scores(read_cells((content := compose(tmp_path)).data))[0]
+    assert none.tasks == ("x", "y", "z")
+    assert none.scores[0].tolist() == A
+    assert none.measures()["bwt"].mean == pytest.approx(((0.9 - 0.5) + (0.8 - 0.6)) / 2)
+    (old,) = content.parts["continual"].old_tasks
+    assert old.arms["fire"].spread("new tasks").mean == pytest.approx((0.8 + 0.9) / 2)  # not x, before the fork
+
+
 def test_the_declared_measure_of_a_sequence_leads_its_report(tmp_path):
     path = continual(tmp_path / "r", A)
     assert compose(path).measures[0].name == "OP"
