@@ -8,7 +8,7 @@ With plain SGD, Δ = −η·g, this is Algorithm 1 of the paper in its "global" 
 including weight decay and momentum, is protected in the same way, as in AdaUPGD, for which the paper has no equation.
 The gradient is the one given to the optimizer: it includes penalties, and is clipped if the agent clips it. Each member
 of a stack has its own largest utility and noise. If no utility is above 0, weights of negative utility are not
-protected at all.
+protected at all. Weights of 16 bits have averages of 16 bits, in which small steps are rounded away.
 
 Source: Elsayed & Mahmood 2024, "Addressing loss of plasticity and catastrophic forgetting in continual learning" (arXiv
 2404.00781).

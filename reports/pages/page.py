@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from importlib import metadata
 from itertools import chain
 from pathlib import Path
@@ -73,7 +73,7 @@ def template(name: str) -> Template:
         loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     environment.globals |= OPTIONAL | {"with_file_names": with_file_names}
-    encode = lambda path: quote(str(path), errors="surrogateescape")  # noqa: E731 – folders need not be named in UTF-8
+    encode = partial(quote, errors="surrogateescape")  # the names of folders need not be UTF-8
     environment.filters |= {"urlencode": encode, "show": show, "hover": hover, "first_number": first_number}
     return environment.get_template(name)
 
