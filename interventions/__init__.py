@@ -23,7 +23,7 @@ from supple.networks import (
     trace_wiring,
     unit_names,
 )
-from supple.registry import UnknownName, did_you_mean, parse_call
+from supple.registry import UnknownName, parse_call
 
 from .adam_rel import AdamRel
 from .adamo import AdamO
@@ -147,7 +147,6 @@ __all__ = [
     "balance_layers_",
     "chain",
     "contract_for",
-    "did_you_mean",
     "fire_",
     "interventions",
     "learner_for",

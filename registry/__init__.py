@@ -6,7 +6,7 @@ Only the standard library is imported here, so that help, lists and error messag
 from .calls import Call, CallSyntaxError, Value, format_value, parse_call
 from .faults import OWN, naming, notes_of, owner_of
 from .messages import one_line, quoted, summary
-from .names import BrokenPackage, Registry, UnknownName, did_you_mean, near_names
+from .names import BrokenPackage, Registry, UnknownName, did_you_mean, near_names, unknown
 from .schema import bind
 
 __all__ = [
@@ -28,4 +28,5 @@ __all__ = [
     "parse_call",
     "quoted",
     "summary",
+    "unknown",
 ]

@@ -1,7 +1,7 @@
 """Registries of entries by name, which suggest the nearest name for an unknown one."""
 
 import difflib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Generic, TypeVar
 
 from .messages import one_line
@@ -51,8 +51,7 @@ class Registry(Generic[T]):
     def get(self, name: str) -> T:
         """Return the entry called `name`; raises UnknownName."""
         if name not in (known := self.loaded()):
-            hint = did_you_mean(name, known)
-            raise UnknownName(f"unknown {self.kind} {name!r}{hint} (known: {', '.join(self.names())})")
+            raise UnknownName(unknown(self.kind, name, self.names()))
         return known[name]
 
     def loaded(self) -> dict[str, T]:
@@ -87,6 +86,11 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     """Return `": did you mean 'fire'?"` for the nearest known word, or `""` if none is near."""
     near = near_names(word, known)
     return f": did you mean {near[0]!r}?" if near else ""
+
+
+def unknown(what: str, name: str, known: Collection[str]) -> str:
+    """Return `"unknown metric 'srnk': did you mean 'srank'? (known: srank, …)"` for a name that is not in a table."""
+    return f"unknown {what} {name!r}{did_you_mean(name, known)} (known: {', '.join(known)})"
 
 
 _loaded: set[str] = set()

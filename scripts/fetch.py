@@ -30,7 +30,7 @@ import tyro
 
 from supple.engine.storage.files import replace
 from supple.envs.humanoid_assets import NAME, manifest
-from supple.registry import did_you_mean, quoted
+from supple.registry import quoted, unknown
 from supple.registry.cache import cache_folder
 from supple.registry.errors import RunError, UsageError
 from supple.scripts.cli.console import explain, parse, say, screen
@@ -227,10 +227,7 @@ def main(args: Sequence[str]) -> None:
         return
     options = parse(Options, args, "supple fetch", __doc__)
     if options.name not in COLLECTIONS:
-        raise UsageError(
-            f"unknown collection {options.name!r}{did_you_mean(options.name, COLLECTIONS)} "
-            f"(known: {', '.join(COLLECTIONS)})"
-        )
+        raise UsageError(unknown("collection", options.name, COLLECTIONS))
     cache = options.cache or cache_folder()
     folder, fetched = fetch(options.name, cache, options.source)
     say(f"done: {folder} ({fetched} files fetched)")

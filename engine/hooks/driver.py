@@ -7,10 +7,11 @@ import torch
 from torch import Tensor
 
 from supple.engine.storage.restoring import require_like
-from supple.interventions import Hook, Learner, Moment, UnknownName, When, did_you_mean
+from supple.interventions import Hook, Learner, Moment, UnknownName, When
 from supple.interventions.schedule import AtUpdate
 from supple.metrics import METRICS, TRAINABILITY, cheap_metrics
 from supple.networks.ranks import average, begin_alike, world
+from supple.registry import did_you_mean, unknown
 
 from .event import NO_EXTRAS, ExtraMeasurements, Recorder
 from .moments import calling
@@ -187,8 +188,7 @@ class HookDriver:
         """Attach a hook to the learners that it names, or to those of all on which it acts."""
         names = [learner.name for learner in self.learners.values()]
         if hook.learner not in (None, *names):
-            hint = did_you_mean(str(hook.learner), names)
-            raise UnknownName(f"{hook.text}: unknown learner {hook.learner!r}{hint} (known: {', '.join(names)})")
+            raise UnknownName(f"{hook.text}: {unknown('learner', str(hook.learner), names)}")
         named = [learner for learner in self.learners.values() if hook.learner in (None, learner.name)]
         for learner in [learner for learner in named if hook.concerns(learner)] or named:
             try:

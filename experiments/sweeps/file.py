@@ -29,7 +29,7 @@ import msgspec
 
 from supple.engine.kinds import as_json, find_kind, value_of
 from supple.engine.settings import SeedsOption
-from supple.registry import did_you_mean, schema
+from supple.registry import schema, unknown
 from supple.registry.errors import UsageError
 
 from .search import GRID, Method, Search
@@ -94,8 +94,9 @@ def read_sweep(
         defaults = _table(DEFAULTS, data.pop(DEFAULTS, {}))
         if not data:
             raise UsageError("there is no study: begin one with a line such as [rates]")
-        if unknown := next((name for name in studies if name not in data), None):
-            raise UsageError(f"there is no study {unknown}{did_you_mean(unknown, data)} (known: {', '.join(data)})")
+        for name in studies:
+            if name not in data:
+                raise UsageError(unknown("study", name, data))
         tables = {name: _merged(defaults, _table(name, data[name])) for name in studies or data}
         if scale == "small":
             # published numbers are for the full scale, and cannot be compared with a smaller one
@@ -117,8 +118,9 @@ def _table(name: str, table: Mapping[str, Any]) -> dict[str, Any]:
     """
     if not re.fullmatch(r"[\w.-]+", name):
         raise UsageError(f"[{name}]: the name of a study has letters, digits, and . _ -")
-    if unknown := next((key for key in table if key not in STUDY), None):
-        raise UsageError(f"[{name}] {unknown}: no such entry{did_you_mean(unknown, STUDY)} (known: {', '.join(STUDY)})")
+    for entry in table:
+        if entry not in STUDY:
+            raise UsageError(f"[{name}]: {unknown('entry', entry, STUDY)}")
     own = schema.convert_entries(table, STUDY, f"[{name}]")
     if small := own.get("small"):
         own["small"] = _table(name, {key: value for key, value in small.items() if key != "small"})

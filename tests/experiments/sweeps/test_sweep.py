@@ -314,7 +314,7 @@ def test_some_studies_of_a_file_are_added_to_a_folder_one_after_the_other(write:
     for name in ("c", "a"):
         runs = read_sweep(file, studies=[name]).begin(tmp_path / "out")
     assert [run.spec.labels.study for run in runs] == ["c", "a"]
-    with pytest.raises(UsageError, match=re.escape("there is no study d (known: a, b, c)")):
+    with pytest.raises(UsageError, match=re.escape("unknown study 'd' (known: a, b, c)")):
         read_sweep(file, studies=["a", "d"])
 
 
@@ -325,7 +325,7 @@ def test_some_studies_of_a_file_are_added_to_a_folder_one_after_the_other(write:
         ("", "there is no study: begin one with a line such as [rates]"),
         ("kind = 'ppo'", "kind is outside a table: begin a study with a line such as [sweep]"),
         ("[a]", "[a] has no entry kind"),
-        ("[a]\nkind = 'ppo'\ngird = {}", "[a] gird: no such entry: did you mean 'grid'?"),
+        ("[a]\nkind = 'ppo'\ngird = {}", "[a]: unknown entry 'gird': did you mean 'grid'?"),
         ("[a]\nkind = 'ppo'\nseeds = 'one'", "[a].seeds: 'one' is neither a seed"),
         ("[a]\nkind = 'ppo'\ngrid = 3", "[a].grid should be an object, but is 3"),
         ("[a]\nkind = 'ppo'\nrandom = { x = { choice = [1] } }", "[a].random.count is missing"),

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from supple.registry import did_you_mean
+from supple.registry import unknown
 from supple.registry.cache import cache_folder
 from supple.registry.errors import UsageError
 
@@ -35,7 +35,7 @@ def load(name: str, folder: str | Path | None = None) -> DataSet:
     names the file.
     """
     if name not in READERS:
-        raise UsageError(f"unknown data set {name!r}{did_you_mean(name, NAMES)} (names: {', '.join(NAMES)})")
+        raise UsageError(unknown("data set", name, NAMES))
     if folder is None and name == "folder":
         raise UsageError("data set 'folder' needs --data: the folder with train/<class>/ and test/<class>/")
     place = cache_folder() / name if folder is None else Path(folder).expanduser()
