@@ -21,6 +21,7 @@ from supple.engine.settings import (
     Threads,
     device_here,
     require_range,
+    seed_problems,
 )
 from supple.registry.errors import RunError, UsageError
 from supple.registry.schema import NotNegative, Positive, Share, most
@@ -367,11 +368,7 @@ class AgentSettings(RunSettings):
 
     def problems(self) -> Iterator[str]:
         yield from super().problems()
-        seeds = " ".join(map(str, self.seeds))
-        if min(self.seeds, default=0) < 0 or len(set(self.seeds)) < len(self.seeds):
-            yield f"--seeds must be different numbers of 0 or more, got {seeds}"
-        if self.seeds and self.seed not in (0, self.seeds[0]):
-            yield f"--seed {self.seed} and --seeds {seeds} both say which seeds: give one of them"
+        yield from seed_problems(self.seeds, self.seed)
         if isinstance(self.stack, int) and self.stack < 2:
             yield f"--stack must be auto, off or a number of 2 or more, got {self.stack}"
         elif isinstance(self.stack, int) and not self.stacked:

@@ -49,6 +49,15 @@ def seeds_of(value: Any) -> Any:
     return tuple(found)
 
 
+def seed_problems(seeds: Seeds, seed: int = 0) -> Iterator[str]:
+    """Yield one line for each problem of `--seeds`, next to a `--seed` that may say something else."""
+    shown = " ".join(map(str, seeds))
+    if min(seeds, default=0) < 0 or len(set(seeds)) < len(seeds):
+        yield f"--seeds must be different numbers of 0 or more, got {shown}"
+    if seeds and seed not in (0, seeds[0]):
+        yield f"--seed {seed} and --seeds {shown} both say which seeds: give one of them"
+
+
 SeedsOption = Annotated[Seeds, seeds_of, tyro.conf.arg(metavar="SEEDS")]
 
 

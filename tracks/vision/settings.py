@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Literal
 
 import tyro
 
-from supple.engine.settings import MOST_TASKS, Groups, Interval, RunSettings, Seeds, SeedsOption
+from supple.engine.settings import MOST_TASKS, Groups, Interval, RunSettings, Seeds, SeedsOption, seed_problems
 from supple.registry.schema import BelowOne, NotNegative, Positive, PositiveShare, most
 from supple.tracks.settings import TrackSettings
 
@@ -131,10 +131,7 @@ class VisionSettings(TrackSettings):
         yield from super().problems()
         if self.init_lambda is not None and self.network != "mlp":
             yield f"--init-lambda balances the units between Linear layers: --network mlp, not {self.network}"
-        if min(self.members) < 0 or len(set(self.seeds)) < len(self.seeds):
-            yield f"--seeds must be different numbers of 0 or more, got {self.seeds}"
-        if self.seeds and self.seed not in (0, self.seeds[0]):
-            yield f"--seed {self.seed} and --seeds {self.seeds} both say which seeds: give one of them"
+        yield from seed_problems(self.seeds, self.seed)
         if not self.stacked and len(self.seeds) > 1:
             yield f"--network {self.network} trains one seed at a time, got --seeds {self.seeds}"
         if self.stream == "chunks" and (len(self.shares) != self.tasks or list(self.shares) != sorted(self.shares)):

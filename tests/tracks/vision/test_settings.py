@@ -31,7 +31,7 @@ def test_benchmarks_pass_their_own_checks(name: str) -> None:
         ({"shocks": (1.5, float("nan"))}, "--shocks must be a finite number"),
         ({"shocks": ()}, "--shocks is empty"),
         ({"warmup": 1.0}, "--warmup must lie in"),
-        ({"seed": 2, "seeds": (0, 1)}, r"--seed 2 and --seeds \(0, 1\) both say which seeds"),
+        ({"seed": 2, "seeds": (0, 1)}, "--seed 2 and --seeds 0 1 both say which seeds"),
         ({"seeds": (1, 1)}, "--seeds must be different numbers"),
         ({"seeds": (0, 1), "network": "resnet18"}, "--network resnet18 trains one seed at a time"),
         ({"stream": "chunks", "tasks": 3}, "--shares must be 3 growing numbers"),
