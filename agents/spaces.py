@@ -97,23 +97,22 @@ def row_space(
         )
     action = env.action_space
     supported = ACTIONS[agent] if actions is None else actions
+    needs = hint = ""
     if not isinstance(action, supported):
-        *most, last = (kind.__name__ for kind in supported)
-        needs = f"{', '.join(most)} or {last}" if most else last
+        needs = f"{' or '.join(kind.__name__ for kind in supported)} actions"
         others = [other for other, kinds in ACTIONS.items() if isinstance(action, kinds)]
         hint = f": use {' or '.join(others)}" if others else ""
-        raise ValueError(f"{name}: {agent} needs {needs} actions, but they are {text_of(action)}{hint}")
-    if isinstance(action, spaces.Box) and not np.issubdtype(action.dtype, np.floating):
-        raise ValueError(
-            f"{name}: {agent} needs actions of real numbers, but they are {text_of(action)}: use a Box of float32, or "
-            "for ppo a MultiDiscrete space"
-        )
-    if isinstance(action, spaces.Box) and len(action.shape) != 1:
-        raise ValueError(f"{name}: {agent} needs actions that are vectors, but they are {text_of(action)}")
-    if not spaces.flatdim(action):
-        raise ValueError(f"{name}: {agent} needs at least one action, but they are {text_of(action)}")
-    if isinstance(action, spaces.Discrete | spaces.MultiDiscrete) and np.any(action.start):
-        raise ValueError(f"{name}: {agent} needs actions numbered from 0, but they are {text_of(action)}")
+    elif isinstance(action, spaces.Box) and not np.issubdtype(action.dtype, np.floating):
+        needs = "actions of real numbers"
+        hint = ": use a Box of float32, or for ppo a MultiDiscrete space"
+    elif isinstance(action, spaces.Box) and len(action.shape) != 1:
+        needs = "actions that are vectors"
+    elif not spaces.flatdim(action):
+        needs = "at least one action"
+    elif isinstance(action, spaces.Discrete | spaces.MultiDiscrete) and np.any(action.start):
+        needs = "actions numbered from 0"
+    if needs:
+        raise ValueError(f"{name}: {agent} needs {needs}, but they are {text_of(action)}{hint}")
     shown = flat.observation_space
     return RowSpace(spaces.flatdim(shown), action, str(shown.dtype), picture)
 
