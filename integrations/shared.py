@@ -15,6 +15,7 @@ from supple.engine.hooks.driver import HookDriver
 from supple.engine.storage.restoring import require_like
 from supple.engine.storage.strict_json import json_line
 from supple.interventions import Hook, Learner, When, parse_hook
+from supple.networks.parameters import named_tensors
 from supple.networks.state_dicts import list_names
 
 
@@ -93,7 +94,7 @@ def restore_learner(learner: Learner, state: LearnerState) -> None:
 
     Raises ValueError if names or shapes are not those of the learner's network."""
     of, marked = f"'{learner.name}' in the saved state", state["marked"]
-    tensors = {**dict(learner.module.named_parameters()), **dict(learner.module.named_buffers())}
+    tensors = named_tensors(learner.module)
     if missing := learner.trained().keys() - state["initial"].keys():
         raise ValueError(f"initial of {of} lacks {list_names(sorted(missing))}: it is the state of another network")
     initial = _fit_tensors(state["initial"], tensors, f"initial of {of}")

@@ -70,7 +70,7 @@ class Dash(Reinitialization):
         parameters = {name: module.get_parameter(name) for name in learner.parameters_of(layers)}
         uphill = self._gradients(learner, list(parameters.values()))
         axes = {
-            f"{layer.name}.weight".lstrip("."): (0,)  # of transformers' Conv1D, whose weight is (d_in, d_out)
+            layer.weight_name: (0,)  # of transformers' Conv1D, whose weight is (d_in, d_out)
             if layer.transposed
             else own_axes(layer)[2 if isinstance(layer.module, CONV) else 1 :]
             for layer in layers

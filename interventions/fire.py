@@ -95,7 +95,7 @@ class Fire(Reinitialization):
         scope = contract_for(self.name, self.preset, learner).weights or self.scope_on(learner)
         scopes = {scope} if isinstance(scope, str) else set(scope)
         matrices, first = weight_matrices(learner.module), first_names(learner.module)
-        inside = {layer: f"{layer.name}.weight".lstrip(".") for layer in learner.layers}
+        inside = {layer: layer.weight_name for layer in learner.layers}
         names = {layer: first.get(name, name) for layer, name in inside.items()}  # as in `named_parameters`
         chosen: dict[str, int] = {}
         kept: dict[str, str] = {}

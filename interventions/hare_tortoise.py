@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 
 from supple.networks import Learner
+from supple.networks.parameters import named_tensors
 
 from .base import Intervention, check_within, interventions
 from .contract import UNIFORM, check_optimizer, settle
@@ -74,5 +75,4 @@ class HareTortoise(Intervention):
 
 
 def _values(learner: Learner) -> dict[str, Tensor]:
-    values = {**dict(learner.module.named_parameters()), **dict(learner.module.named_buffers())}
-    return {learner.identity(name): value for name, value in values.items()}
+    return {learner.identity(name): value for name, value in named_tensors(learner.module).items()}

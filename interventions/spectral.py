@@ -85,7 +85,7 @@ def _find_matrices(learner: Learner) -> dict[str, tuple[Layer, Tensor]]:
     """
     trained = {}
     for weight, layer in trained_kernels(learner.layers).items():
-        trained[learner.identity(f"{layer.name}.weight".lstrip("."))] = layer, layer.matrices(weight)
+        trained[learner.identity(layer.weight_name)] = layer, layer.matrices(weight)
     return trained
 
 

@@ -183,7 +183,7 @@ class View:
         """
         gradients = []
         for layer in self.learner.layers:
-            gradient = self.gradients.get(f"{layer.name}.weight".lstrip("."))
+            gradient = self.gradients.get(layer.weight_name)
             if layer.role != "head" and gradient is not None:
                 gradient = gradient.mT if layer.transposed else gradient
                 stacked = self.select(gradient) if layer.stacked else gradient[None]

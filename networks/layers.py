@@ -40,6 +40,11 @@ class Layer:
     factor: bool = False
 
     @property
+    def weight_name(self) -> str:
+        """The qualified name of its weight in the network."""
+        return f"{self.name}.weight".lstrip(".")
+
+    @property
     def transposed(self) -> bool:
         """Whether the weight is stored as (d_in, d_out)."""
         return is_transposed(self.module)

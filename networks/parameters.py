@@ -23,6 +23,11 @@ def snapshot(module: nn.Module) -> dict[str, Tensor]:
         return {name: tensor.detach().clone() for name, tensor in tensors.items()}
 
 
+def named_tensors(module: nn.Module) -> dict[str, Tensor]:
+    """Return every parameter and buffer of a module by qualified name."""
+    return {**dict(module.named_parameters()), **dict(module.named_buffers())}
+
+
 def names_by_parameter(module: nn.Module) -> dict[Tensor, str]:
     """Return the name of each parameter of a module, which for a shared one is the first."""
     return {parameter: name for name, parameter in module.named_parameters()}
@@ -36,7 +41,7 @@ def saved_buffers(module: nn.Module) -> dict[str, Tensor]:
 
 def restore_(module: nn.Module, values: Mapping[str, Tensor]) -> None:
     """Copy named values into a module's parameters and buffers, in place."""
-    named = {**dict(module.named_parameters()), **dict(module.named_buffers())}
+    named = named_tensors(module)
     names = match_names(named, values)
     for name, value in values.items():
         named[names[name]].detach().copy_(value)
