@@ -60,16 +60,13 @@ def make_points(arms: Sequence[str], vary: Vary | None = None) -> tuple[Point, .
         vary: The values to vary, by name of the setting.
 
     Raises:
-        UsageError: An arm or a value is given twice.
+        UsageError: An arm is given twice, or is the reference.
     """
     if len(set(arms)) < len(arms):
         raise UsageError(f"two arms would share a folder: {', '.join(arms)}")
     if any(map(is_fresh, arms)):
         raise UsageError("fresh is not an arm but the reference for the arms: use --reference fresh")
     vary = vary or {}
-    for name, values in vary.items():
-        if len(remove_repeats(values)) < len(values):
-            raise UsageError(f"--vary {name}={','.join(map(str, values))}: a value is given twice")
     variants = [dict(zip(vary, values, strict=True)) for values in product(*vary.values())]
     return tuple(Point(arm, variant) for variant in variants for arm in arms)
 
