@@ -54,9 +54,7 @@ def known(value: float | None) -> float:
 
 def mean(values: Array, axis: int | None = None) -> Any:
     """Return the mean of the finite values along an axis; NaN, without a warning, if there are none."""
-    count = np.isfinite(values).sum(axis=axis)
-    total = np.where(np.isfinite(values), values, 0.0).sum(axis=axis)
-    return np.divide(total, count, out=np.full(np.shape(total), np.nan), where=count > 0)
+    return np.ma.filled(np.ma.masked_invalid(values).mean(axis=axis), NAN)
 
 
 def mean_of_known(values: Iterable[Any]) -> float:
