@@ -38,16 +38,14 @@ class AdamO(Intervention):
         self.strength, self.scope = strength, scope
 
     def attach(self, learner: Learner) -> None:
-        if learner.optimizer is None:
-            raise ValueError(f"adamo: '{learner.name}' has no optimizer, whose learning rate is that of its steps")
+        learner.require_optimizer("adamo")  # its steps have the learning rate of the optimizer
         layers = learner.select_stored(self.scope)
         if not trained_kernels(layers):
             raise ValueError(f"adamo: no layer of '{learner.name}' in the scope is trained{but_factors(layers)}")
 
     @torch.no_grad()
     def before_update(self, learner: Learner) -> None:
-        assert learner.optimizer is not None
-        rates = {p: group["lr"] for group in learner.optimizer.param_groups for p in group["params"]}
+        rates = {p: group["lr"] for group in learner.require_optimizer("adamo").param_groups for p in group["params"]}
         layers = {layer.weight: layer for layer in learner.select(self.scope) if not layer.factor}
         for weight, layer in layers.items():
             if weight in rates and weight.requires_grad:

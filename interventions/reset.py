@@ -79,9 +79,7 @@ class Reset(Reinitialization):
 
     def attach(self, learner: Learner) -> None:
         if self.what == "optimizer":
-            if learner.optimizer is None:
-                raise ValueError(f"reset: '{learner.name}' has no optimizer to reset")
-            check_optimizer(learner.optimizer)
+            check_optimizer(learner.require_optimizer("reset"))
             return
         super().attach(learner)
         names = self.names(learner)

@@ -89,8 +89,7 @@ class TRAC(Intervention):
         self._before: dict[str, tuple[dict[str, Tensor], Tensor]] = {}  # what moves, and by which S, until it has moved
 
     def attach(self, learner: Learner) -> None:
-        if learner.optimizer is None:
-            raise ValueError(f"trac: '{learner.name}' has no optimizer, whose steps TRAC scales")
+        learner.require_optimizer("trac")
 
     @torch.no_grad()
     def before_update(self, learner: Learner) -> None:

@@ -65,17 +65,15 @@ class UPGD(Intervention):
         self._before: dict[str, dict[str, Tensor]] = {}  # θ, between the two halves of an update
 
     def attach(self, learner: Learner) -> None:
-        if learner.optimizer is None:
-            raise ValueError(f"upgd: '{learner.name}' has no optimizer, whose updates UPGD modifies")
+        optimizer = learner.require_optimizer("upgd")
         if self.variant == "as_released":
-            for group in learner.optimizer.param_groups:
-                released_steps(learner.optimizer, group)
+            for group in optimizer.param_groups:
+                released_steps(optimizer, group)
 
     @torch.no_grad()
     def before_update(self, learner: Learner) -> None:
         utility, steps = (self.saved[part].setdefault(learner.name, {}) for part in ("utility", "steps"))
-        assert learner.optimizer is not None
-        trained = {p for group in learner.optimizer.param_groups for p in group["params"]}
+        trained = {p for group in learner.require_optimizer("upgd").param_groups for p in group["params"]}
         moving = {n: (p, p.grad) for n, p in learner.module.named_parameters() if p.grad is not None and p in trained}
         for name, (parameter, _) in moving.items():
             if (key := learner.identity(name)) not in utility:
@@ -91,8 +89,8 @@ class UPGD(Intervention):
     def after_update(self, learner: Learner) -> None:
         if (before := self._before.pop(learner.name, None)) is None:
             raise RuntimeError("upgd: the training loop must call before_update(learner) before every optimizer step")
-        assert learner.optimizer is not None
-        groups = {p: group for group in learner.optimizer.param_groups for p in group["params"]}
+        optimizer = learner.require_optimizer("upgd")
+        groups = {p: group for group in optimizer.param_groups for p in group["params"]}
         as_released = self.variant == "as_released"
         utility, steps = self.saved["utility"][learner.name], self.saved["steps"][learner.name]
         keys = {name: learner.identity(name) for name in before}
@@ -117,7 +115,7 @@ class UPGD(Intervention):
                 noise = normal_like(parameter, learner.source)
                 change.add_(noise.mul_(self.sigma * group["lr"]))
             if as_released:
-                change.mul_(released_steps(learner.optimizer, group))
+                change.mul_(released_steps(optimizer, group))
             if decay:
                 old.mul_(1.0 - group["lr"] * decay)
             parameter.copy_(old.addcmul_(freedom, change))

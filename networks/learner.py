@@ -276,6 +276,12 @@ class Learner:
             self._undrawn = [name for name in self.trained() if name not in drawn and name not in fixed]
         return self._undrawn
 
+    def require_optimizer(self, who: str) -> torch.optim.Optimizer:
+        """Return the optimizer. Raises ValueError, which begins with `who`, if there is none."""
+        if self.optimizer is None:
+            raise ValueError(f"{who}: '{self.name}' has no optimizer")
+        return self.optimizer
+
     def check_trained(self, who: str) -> None:
         """Raise ValueError if all parameters are frozen."""
         if not self.trained():
