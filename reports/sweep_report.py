@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,8 +18,9 @@ from .pages import exports
 from .pages.exports import with_file_names
 from .pages.page import template
 from .pages.run_list import RunLine, outcomes, run_lines
-from .tables.arms import arms_table, group_by_family, group_by_name, overall_table, pairs_table
+from .tables.arms import arms_table, group_by_family, overall_table, pairs_table
 from .tables.cells import Value
+from .tables.differences import group_by
 from .tables.published import tuning_tables
 from .tables.table import Table
 
@@ -68,7 +70,7 @@ def write_study_report(name: str, folder: Path, published: Published | None) -> 
     for family, measures in group_by_family(content.measures).items():
         known = None if families else published  # numbers of the measure that leads
         together = overall_table(family, measures, known)  # of several environments, there is one number for all
-        by_name = enumerate(group_by_name(measures).values())
+        by_name = enumerate(group_by(measures, attrgetter("name")).values())  # one per variant of the settings
         own = [arms_table(of_name, None if together or i else known) for i, of_name in by_name]
         families.append(list(filter(None, [together, *own, pairs_table(family, measures)])))
     first, *others = families or [content.tables[:1]]

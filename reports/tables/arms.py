@@ -19,11 +19,6 @@ from .table import Columns, Table, over_seeds
 MOST_PAIRS = 12  # arms in the table of pairs: with more it is unreadable
 
 
-def group_by_name(measures: Iterable[Measure]) -> dict[str, list[Measure]]:
-    """Return the measures by name, one per variant of the settings."""
-    return group_by(measures, lambda measure: measure.name)
-
-
 def group_by_family(measures: Iterable[Measure]) -> dict[str, list[Measure]]:
     """Return the measures by family, with all environments and variants."""
     return group_by(measures, lambda measure: measure.group)

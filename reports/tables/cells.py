@@ -62,13 +62,11 @@ class PForm(Form):
 
 
 @dataclass(frozen=True)
-class AtMost(Form):
-    """Counts up to `most`, above which they are shown as `> 100`. NaN stands for a count that is too large to know."""
-
-    most: int = 100
+class UpTo100(Form):
+    """Counts up to 100, above which they are shown as `> 100`. NaN stands for a count that is too large to know."""
 
     def text(self, value: float | None) -> str:
-        return f"{value:,.0f}" if value is not None and value <= self.most else f"> {self.most}"
+        return f"{value:.0f}" if value is not None and value <= 100 else "> 100"
 
 
 PLAIN, PERCENT, SETTING, P_VALUE = Form(), Form(decimals=2, scale=100.0), Form(digits=6), PForm()

@@ -12,14 +12,14 @@ from supple.experiments.comparisons.grid import Point, variant_text
 from supple.experiments.history.data import ComparisonData
 from supple.metrics import PairedDifference, holm, paired_difference
 
-from .cells import P_VALUE, PLAIN, AtMost, BySeed, Form, Label, Number, percent, some_of
+from .cells import P_VALUE, PLAIN, BySeed, Form, Label, Number, UpTo100, percent, some_of
 from .statistics import Spread, known
 from .table import Columns, Table, over_seeds
 
 Item = TypeVar("Item")
 Key = TypeVar("Key", bound=Hashable)
 LEVEL = 0.05
-ENOUGH = AtMost(most=100)  # seeds: no comparison has more, and from few seeds a larger number is not known better
+ENOUGH = UpTo100()  # seeds: no comparison has more, and from few seeds a larger number is not known better
 LOWER = ("loss", "forgetting", "bwt", "perplexity")  # parts of the names of numbers for which lower is better
 ABOUT = {
     "arm": "Each arm minus the baseline, paired by seed, which removes the variation that arms of a seed share.",

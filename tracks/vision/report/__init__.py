@@ -7,7 +7,7 @@ from supple.experiments.history.data import ComparisonData, RunData
 from supple.reports.studies.content import Description, Report
 from supple.reports.tables.old_tasks import OldTasks, read_old_tasks
 
-from .scores import compared_measures, notes_of, online_accuracies, score_arms, to_json
+from .scores import compared_measures, notes_of, online_accuracies, score_arm, to_json
 from .tables import benchmark_grid, shock_table, summary_table
 
 if TYPE_CHECKING:
@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 def describe(data: ComparisonData) -> Description:
     """Return what there is to say of the runs on one benchmark."""
-    arms, old_tasks = score_arms(data), read_old_tasks(data, online_accuracies)
+    arms = {label: score_arm(runs, data.fork_step or 0) for label, runs in data.arms.items()}
+    old_tasks = read_old_tasks(data, online_accuracies)
     return Description(
         data,
         f"{benchmark(data.first)}, {data.first.settings.network}",

@@ -23,7 +23,7 @@ from supple.reports.tables.old_tasks import OldTasks, old_tasks_json
 from supple.reports.tables.statistics import NAN, Spread, mean_of_known, spread_json
 from supple.tracks.vision.presets import ACC, FINAL, MEASURES, ONLINE, TEST
 
-from .shocks import ShockScores, score_shocks
+from .shocks import ShockScores, score_shocks, windows_by_factor
 
 
 @dataclass(eq=False)
@@ -42,11 +42,6 @@ class ClassifierArm:
     interventions: int
     at_events: dict[str, float]
     replaced: dict[str, float]
-
-
-def score_arms(data: ComparisonData) -> dict[str, ClassifierArm]:
-    """Score each arm on its finished tasks. In a comparison, these are the tasks that ended after the fork."""
-    return {label: _score_arm(runs, data.fork_step or 0) for label, runs in data.arms.items()}
 
 
 def notes_of(data: ComparisonData, arms: Mapping[str, ClassifierArm]) -> list[str]:
@@ -148,7 +143,8 @@ def accuracies_between(run: RunData, low: float, high: float, task: Segment | No
     )
 
 
-def _score_arm(runs: Sequence[RunData], fork: int) -> ClassifierArm:
+def score_arm(runs: Sequence[RunData], fork: int) -> ClassifierArm:
+    """Score an arm on its finished tasks. In a comparison, these are the tasks that ended after the fork."""
     measured = [numbers_of(run, fork) for run in runs]
     seeds = tuple(run.seed for run in runs)
     events = interventions_in(runs)
@@ -160,7 +156,7 @@ def _score_arm(runs: Sequence[RunData], fork: int) -> ClassifierArm:
         seeds=seeds,
         tasks=np.array([len(counted_outcomes(run, fork)) for run in runs]),
         measures={name: Spread(np.array([*map(itemgetter(name), measured)]), seeds) for name in measured[0]},
-        shocks=score_shocks(runs),
+        shocks={gamma: score_shocks(windows) for gamma, windows in windows_by_factor(runs).items()},
         interventions=len(events),
         at_events=means_at_events(events) | _curvature(runs, events, fork),
         replaced=replaced,

@@ -50,11 +50,6 @@ class ShockScores:
     tau_95_non_recovery_rate: float
 
 
-def score_shocks(runs: Sequence[RunData]) -> dict[float, ShockScores]:
-    """Return the scores of each factor, sorted by factor, or {} for runs without shocks."""
-    return {gamma: _score(windows) for gamma, windows in windows_by_factor(runs).items()}
-
-
 def windows_by_factor(runs: Sequence[RunData]) -> dict[float, dict[int, list[Window]]]:
     """Return the windows of each factor, sorted by factor: γ → seed → its windows, for the seeds that have some."""
     found: dict[float, dict[int, list[Window]]] = defaultdict(lambda: defaultdict(list))
@@ -102,7 +97,8 @@ def _epochs(rows: Sequence[Row], task: Segment, batch_size: int) -> list[Row]:
     return list(ends.values())
 
 
-def _score(by_seed: Mapping[int, Sequence[Window]]) -> ShockScores:
+def score_shocks(by_seed: Mapping[int, Sequence[Window]]) -> ShockScores:
+    """Return the scores of the shocks of one factor, from the windows of each seed."""
     windows = list(chain.from_iterable(by_seed.values()))
     halved = np.array([saturation_recovery_time(w.saturation[1:]) for w in windows])
     regained = np.array([accuracy_recovery_time(w.accuracy[1:], w.accuracy[0]) for w in windows])
