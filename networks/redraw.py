@@ -83,21 +83,17 @@ def find_equal(first: Mapping[str, Tensor], second: Mapping[str, Tensor]) -> lis
     return [n for n, value in first.items() if torch.equal(value, second[n].to(value)) and not is_constant(value)]
 
 
-def select_alike(drawn: Mapping[str, Tensor], initial: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Return the new values whose distribution can be that of the values at step 0.
-
-    A network may give its layers an initialisation of its own. A parameter that is constant at step 0 keeps this
-    constant, so it is left out. Others are left out if the mean squares differ by more than sampling explains.
-    """
-    return {name: value for name, value in drawn.items() if _may_be_alike(value, initial[name])}
-
-
 def is_constant(values: Tensor) -> bool:
     """Return whether all entries of a tensor are equal."""
     return values.numel() < 2 or bool((values == values.flatten()[0]).all())
 
 
-def _may_be_alike(drawn: Tensor, initial: Tensor) -> bool:
+def may_be_alike(drawn: Tensor, initial: Tensor) -> bool:
+    """Return whether the distribution of new values can be that of the values at step 0.
+
+    A network may give its layers an initialisation of its own. It cannot be for a constant, which a parameter keeps,
+    nor if the mean squares differ by more than sampling explains.
+    """
     count = initial.numel()
     if count == 1:
         return float(initial) not in (0.0, 1.0)  # no draw of a distribution is
