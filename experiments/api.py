@@ -226,7 +226,7 @@ def _finish_queue(path: Path, queue: Queue, jobs: int, warn: Warn) -> None:
 
     queue = sweep.finish(path, queue, train_left, jobs, warn)
     if failed := queue.failed:
-        reason = (failed[0].outcome or {}).get("reason")
+        reason = failed[0].outcome.get("reason")
         raise RunError(f"{len(failed)} of {len(queue)} runs failed, the first in {failed[0].folder}: {reason}")
 
 

@@ -167,7 +167,7 @@ def notes_of_unfinished(
 
 def failures(path: Path) -> list[str]:
     """Return one line for each failed run of a comparison, with its folder and the reason."""
-    outcomes = {file.parent: read_outcome(file.parent) or {} for file in files_of_runs(path, OUTCOME)}
+    outcomes = {file.parent: read_outcome(file.parent) for file in files_of_runs(path, OUTCOME)}
     return [
         f"{folder.relative_to(path)} failed: {outcome.get('reason')}"
         for folder, outcome in outcomes.items()

@@ -73,8 +73,8 @@ class QueuedRun:
     # -- its outcome --------------------------------------------------------------------------------------------
 
     @property
-    def outcome(self) -> dict[str, Any] | None:
-        """The outcome: {"outcome": "finished"}, or "failed" with a reason. None if the run has not ended.
+    def outcome(self) -> dict[str, Any]:
+        """The outcome: {"outcome": "finished"}, or "failed" with a reason. {} if the run has not ended.
 
         That of a stack some of whose seeds have diverged is "finished", and says by seed when and why.
         """
@@ -83,23 +83,23 @@ class QueuedRun:
     @property
     def diverged(self) -> dict[str, str]:
         """The seeds of a stack that diverged → when and why, in words."""
-        return in_words((self.outcome or {}).get(DIVERGED, {}))
+        return in_words(self.outcome.get(DIVERGED, {}))
 
     @property
     def failed(self) -> bool:
-        return (self.outcome or {}).get("outcome") == FAILED
+        return self.outcome.get("outcome") == FAILED
 
     @property
     def open(self) -> bool:
         """Whether the run still has to be trained: it has no outcome, and its trunk has not failed."""
-        if self.outcome is not None:
+        if self.outcome:
             return False
-        return not self.trunk or (read_outcome(self.trunk) or {}).get("outcome") != FAILED
+        return not self.trunk or read_outcome(self.trunk).get("outcome") != FAILED
 
     @property
     def ready(self) -> bool:
         """Whether the run can start: it has no trunk, or its trunk has ended."""
-        return self.trunk is None or read_outcome(self.trunk) is not None
+        return self.trunk is None or bool(read_outcome(self.trunk))
 
     def record(self, outcome: str, **more: Any) -> None:
         """Record the outcome of the run."""
@@ -109,7 +109,7 @@ class QueuedRun:
         """Record that the run failed because its process died, unless another process has taken it over."""
         if held := self.lock():
             with held:
-                if self.outcome is None:
+                if not self.outcome:
                     self.record(FAILED, reason=reason)
 
     def retry(self) -> None:
@@ -194,10 +194,10 @@ class QueuedRun:
             raise DiskError(f"{where}: {error.strerror}; `supple resume {self.path}` continues") from error
 
 
-def read_outcome(folder: Path) -> dict[str, Any] | None:
-    """Return the outcome of the run in a folder, or None if it has not ended."""
+def read_outcome(folder: Path) -> dict[str, Any]:
+    """Return the outcome of the run in a folder, or {} if it has not ended."""
     file = folder / OUTCOME
-    return read_json(file, str(file)) if file.exists() else None
+    return read_json(file, str(file)) if file.exists() else {}
 
 
 class Queue(tuple[QueuedRun, ...]):
@@ -218,7 +218,7 @@ class Queue(tuple[QueuedRun, ...]):
     @property
     def ended(self) -> int:
         """The number of runs with an outcome."""
-        return sum(run.outcome is not None for run in self)
+        return sum(bool(run.outcome) for run in self)
 
     def other_versions(self, path: Path) -> str:
         """Return a line if runs remain, and some in `path` were trained under other versions; otherwise ""."""

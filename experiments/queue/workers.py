@@ -104,7 +104,7 @@ def _record_end(worker: Worker, queue: Queue) -> None:
     worker.way.close()
     worker.process.join()
     code = worker.process.exitcode or 0
-    if worker.run is not None and (code or queue[worker.run].outcome is None):
+    if worker.run is not None and (code or not queue[worker.run].outcome):
         in_plugin = f" in plug-in {plugins.describe_all()}" if plugins.loaded() else ""
         if code < 0:
             how = f"was killed ({signals.signal_name(code)}), perhaps because memory ran out"

@@ -241,7 +241,7 @@ def retry_failed(path: Path) -> None:
     folders = folders_of(path) if (path / FILE).is_file() else [path]
     begun = [file.parent for folder in folders for file in comparisons.files_of_runs(folder, RUN)]
     ended = [file.parent for folder in folders for file in comparisons.files_of_runs(folder, OUTCOME)]
-    if not any((read_outcome(run) or {}).get("outcome") == FAILED for run in ended):
+    if not any(read_outcome(run).get("outcome") == FAILED for run in ended):
         return
     for run in {*begun} - {*ended}:
         plugins.require(read_spec(run).resolved.plugins, run)

@@ -57,7 +57,7 @@ def run_lines(place: Path, runs: Sequence[RunData]) -> list[RunLine]:
 def outcomes(folder: Path) -> list[str]:
     """Return the outcome of a run, or those of all runs of a comparison that have ended."""
     files = [file] if (file := folder / OUTCOME).is_file() else files_of_runs(folder, OUTCOME)
-    return [str((read_outcome(file.parent) or {}).get("outcome")) for file in files]
+    return [str(read_outcome(file.parent).get("outcome")) for file in files]
 
 
 def page_names(runs: Sequence[RunData]) -> dict[Path, str]:

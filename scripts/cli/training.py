@@ -190,7 +190,7 @@ def report_queue(path: Path, queue: "Queue", video: bool = False) -> None:
         for seed, how in run.diverged.items():
             warn(f"{run.label}: seed {seed} {how}; its numbers end there, and resuming does not train it again")
     for run in failed:
-        reason = str((run.outcome or {}).get("reason"))
+        reason = str(run.outcome.get("reason"))
         warn(f"failed: {run.label}: {reason if str(run.folder) in reason else f'{run.folder}: {reason}'}")
     if failed:
         left = len(queue) - queue.ended

@@ -116,12 +116,12 @@ def test_a_run_in_other_hands_is_waited_for_and_its_end_left_to_them(run: Queued
     with Lock(run.folder):
         assert run.lock() is None
         run.record_death("killed")
-    assert run.outcome is None
+    assert run.outcome == {}
     held = run.lock()
     assert held
     (run.folder / FILE).write_text("process 7 on elsewhere")  # has taken it over
     run.train(held, lambda step, end: None, pytest.fail)
-    assert run.outcome is None
+    assert run.outcome == {}
     (run.folder / FILE).write_text("")
     held.release()
     assert worked([run]) == ["seed 0 · none"]
@@ -134,7 +134,7 @@ def test_a_failed_run_is_tried_again_unless_another_process_does_so(run: QueuedR
         run.retry()
         assert run.failed
     run.retry()
-    assert run.outcome is None
+    assert run.outcome == {}
     run.record(FINISHED)
     run.retry()
     assert run.outcome == {"outcome": FINISHED}
