@@ -13,6 +13,7 @@ from supple.networks.redraw import borrow_generators, seed_from
 from supple.networks.stacked import StackedMaxPool2d
 from supple.networks.unchanged import unchanged
 from supple.registry import Registry, bind, naming, parse_call, summary
+from supple.registry.errors import refusing
 
 CHANNELS = -3  # the axis of channels
 Convolution = nn.Conv2d | StackedConv2d
@@ -65,14 +66,12 @@ def parse_encoder(text: str, picture: Picture) -> Design:
     if text == "auto":
         fits = not _too_small(nature(), picture)
         return nature() if fits else parse_encoder("minatar", picture)
-    try:
+    with refusing("--encoder", ValueError):
         call = parse_call(text)
         factory = encoders.get(call.name)
         design = factory(**bind(factory, call.params, call.name))
         if not design.channels or min(design.channels) < 1:
             raise ValueError(f"{call.name}: channels must be numbers of 1 or more, got {list(design.channels)}")
-    except ValueError as error:
-        raise ValueError(f"--encoder: {error}") from error
     if least := _too_small(design, picture):
         raise ValueError(
             f"images of {picture.height} × {picture.width} pixels are too small for --encoder {text}: "

@@ -23,7 +23,7 @@ from supple.engine.settings import (
     require_range,
     seed_problems,
 )
-from supple.registry.errors import RunError, UsageError
+from supple.registry.errors import RunError, UsageError, refusing
 from supple.registry.schema import NotNegative, Positive, Share, most
 
 from .limits import SET_ELSEWHERE
@@ -295,10 +295,8 @@ class AgentSettings(RunSettings):
         """Return the shifts between the tasks. Raises UsageError if --shift cannot be parsed."""
         from supple.envs import parse_shifts
 
-        try:
+        with refusing("--shift"):
             return None if self.shift is None else parse_shifts(self.shift)
-        except ValueError as error:
-            raise UsageError(f"--shift: {error}") from error
 
     def can_batch(self) -> bool:
         """Return whether the copies of at least one of the environments can be stepped in one batch.

@@ -7,7 +7,7 @@ from typing import Any
 
 from supple.engine.work import Task
 from supple.envs import Shifts, make_env, resolve_env
-from supple.registry.errors import UsageError
+from supple.registry.errors import UsageError, refusing
 
 
 @dataclass(frozen=True)
@@ -73,12 +73,9 @@ def shift_tasks(
             )
     values: dict[int, dict[str, Any]] = {}
     for name in dict.fromkeys(task.env for task in tasks):
-        with closing(make_env(name, kwargs=kwargs)) as env:
-            try:
-                shifts.check(env, tasks[0].steps)
-                for index in (task.index for task in tasks if task.env == name):
-                    own = {str(seed): shifts.values(env, seed, index) for seed in seeds}
-                    values[index] = own if len(own) > 1 else own[str(seeds[0])]
-            except ValueError as error:
-                raise UsageError(f"--shift: {error}") from error
+        with closing(make_env(name, kwargs=kwargs)) as env, refusing("--shift"):
+            shifts.check(env, tasks[0].steps)
+            for index in (task.index for task in tasks if task.env == name):
+                own = {str(seed): shifts.values(env, seed, index) for seed in seeds}
+                values[index] = own if len(own) > 1 else own[str(seeds[0])]
     return tuple(replace(task, shift=values[task.index]) for task in tasks)

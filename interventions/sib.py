@@ -30,6 +30,7 @@ from supple.networks import Learner
 from supple.networks.parameters import names_by_parameter
 from supple.networks.ranks import average
 from supple.networks.symmetry import ScalePair, may_have_pairs, scale_pairs
+from supple.registry.errors import refusing
 
 from .base import Intervention, check_within, interventions
 from .contract import UNIFORM, check_optimizer, settle
@@ -197,10 +198,8 @@ class Sib(Intervention):
         return may_have_pairs(learner.module)
 
     def attach(self, learner: Learner) -> None:
-        try:
+        with refusing(f"sib: '{learner.name}'", ValueError):
             pairs = scale_pairs(learner.module)
-        except ValueError as error:
-            raise ValueError(f"sib: '{learner.name}': {error}") from error
         if frozen := [pair.name for pair in pairs if not all(weight.requires_grad for weight in pair.weights)]:
             raise ValueError(
                 f"sib: '{learner.name}': {frozen[0]} has frozen weights, which a hook keeps (adapters on them would "

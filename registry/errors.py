@@ -1,6 +1,7 @@
 """The exceptions of runs. `scripts/` prints each as one line and ends with an exit code."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 from . import notes_of, one_line
 
@@ -31,6 +32,15 @@ class Diverged(RunError):
 
 class DiskError(RunError):
     """The disk failed, for example because it is full. Every other run would fail too."""
+
+
+@contextmanager
+def refusing(what: str, kind: type[Exception] = UsageError) -> Iterator[None]:
+    """Raise a ValueError of a block as an error of this kind, which first says what was refused."""
+    try:
+        yield
+    except ValueError as error:
+        raise kind(f"{what}: {error}") from error
 
 
 # parts of the messages of PyTorch, CUDA and the loader of shared libraries

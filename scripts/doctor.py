@@ -19,7 +19,7 @@ import tyro
 
 from supple.engine.storage.signed_json import require_new
 from supple.registry import naming
-from supple.registry.errors import RunError, UsageError
+from supple.registry.errors import RunError, UsageError, refusing
 from supple.registry.schema import Positive
 from supple.scripts.cli.console import say, screen, warn
 from supple.scripts.cli.options import Plugins, parse_or_explain
@@ -114,11 +114,9 @@ def _parse_attempt(text: str) -> Any:
     """Return the intervention that --try names. Raises UsageError if there is none, or its parameters are wrong."""
     from supple.interventions import make, parse_hook_text
 
-    try:
+    with refusing(f"--try {text}"):
         parsed = parse_hook_text(text)
         made = make(parsed.call.name, **parsed.call.params) if parsed.call else None
-    except ValueError as error:
-        raise UsageError(f"--try {text}: {error}") from error
     if made is None or parsed.schedule or parsed.learner:
         raise UsageError(f"--try {text}: give an intervention alone; it is applied at once, where --learner says")
     return made

@@ -6,7 +6,7 @@ import torch
 
 from supple.interventions import Hook, Learner
 from supple.registry import naming, owner_of, summary
-from supple.registry.errors import RunError
+from supple.registry.errors import RunError, refusing
 
 NO_NOTE: AbstractContextManager[None] = nullcontext()
 
@@ -20,11 +20,9 @@ def calling(hook: Hook, moment: str, learner: Learner) -> AbstractContextManager
 
 def apply(hook: Hook, learner: Learner, where: str) -> list[str]:
     """Apply an intervention, and return the names of the parameters that it wrote. Raises RunError if it refuses."""
-    try:
-        with calling(hook, "apply", learner):
-            written = hook.intervention.apply(learner)
-            if not isinstance(written, list):
-                raise TypeError(f"it must return a list of names of parameters, not {summary(written)}")
-    except ValueError as error:  # such as a layer that is dead or has diverged: nothing was written
-        raise RunError(f"{where}: {error}") from error
+    # a refusal, such as of a layer that is dead or has diverged: nothing was written
+    with refusing(where, RunError), calling(hook, "apply", learner):
+        written = hook.intervention.apply(learner)
+        if not isinstance(written, list):
+            raise TypeError(f"it must return a list of names of parameters, not {summary(written)}")
     return written

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from supple.interventions import AtStart, Hook, Learner, parse_hook, parse_hook_text
 from supple.interventions.schedule import AtTask
-from supple.registry.errors import UsageError
+from supple.registry.errors import UsageError, refusing
 
 from .driver import HookDriver
 from .event import NO_EXTRAS, ExtraMeasurements
@@ -48,12 +48,10 @@ def read_hooks(
         UsageError: A hook cannot be parsed, never fires in this run, is given twice, or fits no learner.
     """
     hooks, total = parse_hooks(texts, tasks, start), tasks[-1].end
-    try:
+    with refusing(_option(start)):
         return HookDriver(
             hooks, learners, lambda **_: None, total, start, ends=True, extras=extras, planned=planned, seeds=seeds
         )
-    except ValueError as error:
-        raise UsageError(f"{_option(start)}: {error}") from error
 
 
 def parse_hooks(texts: Sequence[str], tasks: Sequence[Span], start: int = 0) -> list[Hook]:

@@ -18,7 +18,7 @@ from pkgutil import resolve_name
 from supple.engine.storage import files
 from supple.engine.storage.versions import DIGITS
 from supple.registry import naming, quoted, summary
-from supple.registry.errors import UsageError
+from supple.registry.errors import UsageError, refusing
 
 # What can be registered: the table, and the class of which an entry is an instance or a subclass. They are looked up
 # when a plug-in is loaded, because some are in rooms that import this one.
@@ -265,7 +265,5 @@ def _check_entry(word: str, name: str, entry: object) -> None:
         remedy = f": register Metric('what it is', 'weights', {function})" if function else ""
         raise UsageError(f"the {word} {name!r} should be of type {wanted.__name__}{remedy}")
     if word in ("kind of run", "preset"):
-        try:
+        with refusing(f"the {word} {name!r}"):
             resolve_name("supple.engine.kinds:check_row")(entry)
-        except ValueError as error:
-            raise UsageError(f"the {word} {name!r}: {error}") from error

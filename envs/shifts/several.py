@@ -9,6 +9,7 @@ import gymnasium as gym
 import numpy as np
 
 from supple.registry import bind, naming, parse_call
+from supple.registry.errors import refusing
 
 from .base import Shift, Values, call_shift, shifts
 
@@ -94,11 +95,8 @@ def parse_shifts(text: str) -> Shifts:
         call = parse_call(piece.strip())
         factory = shifts.get(call.name)
         params = bind(factory, call.params, call.name)
-        try:
-            with naming(f"making the shift {call.name}", factory):
-                part = factory(**params)
-        except ValueError as error:
-            raise ValueError(f"{call.name}: {error}") from error
+        with refusing(call.name, ValueError), naming(f"making the shift {call.name}", factory):
+            part = factory(**params)
         part.name, part.params = call.name, dict(params)
         parts.append(part)
     return Shifts(parts)

@@ -30,7 +30,7 @@ import msgspec
 from supple.engine.kinds import as_json, find_kind, value_of
 from supple.engine.settings import SeedsOption
 from supple.registry import schema, unknown
-from supple.registry.errors import UsageError
+from supple.registry.errors import UsageError, refusing
 
 from .search import GRID, Method, Search
 from .space import Choice, Random, Range, Space
@@ -85,7 +85,7 @@ def read_sweep(
         raise UsageError(f"{path}: {error.strerror}") from error
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise UsageError(f"{path} is not a TOML file: {error}") from error
-    try:
+    with refusing(str(path)):
         data = json.loads(json.dumps(data, default=str))  # a date or a time is no entry's value: a text is refused
         for name, table in data.items():
             if not isinstance(table, dict):
@@ -107,8 +107,6 @@ def read_sweep(
         if method and not any("search" in table for table in tables.values()):
             raise UsageError(f"--search {method}: needs at least one study with an entry search = {{ … }}")
         return Sweep([_study(name, table, method, settings or {}) for name, table in tables.items()], about)
-    except ValueError as error:
-        raise UsageError(f"{path}: {error}") from error
 
 
 def _table(name: str, table: Mapping[str, Any]) -> dict[str, Any]:
@@ -187,10 +185,8 @@ def _drawn(
             if not isinstance(value, dict) or not ({"low", "high"} <= value.keys() or "choice" in value):
                 raise UsageError(f"{where}.{key} must be {{ low = 1, high = 2 }} or {{ choice = [1, 2] }}")
             drawn: type[Range | Choice] = Choice if "choice" in value else Range
-            try:
+            with refusing(f"{where}.{key}"):
                 values[key] = msgspec.convert(value, drawn)
-            except ValueError as error:
-                raise UsageError(f"{where}.{key}: {error}") from error
     if not values:
         raise UsageError(f"{where} has nothing to draw: add e.g. learning_rate = {{ low = 1e-4, high = 1e-2 }}")
     return own, values
