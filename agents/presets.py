@@ -11,8 +11,8 @@ from supple.engine.kinds import Preset, add
 MEAN, LATER, FINAL = MEASURES = "mean return", "mean return after the first task", "final return"
 # Results of these presets were published before the interval of checkpoints fitted the length of a run. They keep the
 # one of then, because a checkpoint ends episodes.
-AS_PUBLISHED: dict[str, Any] = {"checkpoint_every": 250_000}
-CLEANRL: dict[str, Any] = {
+AS_PUBLISHED = {"checkpoint_every": 250_000}
+CLEANRL = {
     # CleanRL's continuous PPO (cleanrl/ppo_continuous_action.py): 2048 steps, 10 epochs, 32 minibatches, a value loss
     # of ½ · ½ of the mean squared error. The cycling-MuJoCo paper names no hyperparameters but Adam and its learning
     # rate. CleanRL's annealing is left out (`--schedule linear --schedule-over run`): CleanRL trains on one task, but
@@ -26,20 +26,20 @@ CLEANRL: dict[str, Any] = {
     "clip_value": True,
 }
 # The backbone of the cycling-MuJoCo paper, which policy and value share.
-BACKBONE: dict[str, Any] = {"hidden": (256, 256), "share_value": True}
+BACKBONE = {"hidden": (256, 256), "share_value": True}
 CYCLING = {**CLEANRL, **BACKBONE, "cycles": 3, "steps_per_task": 1_000_000, "activation": "relu", "eval_episodes": 10}
 # FIRE paper, Table 4 and the released code: 10 × 250k agent steps, replay ratio 1, four environments. The defaults
 # of DQNSettings are the rest of that table.
-FIRE_ATARI: dict[str, Any] = {
+FIRE_ATARI = {
     "env": "ALE/Asterix-v5", "steps": 2_500_000, "eval_episodes": 10, "learning_starts": 20_000,
     "exploration_steps": 250_000,
 }  # fmt: skip
 FIRE_ARMS = ("fire", "snp", "reset", "injection")
 # FIRE paper, Section 4.3.1 and Table 5: 1M environment steps (500k decisions), evaluated with 10 episodes every 10k
 # decisions. The defaults of SACSettings are the rest of that table.
-FIRE_HUMANOID: dict[str, Any] = {"env": "h1-walk-v0", "steps": 1_000_000, "eval_every": 20_000, "eval_episodes": 10}
+FIRE_HUMANOID = {"env": "h1-walk-v0", "steps": 1_000_000, "eval_every": 20_000, "eval_episodes": 10}
 # Stable-Baselines3's SAC: MLPs, Adam without weight decay, one gradient step per environment step.
-SAC_MLP: dict[str, Any] = {
+SAC_MLP = {
     "network": "mlp",
     "log_std": "clipped",
     "action_repeat": 1,
@@ -52,21 +52,21 @@ SAC_MLP: dict[str, Any] = {
     "learning_starts": 100,
 }
 # What the next three have in common: MuJoCo at 1M steps, one gradient step per step, no action repeat, no decay.
-MUJOCO: dict[str, Any] = {
+MUJOCO = {
     "env": "HalfCheetah-v5", "steps": 1_000_000, "action_repeat": 1, "replay_ratio": 1.0, "weight_decay": 0.0,
     "eval_episodes": 10,
 }  # fmt: skip
 # Returns scaled to [−5, 5], on which 101 atoms lie (normalized_g_max, critic_num_bins in both papers' configurations).
-SCALED: dict[str, Any] = {"critic_head": "categorical", "atoms": 101, "scale_rewards": 5.0}
+SCALED = {"critic_head": "categorical", "atoms": 101, "scale_rewards": 5.0}
 # SimBaV2 (arXiv 2502.15280): released code, configs/agent/simbaV2.yaml. γ is that of configs/online_rl.yaml if episodes
 # have 1000 steps. The defaults of SACSettings, which are SimBa's, are the rest of that file.
-SIMBA_V2: dict[str, Any] = {
+SIMBA_V2 = {
     **MUJOCO, **SCALED, "network": "simba_v2", "gamma": 0.995,
     "schedule": "linear", "schedule_over": "run", "min_rate": 0.5,  # learning_rate_init 1e-4, _end 5e-5
 }  # fmt: skip
 # FlashSAC (Holiday-Robot/FlashSAC, 87edc90): configs/agent/flashSAC.yaml, and scripts/run_mujoco.sh for CPU simulators.
 # There the rates of actor and temperature decay half as fast, because they are counted by their own updates.
-FLASH_SAC: dict[str, Any] = {
+FLASH_SAC = {
     **MUJOCO, **SCALED, "network": "flash", "normalize_observations": False, "batch_size": 512,
     "learning_starts": 10_000, "actor_width": 128, "actor_blocks": 2, "critic_width": 256, "critic_blocks": 2,
     "learning_rate": 3e-4, "schedule": "cosine", "schedule_over": "run", "min_rate": 0.5, "tau": 0.01,
@@ -76,7 +76,7 @@ FLASH_SAC: dict[str, Any] = {
 }  # fmt: skip
 # CrossQ (arXiv 1902.05605): released code (adityab/CrossQ), train.py with -algo crossq, and defaults of sbx/sac/sac.py.
 # There β₁ of the temperature is .9, and the critics are updated before the actor.
-CROSSQ: dict[str, Any] = {
+CROSSQ = {
     **MUJOCO, "network": "crossq", "normalize_observations": False, "log_std": "clipped", "actor_width": 256,
     "actor_blocks": 2, "critic_width": 2048, "critic_blocks": 2, "learning_rate": 1e-3, "adam_betas": (0.5, 0.999),
     "policy_delay": 3, "temperature": 1.0, "target_entropy": -1.0,
@@ -85,7 +85,7 @@ CROSSQ: dict[str, Any] = {
 # Continual Gym Control as in C-CHAIN's code (Tang et al., ICML 2025; the notebook of TRAC, Muppidi et al. 2024, has
 # width 128 and learning rate 1e-2): tasks of 200 rollouts of 800 steps, each with another constant offset of the
 # observations. Episodes have at most 400 steps and end with the rollout.
-GYM_CONTROL: dict[str, Any] = {
+GYM_CONTROL = {
     "env": "CartPole-v1",
     "cycles": 10,
     "steps_per_task": 160_000,

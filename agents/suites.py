@@ -15,7 +15,7 @@ from .presets import AS_PUBLISHED, FINAL, LATER, MEAN, SAC_MLP, small
 # in episodes 0 to 199 of 1000, then SF/HG; 4 → 256 → 64 → 4 with a softmax at the end, Adam 0.01, batch 16, replay
 # ratio 16, γ 1, greedy, the target copied after every step, a memory of 2000, learning from the 17th episode, 25 seeds,
 # the network reset every 100 episodes. A task here has 400 steps, or 200 episodes that reach the goal.
-FROZEN_LAKE: dict[str, Any] = {
+FROZEN_LAKE = {
     **AS_PUBLISHED,
     "env": "FrozenLake2x2-v0",
     "cycles": 5,
@@ -42,7 +42,7 @@ FROZEN_LAKE: dict[str, Any] = {
 # Chung et al. 2024 (Parseval regularisation), section on gridworlds, and the released code: 20 goals of 40,000 steps,
 # PPO with 2 × 64 tanh for each of policy and value, Adam 2.5e-4, rollouts of 128, 4 epochs of 4 minibatches, entropy
 # 0.01, 20 runs.
-NINE_ROOMS: dict[str, Any] = {
+NINE_ROOMS = {
     **AS_PUBLISHED,
     "env": "NineRooms-v0",
     "cycles": 20,
@@ -66,7 +66,7 @@ NINE_ROOMS: dict[str, Any] = {
 # Nikishin et al. 2022 (arXiv 2205.07802), heavy priming: SAC on quadruped-run, 100,000 gradient steps on the first 100
 # transitions, then ordinary training. Here on HalfCheetah. Check q/mean, which may diverge (Hussing et al. 2024, arXiv
 # 2403.05996). The policy's deviation is squashed, as it was when docs/results/worlds.md was measured.
-PRIMING: dict[str, Any] = {
+PRIMING = {
     **SAC_MLP,
     **AS_PUBLISHED,
     "log_std": "squashed",
@@ -77,7 +77,7 @@ PRIMING: dict[str, Any] = {
 # Dohare et al. 2024 (arXiv 2306.13812) and its released settings for SlipperyAnt: 25 frictions of 2M steps, PPO with
 # 2 × 256 ReLU for each of policy and value, Adam 1e-4, 2048 steps, 10 epochs of minibatches of 128, no normalisation of
 # observations or rewards, no gradient clipping. Collapse after ten to twenty million steps.
-SLIPPERY_ANT: dict[str, Any] = {
+SLIPPERY_ANT = {
     **AS_PUBLISHED,
     "env": "Ant-v5",
     "cycles": 25,
@@ -100,7 +100,7 @@ SLIPPERY_ANT: dict[str, Any] = {
     "eval_episodes": 0,
 }
 # Not from a paper: forwards and backwards in turn, with the agent of Slippery Ant and CleanRL's learning rate.
-CHEETAH_DIRECTION: dict[str, Any] = {
+CHEETAH_DIRECTION = {
     **SLIPPERY_ANT,
     "env": "HalfCheetah-v5",
     "cycles": 10,
@@ -110,7 +110,7 @@ CHEETAH_DIRECTION: dict[str, Any] = {
 }
 # Young & Tian 2019 (arXiv 1903.03176) and the code of MinAtar (examples/dqn.py): 5M frames with an update at each one,
 # 16 filters and 128 units, centred RMSprop.
-MINATAR: dict[str, Any] = {
+MINATAR = {
     "env": "MinAtar/Breakout-v0",
     "steps": 5_000_000,
     "num_envs": 1,
@@ -133,7 +133,7 @@ MINATAR: dict[str, Any] = {
 # DQN with one memory, whose size and ε are the defaults of its class: the configured ones are not passed on. It takes
 # 10,000 random steps in every game, here in the first one only, and cuts an episode of Seaquest after 1,000 steps
 # without reward, here after 5,000 steps. Its evaluations are greedy.
-CONTINUAL_MINATAR: dict[str, Any] = {
+CONTINUAL_MINATAR = {
     "sequence": "continual-minatar",
     "steps_per_task": 2_000_000,
     "num_envs": 1,
@@ -158,7 +158,7 @@ CONTINUAL_MINATAR: dict[str, Any] = {
 # five games of 10M frames in turn, CleanRL's PPO, its learning rate annealed in each game. There the network is a 2 × 2
 # convolution with 32 channels that takes the image's rows for channels, average pooling and layers of 64, two of them
 # for each of policy and value. Here the convolution is Young & Tian's, and all three layers are shared.
-MINATAR_PPO: dict[str, Any] = {
+MINATAR_PPO = {
     **AS_PUBLISHED,
     "sequence": "minatar-five",
     "steps_per_task": 9_994_240,  # 610 rollouts, as there
@@ -184,7 +184,7 @@ THREE = (0, 1, 2)
 STREAM: dict[str, Any] = {
     "arms": ("none", "fire@task", "snp@task"), "fork_at": 0.0, "reference": "fresh", "seeds": THREE, "leads": LATER,
 }  # fmt: skip
-PENDULUM: dict[str, Any] = {
+PENDULUM = {
     "env": "Pendulum-v1", "hidden": (64, 64), "batch_size": 64, "learning_rate": 1e-3, "measure_every": 500,
 }  # fmt: skip
 

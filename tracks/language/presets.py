@@ -1,7 +1,5 @@
 """Settings of whole experiments, by name."""
 
-from typing import Any
-
 from supple.engine.kinds import Preset, add
 
 # FIRE, Table 10: λ of shrink & perturb was tuned over .2, .5, .8; the released script has .5, .8, .5 for the starts
@@ -12,7 +10,7 @@ METHODS = ("moram", "seqlora", "inclora", "moe-lora", "external-router", "o-lora
 
 # MoRAM paper, A.1: CLIP ViT-B/16 with 16 shots; "every pre-trained weight matrix in both encoders". Name --model and
 # the folders of the ten data sets by --tasks.
-X_TAIL: dict[str, Any] = {
+X_TAIL = {
     "method": "moram", "targets": (r"/(vision|text)_model\..*/",), "r": 16, "k": 16, "tau": 0.1, "delta": 0.2,
     "updates_per_task": 500, "learning_rate": 5e-4, "protocol": "x-tail", "shots": 16,
     "batch_size": 64,  # the paper does not say
@@ -20,7 +18,7 @@ X_TAIL: dict[str, Any] = {
 
 # MoRAM paper, A.1: LLaMA and Gemma on TRACE's eight tasks, in TRACE's order, with the epochs of Qian et al. 2025. Name
 # --model and the tasks' folders by --tasks.
-TRACE: dict[str, Any] = {
+TRACE = {
     "method": "moram", "r": 16, "k": 16, "tau": 0.03, "delta": 0.2, "epochs": (2, 1, 3, 2, 1, 2, 2, 3),
     "learning_rate": 1e-4, "batch_size": 4, "max_length": 1024, "train_examples": 5_000, "test_examples": 2_000,
     "max_new_tokens": 256,
@@ -28,13 +26,13 @@ TRACE: dict[str, Any] = {
 
 # The same on a CPU: six tasks of reasoning-gym for a small model of our own, which `supple train sft --model
 # llama:128x4 --learn …` trains first; name its folder by --model.
-SMALL: dict[str, Any] = {
+SMALL = {
     "method": "moram", "r": 8, "k": 8, "tau": 0.1, "delta": 0.2, "updates_per_task": 200, "learning_rate": 2e-3,
     "batch_size": 16, "max_length": 384, "train_examples": 1_000, "test_examples": 100, "max_new_tokens": 12,
     "measure_every": 200, "checkpoint_every": 200,
 }  # fmt: skip
 # FIRE's warm start on a CPU: a GPT of 0.9M parameters
-SMALL_GPT: dict[str, Any] = {
+SMALL_GPT = {
     "first": ("kjv",), "second": ("brown", "kjv"), "first_share": 0.05, "tokenizer": "bpe:1024", "layers": 4,
     "width": 128, "heads": 4, "block_size": 64, "batch_size": 16, "micro_batch": 16, "learning_rate": 1e-3,
     "pretrain_steps": 2_400, "warmup": 100, "steps": 600, "eval_every": 50, "measure_every": 400,

@@ -1,7 +1,5 @@
 """The published benchmarks by name, as presets of `supple train vision NAME`."""
 
-from typing import Any
-
 from supple.engine.kinds import Preset, add
 
 KIND = "vision"
@@ -9,7 +7,7 @@ KIND = "vision"
 ONLINE, TEST, ACC, FINAL = MEASURES = "online accuracy", "test accuracy", "ACC", "final test accuracy"
 
 # FIRE, Appendix E.1 and Table 2
-_FIRE: dict[str, Any] = {
+_FIRE = {
     "batch_size": 256, "learning_rate": 1e-3, "warmup": 0.1, "max_grad_norm": 0.5, "epochs": 100,
     "fresh_optimizer": True,
     "standardize": True, "dataset": "cifar-10", "network": "resnet18", "eval_epochs": 1.0, "measure_every": 1000,
@@ -19,7 +17,7 @@ _FIRE: dict[str, Any] = {
 _PAIRS = {"stream": "pairs", "images_per_class": 600, "network": "cnn", "batch_size": 100, "epochs": 10, "tasks": 500}
 _LABELS = {"stream": "random-labels", "images": 1200, "tasks": 50, "epochs": 400, "batch_size": 16}
 # Lillo & Cheney (2025), Sections 2 to 4 and Appendices B, D
-_SPLIT: dict[str, Any] = {
+_SPLIT = {
     "dataset": "cifar-100", "stream": "split", "tasks": 20, "classes_per_task": 5, "network": "convnet",
     "epochs": 100, "batch_size": 32, "replay": 10_000, "replay_per_task": 500, "measure_every": 5000,
 }  # fmt: skip
