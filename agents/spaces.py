@@ -23,6 +23,7 @@ from supple.envs import (
 )
 from supple.envs.atari import SIDE, STACK
 from supple.envs.fault import EnvironmentFault, text_of
+from supple.envs.make import Kwargs
 from supple.envs.packaged import WithoutMission
 from supple.envs.shifts.base import wrappers_of
 
@@ -55,7 +56,7 @@ class RowSpace(NamedTuple):
 def row_space(
     name: str,
     agent: str,
-    kwargs: Mapping[str, Any] | None = None,
+    kwargs: Kwargs = None,
     actions: tuple[type[spaces.Space], ...] | None = None,
     observations: Observations = "auto",
     images: bool = False,
@@ -118,7 +119,7 @@ def row_space(
 
 
 @contextmanager
-def blaming_arguments(kwargs: Mapping[str, Any] | None) -> Iterator[None]:
+def blaming_arguments(kwargs: Kwargs) -> Iterator[None]:
     """Turn a fault of an environment that is given keyword arguments into ValueError, which names these."""
     try:
         yield
@@ -129,7 +130,7 @@ def blaming_arguments(kwargs: Mapping[str, Any] | None) -> Iterator[None]:
 
 
 def unite_environments(
-    names: Iterable[str], kwargs: Mapping[str, Any] | None = None, observations: Observations = "auto"
+    names: Iterable[str], kwargs: Kwargs = None, observations: Observations = "auto"
 ) -> United | None:
     """Return what the environments of a run have in common (see `envs.unite`), or None if there is only one.
 
@@ -142,7 +143,7 @@ def unite_environments(
         return unite(envs, observations)
 
 
-def describe_united(names: Iterable[str], kwargs: Mapping[str, Any] | None, observations: Observations) -> str:
+def describe_united(names: Iterable[str], kwargs: Kwargs, observations: Observations) -> str:
     """Return a line that says what the environments of a run are shown with in common, or ""."""
     try:
         united = unite_environments(names, kwargs, observations)
@@ -167,7 +168,7 @@ def only_space(agent: str, spaces: Mapping[str, AgentSpace]) -> AgentSpace:
     return common
 
 
-def describe_rows(name: str, kwargs: Mapping[str, Any] | None, observations: Observations) -> str:
+def describe_rows(name: str, kwargs: Kwargs, observations: Observations) -> str:
     """Return a line that says how an environment's observations are read if one might expect otherwise, else ""."""
     with closing(make_env(name, kwargs=kwargs)) as env:
         shown = env.observation_space

@@ -1,12 +1,13 @@
 """The tasks of an agent: the environment in which it acts at each step."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from supple.engine.work import Task
 from supple.envs import Shifts, make_env, resolve_env
+from supple.envs.make import Kwargs
 from supple.registry.errors import UsageError, refusing
 
 
@@ -50,7 +51,7 @@ def make_tasks(
 
 
 def shift_tasks(
-    tasks: tuple[EnvTask, ...], shifts: Shifts | None, seeds: Sequence[int], kwargs: Mapping[str, Any] | None = None
+    tasks: tuple[EnvTask, ...], shifts: Shifts | None, seeds: Sequence[int], kwargs: Kwargs = None
 ) -> tuple[EnvTask, ...]:
     """Return the tasks with the values of their shifts, which depend only on the seed and the index of the task.
 

@@ -23,7 +23,7 @@ from supple.registry.errors import describe_error
 from .loop import Warn
 from .spec import RunSpec, to_json
 from .storage import files, signed_json
-from .storage.run_directory import RunDirectory
+from .storage.run_directory import RunDirectory, Shown
 
 BOARD = "tensorboard"  # in a run directory: TensorBoard's files
 FLUSHED = 5  # seconds after which TensorBoard shows a row
@@ -50,7 +50,7 @@ class TensorBoard:
         self.folder, self.purge = folder, purge
         self.writer: Any = None
 
-    def log(self, step: int, values: Mapping[str, float | str]) -> None:
+    def log(self, step: int, values: Shown) -> None:
         if self.writer is None:
             from torch.utils.tensorboard import SummaryWriter  # takes .2 s
 
@@ -79,7 +79,7 @@ class Wandb:
         )  # fmt: skip
         self.run.define_metric("*", step_metric="step")
 
-    def log(self, step: int, values: Mapping[str, float | str]) -> None:
+    def log(self, step: int, values: Shown) -> None:
         self.run.log({**values, "step": step})
 
     def close(self, failed: bool) -> None:
@@ -108,7 +108,7 @@ class MLflow:
         for name, value in {**run.config, **run.config["settings"]}.items() if not before else ():
             self.client.log_param(self.id, name, str(value)[:6000])
 
-    def log(self, step: int, values: Mapping[str, float | str]) -> None:
+    def log(self, step: int, values: Shown) -> None:
         from mlflow.entities import Metric
 
         now, numbers = int(1000 * time.time()), {name: x for name, x in values.items() if not isinstance(x, str)}
@@ -131,7 +131,7 @@ class Trackio:
                 embed=False, auto_log_cpu=False, auto_log_gpu=False,
             )  # fmt: skip
 
-    def log(self, step: int, values: Mapping[str, float | str]) -> None:
+    def log(self, step: int, values: Shown) -> None:
         self.run.log(dict(values), step=step)
 
     def close(self, failed: bool) -> None:
@@ -161,7 +161,7 @@ def tracking(run: RunDirectory, spec: RunSpec, warn: Warn) -> Iterator[Callable[
             trackers.pop(name, None)
             warn(f"--log-to {name}: {describe_error(error)}; the run continues without it")
 
-    def show(step: int, values: Mapping[str, float | str]) -> None:
+    def show(step: int, values: Shown) -> None:
         board.log(step, values)
         for name, tracker in [*trackers.items()]:
             with surviving(name):

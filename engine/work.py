@@ -12,7 +12,7 @@ from typing import Any, Generic, TypeVar
 from torch import nn
 
 from supple.interventions import Learner
-from supple.metrics import View, measure, measure_members, trainability
+from supple.metrics import Measured, View, measure, measure_members, trainability
 from supple.networks import StackedLinear
 
 from .divergence import return_to_start
@@ -185,12 +185,12 @@ class Work(ABC, Generic[T]):
         """Return a view of the networks of the seeds that are not frozen."""
         return View(learner, seeds=self.living if learner.seeds else None)
 
-    def measure(self, costly: bool) -> list[dict[str, float]]:
+    def measure(self, costly: bool) -> Measured:
         """Return measurements of the learners, `learner/metric` → number, for the run or for each seed of a stack.
 
         Those of frozen members are left out: {}.
         """
-        lines: list[dict[str, float]] = [{} for _ in self.seeds or (0,)]
+        lines: Measured = [{} for _ in self.seeds or (0,)]
         for name, learner in self.learners.items():
             view = self._view(learner)
             found = measure_members(view, True, costly) if learner.seeds else [measure(view, True, costly=costly)]
@@ -198,12 +198,12 @@ class Work(ABC, Generic[T]):
                 lines[member] |= {f"{name}/{metric}": value for metric, value in own.items()}
         return lines
 
-    def trainability(self) -> list[dict[str, float]]:
+    def trainability(self) -> Measured:
         """Return the trainability of the learners, `learner/metric` → number, for the run or for each seed of a stack.
 
         Learners that have not seen data yet are left out, and so are frozen members.
         """
-        lines: list[dict[str, float]] = [{} for _ in self.seeds or (0,)]
+        lines: Measured = [{} for _ in self.seeds or (0,)]
         for name, learner in self.learners.items():
             if (found := trainability(self._view(learner))) is None:
                 continue

@@ -9,10 +9,9 @@ from typing import Any
 
 import gymnasium as gym
 import numpy as np
-from numpy.typing import NDArray
 
 from .array_tasks import ARRAY_TASKS
-from .batched import BatchedVector
+from .batched import Advanced, BatchedVector
 from .compiled import MOST_MAPS, CompiledRows, is_exact
 from .shifts.goal import Goal
 from .vector import StepResult
@@ -70,7 +69,7 @@ class ArrayVector(BatchedVector):
         super().freeze(rows)
         self.compiled = None
 
-    def advance(self, actions: np.ndarray) -> tuple[np.ndarray, NDArray[np.float64], NDArray[np.bool_]]:
+    def advance(self, actions: np.ndarray) -> Advanced:
         now, obs, reward, terminated = self._task.step(self._state, actions)
         moving = np.ones(self.num_envs, bool)
         moving[self._running.frozen] = False

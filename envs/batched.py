@@ -24,6 +24,7 @@ from .shifts.several import Shifts
 from .shifts.shifted import Shifted, find_shifted
 from .vector import StepResult, Vector
 
+Advanced = tuple[np.ndarray, NDArray[np.float64], NDArray[np.bool_]]  # observations, rewards, terminations: (n, …)
 ORDER = (Flat, ClipActions, Shifted, Guard, TimeLimit, OrderEnforcing)  # of the wrappers, the outermost first
 
 
@@ -58,7 +59,7 @@ class BatchedVector(Vector):
     # -- implemented by each class ------------------------------------------------------------------------------------
 
     @abstractmethod
-    def advance(self, actions: np.ndarray) -> tuple[np.ndarray, NDArray[np.float64], NDArray[np.bool_]]:
+    def advance(self, actions: np.ndarray) -> Advanced:
         """Step all copies, and return new arrays: observations (n, *shape), rewards (n,), and what terminated (n,)."""
 
     @abstractmethod

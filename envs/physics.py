@@ -18,9 +18,8 @@ from typing import Any
 
 import gymnasium as gym
 import numpy as np
-from numpy.typing import NDArray
 
-from .batched import BatchedVector
+from .batched import Advanced, BatchedVector
 from .guard import REWARD_FLOOR
 from .physics_tasks import TASKS, Array, PhysicsTask
 from .shifts.direction import FORWARD
@@ -93,7 +92,7 @@ class PhysicsVector(BatchedVector):
     def begin(self, rows: Sequence[int]) -> None:
         self._now = self._read()
 
-    def advance(self, actions: np.ndarray) -> tuple[np.ndarray, NDArray[np.float64], NDArray[np.bool_]]:
+    def advance(self, actions: np.ndarray) -> Advanced:
         self._step_all(actions)
         before, now = self._before, self._now = self._now, self._read()
         reward, terminated = self._task.judge(before, now, actions)

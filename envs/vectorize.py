@@ -1,13 +1,12 @@
 """Copies of an environment side by side: stepped in one batch if possible, else one by one."""
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
 import gymnasium as gym
 
 from .arrays import ArrayVector
 from .batched import BatchedVector
-from .make import make_env, resolve_env
+from .make import Kwargs, make_env, resolve_env
 from .physics import PhysicsVector
 from .shifts.several import Shifts
 from .vector import Vector
@@ -38,9 +37,7 @@ def vectorize(
     return together
 
 
-def is_batched(
-    name: str, copies: int = 2, shifts: Shifts | None = None, kwargs: Mapping[str, Any] | None = None
-) -> bool:
+def is_batched(name: str, copies: int = 2, shifts: Shifts | None = None, kwargs: Kwargs = None) -> bool:
     """Return whether `vectorize` steps copies of an environment in one batch, with these shifts and arguments.
 
     If the task is a candidate, two copies are made to find out. Raises ValueError if the name is unknown."""

@@ -42,7 +42,7 @@ from .gaps import GeneralizationGap, generalization_gap
 from .gradients import gradient_covariance, gradient_effective_rank, per_sample_gradients, small_gradient_fraction
 from .human import ATARI_SCORES, human_normalized, human_normalized_score
 from .improvement import Improvement, Profile, performance_profile, probability_of_improvement
-from .probe import METRICS, Metric, cheap_metrics, measure, measure_members, metrics
+from .probe import METRICS, Measured, Metric, cheap_metrics, measure, measure_members, metrics
 from .saturation import (
     accuracy_recovery_time,
     activation_slopes,
@@ -80,6 +80,7 @@ __all__ = [
     "GeneralizationGap",
     "HiddenUnits",
     "Improvement",
+    "Measured",
     "Metric",
     "PairedDifference",
     "Profile",

@@ -25,6 +25,7 @@ from .features import count_holding, count_large, count_resolved, entropy_rank, 
 from .gradients import gradient_effective_rank, per_sample_gradients, small_gradient_fraction
 from .view import View
 
+Measured = list[dict[str, float]]  # the values by name, for each seed
 SAMPLES = 64  # of which per-sample gradients are held at once
 
 POOLS: dict[str, Callable[[Tensor], Tensor]] = {
@@ -316,7 +317,7 @@ def measure(learner: Learner | View, per_layer: bool = False, costly: bool = Fal
     return {name: float(POOLS[pool](values.double())) for name, (values, pool) in computed.items()}
 
 
-def measure_members(learner: Learner | View, per_layer: bool = False, costly: bool = False) -> list[dict[str, float]]:
+def measure_members(learner: Learner | View, per_layer: bool = False, costly: bool = False) -> Measured:
     """Return `measure` of every member of a stack, in their order, computed for all members at once.
 
     The members of a stack of seeds are the seeds. Each has what `measure` returns for a run of this seed alone, in

@@ -1,14 +1,14 @@
 """The learner of a model of `transformers`: its layers, units and features. Adapters of PEFT may be in it."""
 
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from .layers import Layer, Role
-from .learner import Learner, Probe, no_batches
+from .learner import Batches, Learner, Probe, no_batches
 from .matrices import adapter_modules, is_transposed, parts_of
 from .modules import CONV, LINEAR, is_activation
 from .redraw import borrow_generators, redraw, redraw_by, seed_from
@@ -93,7 +93,7 @@ def causal_learner(
     probe: Probe,
     loss: Callable[[], Tensor],
     generator: torch.Generator,
-    batches: Callable[[int | None], Iterator[Tensor]] = no_batches,
+    batches: Batches = no_batches,
     name: str = "model",
 ) -> Learner:
     """Return the learner of a model of transformers; call it before the first update.

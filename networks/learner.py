@@ -26,6 +26,7 @@ from .wiring import Wiring, layer_before, trace_wiring
 
 Capability = TypeVar("Capability")
 Probe = Callable[[], Sequence[Any] | None]  # returns inputs of the network, if there are any yet
+Batches = Callable[[int | None], Iterator[Tensor]]  # yields the losses of a number of batches, or of one pass
 
 
 def no_batches(count: int | None) -> Iterator[Tensor]:
@@ -132,7 +133,7 @@ class Learner:
     unwired: Mapping[str, str] = field(default_factory=dict)
 
     last_inputs: Probe | None = None
-    batches: Callable[[int | None], Iterator[Tensor]] = no_batches
+    batches: Batches = no_batches
 
     generators: tuple[torch.Generator, ...] = ()
     activation_draws: Sequence[torch.Generator] | None = None

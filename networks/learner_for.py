@@ -1,6 +1,6 @@
 """The learner of any module, for a training loop of your own."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -11,7 +11,7 @@ from supple.registry import one_line
 from .activation_calls import parse_call_name
 from .forward import Forward, check_inputs, has_forward, runner
 from .layers import Layer, chain, find_stack
-from .learner import Learner, Probe, no_batches
+from .learner import Batches, Learner, Probe, no_batches
 from .modules import CONV, LINEAR
 from .parameters import check_values
 from .recording import find_called_units, record
@@ -27,7 +27,7 @@ def learner_for(
     *,
     probe: Probe | None = None,
     loss: Callable[[], Tensor] | None = None,
-    batches: Callable[[int | None], Iterator[Tensor]] = no_batches,
+    batches: Batches = no_batches,
     layers: tuple[Layer, ...] | None = None,
     units: tuple[str, ...] | None = None,
     followers: tuple[nn.Module, ...] = (),

@@ -19,10 +19,9 @@ from .pages.exports import with_file_names
 from .pages.page import template
 from .pages.run_list import RunLine, outcomes, run_lines
 from .tables.arms import arms_table, group_by_family, overall_table, pairs_table
-from .tables.cells import Value
 from .tables.differences import group_by
 from .tables.published import tuning_tables
-from .tables.table import Table
+from .tables.table import Rows, Table
 
 if TYPE_CHECKING:
     from rich.console import Group
@@ -89,7 +88,7 @@ def write_study_report(name: str, folder: Path, published: Published | None) -> 
 
 def count_runs(path: Path, planned: Mapping[str, int]) -> Table:
     """Return a table of how many runs of each study have ended. `planned` has their total numbers, by study."""
-    rows: list[list[Value]] = []
+    rows: Rows = []
     for name, runs in planned.items():
         ended = Counter(outcomes(path / name))
         rows.append([name, runs, ended[FINISHED], ended[FAILED], runs - ended[FINISHED] - ended[FAILED]])

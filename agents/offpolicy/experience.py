@@ -16,6 +16,7 @@ from supple.engine.storage.restoring import require_like
 from supple.engine.work import Numbers
 from supple.envs import StepResult
 from supple.interventions import ReplayWindow
+from supple.networks.learner import Batches
 from supple.registry.errors import Diverged
 
 from .replay import ReplayLayout, ReplayMemory, Sample
@@ -211,7 +212,7 @@ class Experience(Generic[Prepared]):
             raise RuntimeError("there are no recent transitions before the first step, or after all were forgotten")
         return recent
 
-    def batches(self, losses: Callable[[Prepared], Tensor], draws: Draws) -> Callable[[int | None], Iterator[Tensor]]:
+    def batches(self, losses: Callable[[Prepared], Tensor], draws: Draws) -> Batches:
         """Return a function of a count, which yields the losses on that many batches of training size.
 
         The batches are drawn by `draws`."""

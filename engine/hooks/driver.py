@@ -9,7 +9,7 @@ from torch import Tensor
 from supple.engine.storage.restoring import require_like
 from supple.interventions import Hook, Learner, Moment, UnknownName, When
 from supple.interventions.schedule import AtUpdate
-from supple.metrics import METRICS, TRAINABILITY, cheap_metrics
+from supple.metrics import METRICS, TRAINABILITY, Measured, cheap_metrics
 from supple.networks.ranks import average, begin_alike, world
 from supple.registry import did_you_mean, unknown
 
@@ -125,12 +125,12 @@ class HookDriver:
         """Call the hooks that act after an optimizer step of this learner."""
         self._call(self._at["after_update"], "after_update", learner)
 
-    def numbers(self) -> list[dict[str, float]]:
+    def numbers(self) -> Measured:
         """Return the hooks' own statistics, `learner/name` → number, for the run or for each seed of a stack.
 
         That of several networks of one seed is their mean.
         """
-        lines: list[dict[str, float]] = [{} for _ in self.seeds or (0,)]
+        lines: Measured = [{} for _ in self.seeds or (0,)]
         for hook in self.hooks:
             for learner in self.learners.values():
                 with calling(hook, "numbers", learner):

@@ -26,6 +26,7 @@ LOGS = {
     "events": "events.jsonl",
 }
 CHECKPOINTS = "checkpoints"
+Shown = Mapping[str, float | str]  # numbers and texts of a step, by name, for trackers
 NUMBERS = ("evaluation", "random")  # events that tell only a number, which would be a text of its own in trackers
 SHOWN = 5.0  # seconds after which returns of episodes are shown, at the latest
 
@@ -44,7 +45,7 @@ class RunDirectory(AbstractContextManager["RunDirectory"]):
         self._open = ExitStack()
         self._started = time.monotonic()
         # shows named numbers, or the text of an event, at a step; set by `trackers.tracking`
-        self.show: Callable[[int, Mapping[str, float | str]], None] = lambda step, values: None
+        self.show: Callable[[int, Shown], None] = lambda step, values: None
         # returns of episodes that were not shown yet, by seed; under None, those of a run of one seed
         self._returns: dict[int | None, list[float]] = defaultdict(list)
         self._shown = self._started

@@ -14,7 +14,7 @@ from supple.experiments.comparisons.grid import Point, add_reference, make_point
 from .search import Search
 from .space import Space, Values
 from .templates import fill, holes
-from .tuning import Score, Tuning, tune
+from .tuning import Comparisons, Score, tune
 
 Reference = Literal["fresh", "none"]
 PRESET = "preset"  # the name in a point that is not a setting
@@ -74,7 +74,7 @@ class Study:
             own["search"] = {name: value for name, value in search.items() if name != "points"}
         return own
 
-    def comparisons(self, score: Score) -> dict[str, tuple[Comparison, Tuning | None]]:
+    def comparisons(self, score: Score) -> Comparisons:
         """Return the comparisons that the study asks for by folder, each with the tuning that it serves, if any.
 
         If arms are tuned, the comparison with the results is included once `score` knows all points.
@@ -86,7 +86,7 @@ class Study:
         for values in self.space.points():
             by_preset.setdefault(values.get(PRESET, self.preset), []).append(values)
         varied = any(PRESET in values for points in by_preset.values() for values in points)
-        comparisons: dict[str, tuple[Comparison, Tuning | None]] = {}
+        comparisons: Comparisons = {}
         for preset, points in by_preset.items():
             folder = "/".join([self.name, *([names.slug(str(preset))] if varied else [])])
             comparison = self._compare(preset, points)

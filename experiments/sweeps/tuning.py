@@ -27,9 +27,10 @@ class Tuning:
     chosen: Mapping[str, str]
 
 
-def tune(
-    search: Search, folder: str, comparison: Comparison, score: Score
-) -> dict[str, tuple[Comparison, Tuning | None]]:
+Comparisons = dict[str, tuple[Comparison, Tuning | None]]  # by folder, each with the tuning that it serves
+
+
+def tune(search: Search, folder: str, comparison: Comparison, score: Score) -> Comparisons:
     """Return the comparison of points and, once it has ended, the one with each arm at its best point, by folder.
 
     Args:

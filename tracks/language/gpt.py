@@ -10,7 +10,7 @@ after transposition. `lm_head` and `wte` are one tensor, which `named_parameters
 """
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,7 +21,7 @@ from torch.nn import functional as F
 from supple.interventions import FireScope, Layer, Learner, unit_names
 from supple.networks import no_batches
 from supple.networks.activations import Units
-from supple.networks.learner import Probe
+from supple.networks.learner import Batches, Probe
 from supple.networks.symmetry import ScalePair
 
 STD = 0.02  # of all weights at the start; of those that end in the residual stream 0.02/√(2·layers) (GPT-2)
@@ -175,7 +175,7 @@ def gpt_learner(
     probe: Probe,
     loss: Callable[[], Tensor],
     generator: torch.Generator,
-    batches: Callable[[int | None], Iterator[Tensor]] = no_batches,
+    batches: Batches = no_batches,
 ) -> Learner:
     """Return the learner of a GPT for interventions and metrics. Call it before the first update.
 

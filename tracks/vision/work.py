@@ -13,7 +13,7 @@ from supple.engine.storage.run_directory import RunDirectory
 from supple.engine.work import Numbers, Work, crossed
 from supple.interventions import Learner
 from supple.interventions.contract import zero_slots_
-from supple.metrics import METRICS, View
+from supple.metrics import METRICS, Measured, View
 from supple.registry.errors import Diverged, UsageError
 
 from .data import load
@@ -108,7 +108,7 @@ class VisionWork(Work[ImageTask]):
 
     # -- how well it does -----------------------------------------------------------------------------------------
 
-    def measure(self, costly: bool) -> list[dict[str, float]]:
+    def measure(self, costly: bool) -> Measured:
         online = self._online(max(1, self.feed.update))  # of this task so far
         return [
             numbers | {name: values[member] for name, values in online.items()}
