@@ -22,7 +22,7 @@ from supple.registry import naming
 from supple.registry.errors import RunError, UsageError, refusing
 from supple.registry.schema import Positive
 from supple.scripts.cli.console import say, screen, warn
-from supple.scripts.cli.options import Plugins, parse_or_explain
+from supple.scripts.cli.options import FolderOrNone, Plugins, parse_or_explain
 from supple.scripts.cli.progress import show_progress_bar
 
 
@@ -54,7 +54,7 @@ class Options:
     """Environment steps for which the .zip acts."""
     text: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
     """Text file that a language model reads, of at least 128 tokens."""
-    out: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
+    out: FolderOrNone = None
     """Folder for index.html, doctor.json and the figure, new or empty. Without it nothing is written."""
     threads: Positive[int] = 1
     """Number of threads of PyTorch."""

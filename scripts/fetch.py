@@ -34,6 +34,7 @@ from supple.registry import quoted, unknown
 from supple.registry.cache import cache_folder
 from supple.registry.errors import RunError, UsageError
 from supple.scripts.cli.console import explain, parse, say, screen
+from supple.scripts.cli.options import FolderOrNone
 from supple.scripts.cli.progress import make_bars
 from supple.tracks.language.corpora import published as english
 from supple.tracks.vision.data.published import PUBLISHED
@@ -113,7 +114,7 @@ class Options:
     name: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="NAME")]
     """Collection to download. `supple fetch` alone lists them."""
 
-    cache: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
+    cache: FolderOrNone = None
     """Cache folder (default: SUPPLE_CACHE, or the user's cache folder)."""
 
     source: Annotated[str | None, tyro.conf.arg(metavar="URL|DIR")] = None

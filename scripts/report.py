@@ -19,7 +19,7 @@ import tyro
 
 from supple.registry.errors import UsageError
 from supple.scripts.cli import reporting
-from supple.scripts.cli.options import Plugins, parse_or_explain
+from supple.scripts.cli.options import FolderOrNone, Plugins, parse_or_explain
 
 
 @dataclass(kw_only=True)
@@ -31,7 +31,7 @@ class Options:
     Stable-Baselines3, TensorBoard files, or folders of these two, whose paths say the arms and seeds."""
     tag: str | None = None
     """Name of the scalar in the TensorBoard files of --logs (default: rollout/ep_rew_mean)."""
-    out: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
+    out: FolderOrNone = None
     """Folder in which `report/` is made. Required for several runs and --logs (default: the folder of the run)."""
     video: bool = False
     """Add a video of one evaluation episode per task to the page, by the last checkpoint of each arm's first seed."""

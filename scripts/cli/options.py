@@ -17,6 +17,7 @@ from supple.scripts.cli.console import explain, indent_commands, parse, say
 
 S = TypeVar("S")
 Folder = Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="DIR")]
+FolderOrNone = Annotated[Path | None, tyro.conf.arg(metavar="DIR")]
 Plugins = Annotated[tuple[str, ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="FILE|PACKAGE")]
 
 
