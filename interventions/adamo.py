@@ -18,7 +18,7 @@ Cost: two products of the size min(d_out, d_in)² × max(d_out, d_in) for each m
 import torch
 
 from supple.networks import Learner
-from supple.networks.layers import Scope, but_factors, trained_kernels
+from supple.networks.layers import Scope, require_trained
 
 from .base import Intervention, check_within, interventions
 from .parseval import distance_gradient
@@ -39,9 +39,7 @@ class AdamO(Intervention):
 
     def attach(self, learner: Learner) -> None:
         learner.require_optimizer("adamo")  # its steps have the learning rate of the optimizer
-        layers = learner.select_stored(self.scope)
-        if not trained_kernels(layers):
-            raise ValueError(f"adamo: no layer of '{learner.name}' in the scope is trained{but_factors(layers)}")
+        require_trained(learner.select_stored(self.scope), f"adamo: no layer of '{learner.name}' in the scope")
 
     @torch.no_grad()
     def before_update(self, learner: Learner) -> None:

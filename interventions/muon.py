@@ -176,8 +176,7 @@ class Muon(Intervention):
 
     def restructure(self, learner: Learner) -> None:
         self.attach(learner)
-        optimizer = learner.optimizer
-        assert optimizer is not None
+        optimizer = learner.require_optimizer("muon")
         if not isinstance(optimizer, MuonWithAdam):
             optimizer = learner.optimizer = MuonWithAdam(optimizer, _find_matrices(learner, self.variant), self.variant)
         if optimizer.variant != self.variant:

@@ -29,7 +29,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from supple.networks import Learner
-from supple.networks.layers import Scope, but_factors, trained_kernels
+from supple.networks.layers import Scope, require_trained, trained_kernels
 
 from .base import Intervention, check_within, interventions
 
@@ -93,9 +93,7 @@ class Parseval(Intervention):
         self.strength, self.s, self.scope = strength, s, scope
 
     def attach(self, learner: Learner) -> None:
-        layers = learner.select(self.scope)
-        if not trained_kernels(layers):
-            raise ValueError(f"parseval: no layer of '{learner.name}' in the scope is trained{but_factors(layers)}")
+        require_trained(learner.select(self.scope), f"parseval: no layer of '{learner.name}' in the scope")
 
     def penalty(self, learner: Learner) -> Tensor:
         terms = [

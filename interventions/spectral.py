@@ -23,7 +23,7 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from supple.networks import Learner
-from supple.networks.layers import Layer, but_factors, trained_kernels
+from supple.networks.layers import Layer, require_trained, trained_kernels
 from supple.networks.modules import NORMS
 
 from .base import Intervention, check_within, interventions
@@ -49,8 +49,7 @@ class Spectral(Intervention):
         self.saved = {}  # v by learner and identity of the weight
 
     def attach(self, learner: Learner) -> None:
-        if not trained_kernels(learner.layers):
-            raise ValueError(f"spectral: no layer of '{learner.name}' is trained{but_factors(learner.layers)}")
+        require_trained(learner.layers, f"spectral: no layer of '{learner.name}'")
 
     def penalty(self, learner: Learner) -> Tensor:
         sigma, biases = [], []

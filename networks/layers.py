@@ -1,6 +1,6 @@
 """Layers with weights and their roles in a network."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -113,9 +113,12 @@ def trained_kernels(layers: Iterable[Layer]) -> dict[Tensor, Layer]:
     return {kernel: layer for kernel, layer in kernels.items() if kernel.requires_grad}
 
 
-def but_factors(layers: Iterable[Layer]) -> str:
-    """Return what a refusal of untrained layers adds if adapters are trained, or ""."""
-    return " but adapters, whose factors are the maps of no layer: merge them" if any(x.factor for x in layers) else ""
+def require_trained(layers: Collection[Layer], whose: str) -> None:
+    """Raise ValueError, which begins with `whose`, if the kernels of none of these layers are trained."""
+    if not trained_kernels(layers):
+        adapted = any(layer.factor for layer in layers)
+        but = " but adapters, whose factors are the maps of no layer: merge them" if adapted else ""
+        raise ValueError(f"{whose} is trained{but}")
 
 
 def chain(module: nn.Module, prefix: str = "") -> tuple[Layer, ...]:
