@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from supple.engine.seeding import derive, generator
+from supple.networks.learner import Generators
 
 from .settings import AgentSettings
 
@@ -20,7 +21,7 @@ def generators(settings: AgentSettings, *purpose: int | str) -> Draws:
     return draws if settings.stacked else draws[0]
 
 
-def sources_of(draws: Draws) -> tuple[torch.Generator, ...]:
+def sources_of(draws: Draws) -> Generators:
     """Return the generators one by one."""
     return (draws,) if isinstance(draws, torch.Generator) else tuple(draws)
 
@@ -46,7 +47,7 @@ def set_states(draws: Draws, states: Any) -> None:
             source.set_state(state)
 
 
-def activation_generators(settings: AgentSettings, device: torch.device) -> tuple[torch.Generator, ...]:
+def activation_generators(settings: AgentSettings, device: torch.device) -> Generators:
     """Return a generator for the random activations of each member of a stack; () outside a stack.
 
     One agent draws from PyTorch's global generator."""

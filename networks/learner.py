@@ -26,6 +26,7 @@ from .wiring import Wiring, layer_before, trace_wiring
 
 Capability = TypeVar("Capability")
 Probe = Callable[[], Sequence[Any] | None]  # returns inputs of the network, if there are any yet
+Generators = tuple[torch.Generator, ...]
 Batches = Callable[[int | None], Iterator[Tensor]]  # yields the losses of a number of batches, or of one pass
 
 
@@ -135,9 +136,9 @@ class Learner:
     last_inputs: Probe | None = None
     batches: Batches = no_batches
 
-    generators: tuple[torch.Generator, ...] = ()
+    generators: Generators = ()
     activation_draws: Sequence[torch.Generator] | None = None
-    redraw_draws: tuple[torch.Generator, ...] = ()
+    redraw_draws: Generators = ()
 
     marked: dict[str, Tensor] | None = None
     answers: Callable[[Mapping[str, Tensor], Sequence[Any]], Any] | None = None
@@ -208,12 +209,12 @@ class Learner:
         return values.reshape(max(1, self.seeds), self.networks, *values.shape[1:])
 
     @property
-    def source(self) -> torch.Generator | tuple[torch.Generator, ...]:
+    def source(self) -> torch.Generator | Generators:
         """The generator that interventions draw with, or in a stack of seeds one for each seed."""
         return self.generators or self.generator
 
     @property
-    def draws(self) -> tuple[torch.Generator, ...]:
+    def draws(self) -> Generators:
         """The generators that interventions or a `redraw` may advance."""
         return (self.generator, *self.generators, *self.redraw_draws)
 

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_map
 
 Run = Callable[..., Any] | None  # what runs a network in place of its own call
+Undos = list[Callable[[], object]]  # each puts a part of a state back
 LARGE = 2**20  # arrays of more numbers, such as a replay memory, are no state of a forward pass
 MANY = 1000  # items of a container; those of longer ones are not looked into
 DEPTH = 3  # of containers and objects within each other
@@ -140,7 +141,7 @@ def keep_states(sources: Iterable[torch.Generator]) -> Iterator[None]:
             source.set_state(state)
 
 
-def _keep(part: nn.Module, seen: set[int]) -> list[Callable[[], object]]:
+def _keep(part: nn.Module, seen: set[int]) -> Undos:
     """Return functions that give one module, without its submodules, its present state back.
 
     seen: ids of the objects that are kept already."""
@@ -149,7 +150,7 @@ def _keep(part: nn.Module, seen: set[int]) -> list[Callable[[], object]]:
     return [*undos, *(undo for tensor in renormed if tensor is not None for undo in _keep_tensor(tensor))]
 
 
-def _keep_tensor(tensor: Tensor) -> list[Callable[[], object]]:
+def _keep_tensor(tensor: Tensor) -> Undos:
     version, copy = None if tensor.is_inference() else tensor._version, tensor.detach().clone()
 
     def restore() -> None:
@@ -161,7 +162,7 @@ def _keep_tensor(tensor: Tensor) -> list[Callable[[], object]]:
     return [restore]
 
 
-def _keep_contents(value: Any, depth: int, seen: set[int]) -> list[Callable[[], object]]:
+def _keep_contents(value: Any, depth: int, seen: set[int]) -> Undos:
     """Return functions that give an attribute of a module its present contents back; none for what cannot change."""
     if isinstance(value, nn.Parameter | nn.Module) or id(value) in seen or value is None:
         return []
@@ -179,7 +180,7 @@ def _keep_contents(value: Any, depth: int, seen: set[int]) -> list[Callable[[], 
     items: Collection[Any]
     if isinstance(value, (list, deque, dict, set)):
         items = value.values() if isinstance(value, dict) else value
-        undos: list[Callable[[], object]] = [partial(_refill, value, value.copy())]
+        undos: Undos = [partial(_refill, value, value.copy())]
     elif isinstance(value, tuple):
         items, undos = value, []
     elif _is_record(value):

@@ -18,6 +18,7 @@ from supple.registry.errors import CheckpointError
 
 from . import files
 
+Tensors = dict[str, torch.Tensor]  # by name
 PART_BYTES = 2**25  # writing needs about four times this memory; larger blocks are slow to allocate
 
 
@@ -31,7 +32,7 @@ class Rows:
 
     first: int
     end: int
-    read: Callable[[int, int], dict[str, torch.Tensor]]  # (start, stop) → name → tensor of shape (stop − start, …)
+    read: Callable[[int, int], Tensors]  # (start, stop) → name → tensor of shape (stop − start, …)
 
 
 @dataclass(frozen=True)
@@ -114,7 +115,7 @@ def open_rows(folder: Path, first: int, end: int, parts: list[Part]) -> Rows:
         parts: The parts, without gaps.
     """
 
-    def read(start: int, stop: int) -> dict[str, torch.Tensor]:
+    def read(start: int, stop: int) -> Tensors:
         pieces = [
             _slice(folder / part.file, max(start - part.start, 0), min(stop, part.stop) - part.start)
             for part in parts
@@ -138,7 +139,7 @@ def _serialize(rows: Rows, start: int, stop: int) -> bytes:
     return to_bytes(tensors)
 
 
-def _slice(file: Path, start: int, stop: int) -> dict[str, torch.Tensor]:
+def _slice(file: Path, start: int, stop: int) -> Tensors:
     with safe_open(file, framework="pt") as tensors:
         return {name: tensors.get_slice(name)[start:stop] for name in tensors.keys()}  # noqa: SIM118
 

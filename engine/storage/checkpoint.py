@@ -28,7 +28,7 @@ from safetensors.torch import save as to_bytes
 from supple.registry.errors import CheckpointError
 
 from . import append_only, files
-from .append_only import Part, Rows
+from .append_only import Part, Rows, Tensors
 
 FORMAT = "supple checkpoint 3"
 STEP = re.compile(r"[0-9]{12}|[1-9][0-9]{12,}")  # the name of a checkpoint's folder
@@ -73,7 +73,7 @@ def save(checkpoints: Path, step: int, tree: dict[str, Any], identity: str, sinc
         TypeError: The tree holds something else.
         OSError: For example because the disk is full. Nothing is left behind.
     """
-    tensors: dict[str, torch.Tensor] = {}
+    tensors: Tensors = {}
     growing: dict[str, Rows] = {}
     body = {"step": step, "identity": identity, "tree": _split(tree, "", tensors, growing)}
     data = to_bytes(tensors)
@@ -215,7 +215,7 @@ def _read_body(folder: Path) -> dict[str, Any]:
     return body
 
 
-def _split(value: Any, path: str, tensors: dict[str, torch.Tensor], growing: dict[str, Rows]) -> Any:
+def _split(value: Any, path: str, tensors: Tensors, growing: dict[str, Rows]) -> Any:
     """Return a tree as JSON values. Tensors and arrays move to `tensors`, rows to `growing`; markers replace them.
 
     Raises TypeError for a tree that a checkpoint cannot hold. The message names the first entry that is wrong.
@@ -240,7 +240,7 @@ def _split(value: Any, path: str, tensors: dict[str, torch.Tensor], growing: dic
     return value
 
 
-def _join(value: Any, tensors: dict[str, torch.Tensor], growing: dict[str, Rows]) -> Any:
+def _join(value: Any, tensors: Tensors, growing: dict[str, Rows]) -> Any:
     if isinstance(value, dict):
         if TENSOR in value:
             return tensors[value[TENSOR]].clone()  # in new, aligned memory: results may depend on the alignment
