@@ -266,9 +266,10 @@ def _add_plasticity(scores: AgentScores, data: ComparisonData) -> None:
             f"{low} final returns are below {floor:g} and count as failures (0) in the plasticity score: such a return "
             "means broken physics in MuJoCo tasks. Where it is normal, compare the returns instead"
         )
-    result = plasticity_score(
-        finals, {label: arm.exploded[:, -1] & arm.finished[:, None] for label, arm in arms}, floor
-    )
+    exploded = {label: arm.exploded[:, -1] & arm.finished[:, None] for label, arm in arms}
+    result = {}
+    for labels in group_by(finals, _environments(data, len(scores.environments)).__getitem__).values():
+        result |= plasticity_score({label: finals[label] for label in labels}, exploded, floor)
     scaled = np.isfinite(np.concatenate([of_arm.normalized for of_arm in result.values()])).any(axis=0)
     if not scaled.all():
         same = ", ".join(np.array(scores.environments)[~scaled])
@@ -278,16 +279,21 @@ def _add_plasticity(scores: AgentScores, data: ComparisonData) -> None:
 
 
 def _add_human(scores: AgentScores, data: ComparisonData) -> None:
-    arms = scores.arms.values()
-    games = [task.env for task in data.first.tasks[: len(scores.environments)]]
-    if any(human_normalized(game, 0.0) is None for game in games) or not any(arm.finished.any() for arm in arms):
+    arms, games = scores.arms, _environments(data, len(scores.environments))
+    known = [human_normalized(game, 0.0) is not None for game in chain.from_iterable(games.values())]
+    if not all(known) or not any(arm.finished.any() for arm in arms.values()):
         return
-    evaluated = all(np.isfinite(arm.evaluations[arm.finished, -1]).all() for arm in arms)
+    evaluated = all(np.isfinite(arm.evaluations[arm.finished, -1]).all() for arm in arms.values())
     scores.human_from = "evaluation" if evaluated else "training"
-    for arm in arms:
+    for label, arm in arms.items():
         returns = arm.of_finished(arm.evaluations[:, -1] if evaluated else arm.last)
         if np.isfinite(returns).any():
-            arm.human = human_normalized_score(returns, games)
+            arm.human = human_normalized_score(returns, games[label])
+
+
+def _environments(data: ComparisonData, count: int) -> dict[str, tuple[str, ...]]:
+    """Return the first `count` environments of each arm, by label. Variants may have their own."""
+    return {label: tuple(task.env for task in runs[0].tasks[:count]) for label, runs in data.arms.items()}
 
 
 def interval(score: Score | None) -> tuple[float, float] | None:

@@ -387,6 +387,16 @@ def test_variants_may_have_other_numbers_of_cycles(tmp_path):
         assert np.isnan(arm.finals[:, 0]).all() == ("cycles=1" in label)
 
 
+def test_variants_with_other_environments_have_a_scale_of_their_own(tmp_path):
+    """Hopper returns 1,100 and Ant 400, but in each an arm's score is what it would be without the other."""
+    both, one = tmp_path / "both", tmp_path / "one"
+    names = [{"envs": ("Hopper-v5",)}, {"envs": ("Ant-v5",)}]
+    together, alone = (score(load(vary(*of, cycles=1, per_task=6_000))) for of in ((both, names), (one, names[1:])))
+    ant = [arm.plasticity.iqm for arm in alone.arms.values()]
+    assert [arm.plasticity.iqm for arm in together.arms.values()][2:] == pytest.approx(ant)
+    assert max(ant) - min(ant) > 0.2
+
+
 @pytest.mark.usefixtures("without_figures")
 def test_learning_curves_of_many_arms_are_a_figure_for_each_variant(tmp_path):
     folder, variants = tmp_path / "c", [{"activation": "relu"}, {"activation": "tanh"}]

@@ -21,14 +21,15 @@ ARMS = {"none": 900.0, "fire": 2400.0}  # label → return at the end
 CONTRACT = {"weights": "conv and linear", "optimizer state": "fresh", "target network": "same operation"}
 
 
-def write_run(folder, *, arm=None, seed=0, game=GAME, start=0, stop=TOTAL, evaluations=True):
+def write_run(folder, *, arm=None, seed=0, game=GAME, start=0, stop=TOTAL, evaluations=True,
+              variant=None):  # fmt: skip
     """Write a run of one game from step `start` to `stop`. Its returns reach 900 at the fork, evaluations more."""
     rng = np.random.default_rng([seed, len(arm or ""), start])
     task = {"index": 0, "cycle": 0, "env": game, "name": game, "start": 0, "end": TOTAL}
     hooks = [f"{arm}@{FORK}"] if arm not in (None, "none") else []
     records.write_run(
         folder, "dqn", [task], {"seed": seed, "env": game, "eval_episodes": 5, "eval_epsilon": 0.001}, start,
-        command="supple compare dqn", labels={"arm": arm}, hooks=tuple(hooks),
+        command="supple compare dqn", labels={"arm": arm, "variant": variant or {}}, hooks=tuple(hooks),
         versions=({"torch": "2.13.0", "supple": "0.1.0"},),
     )  # fmt: skip
     goal = ARMS[arm or "none"]
@@ -184,6 +185,15 @@ def test_game_outside_the_table_has_no_human_normalized_score(tmp_path):
     assert scores.human_from is None
     assert all(arm.human is None for arm in scores.arms.values())
     assert scores.arms["none"].plasticity is not None
+
+
+def test_variants_of_other_games_are_normalized_by_their_own(tmp_path):
+    games = [GAME, "ALE/Pong-v5"]
+    records.write_plan(tmp_path, "dqn", ["none"], [0], 0, [{"env": game} for game in games])
+    for place, game in enumerate(games):
+        write_run(tmp_path / "seed-0" / str(place) / "none", arm="none", game=game, variant={"env": game})
+    for game, arm in zip(games, score(load(tmp_path)).arms.values(), strict=True):
+        np.testing.assert_allclose(arm.human.normalized[0], human_normalized(game, arm.evaluations[0, -1, 0]))
 
 
 def test_returns_far_below_zero_are_no_failure_in_a_game(tmp_path):
