@@ -103,7 +103,8 @@ class NormalizeProject(Intervention):
             for network in (learner.module, *learner.followers):
                 module = network.get_submodule(unit)
                 if not any(isinstance(hook, Normalization) for hook in module._forward_pre_hooks.values()):
-                    module.register_forward_pre_hook(Normalization(self.norm, first))
+                    # before other hooks, such as a shock's, whose factor it would take out again
+                    module.register_forward_pre_hook(Normalization(self.norm, first), prepend=True)
                     added += 1
         if added:
             torch.compiler.reset()  # compiled code does not look whether hooks were added

@@ -124,8 +124,8 @@ class VisionWork(Work[ImageTask]):
         """Return whether to evaluate at this step.
 
         There are evaluations within tasks if the settings ask for them, and then also at the start of later tasks. At
-        the end of a task there is one if its last epoch was a shock's, for the curve of that shock, or if the best
-        state is kept."""
+        the end of a task there is one if there are shocks, for the curve of the last one, or if the best state is
+        kept."""
         s = self.settings
         if previous == step:
             return task.index > 0 and bool(s.eval_epochs or s.eval_every)
@@ -153,10 +153,11 @@ class VisionWork(Work[ImageTask]):
         In a split stream, `accuracies` are those on the test images of all tasks so far."""
         if self.shock:
             self.shock.set(0)
-        tested = self.tasks[: task.index + 1] if self.settings.stream == "split" else [task]
+        split = self.settings.stream == "split"
+        tested = self.tasks[: task.index + 1] if split else [task]
         accuracies = torch.stack([self.model.accuracy(self._test_images(each)) for each in tested], 1)
         results = self._online(task.steps) | {"test_accuracy": accuracies[:, -1].tolist()}
-        return results if self.settings.stream != "split" else {**results, "accuracies": accuracies.tolist()}
+        return {**results, "accuracies": accuracies.tolist()} if split else results
 
     def _test_images(self, task: ImageTask) -> Images:
         if task.index not in self.tested:

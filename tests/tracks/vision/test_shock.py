@@ -1,11 +1,13 @@
 """The shock protocol of Lillo & Cheney (2025), Appendix D.1."""
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
+from torch.nn.functional import layer_norm
 from torch.testing import assert_close
 
 from supple.interventions import make, parse_call
@@ -34,11 +36,11 @@ def test_every_tenth_epoch_has_the_next_factor_and_all_others_none(lab: Any, dat
     assert gammas[10::10] == [0.5, 0.25, 2.0, 1.5, 0.5]
 
 
-@pytest.mark.parametrize("exchange", [None, "swap(activation=leaky_relu)", "injection"])
+@pytest.mark.parametrize("exchange", [None, "swap(activation=leaky_relu)", "injection", "nap"])
 def test_pre_activations_are_scaled_and_nothing_else_until_it_is_over(
     lab: Any, data: DataSet, exchange: str | None
 ) -> None:
-    """Also those of units that an intervention added."""
+    """Also of units that an intervention added, and of those that it normalises (which would undo the factor)."""
     model, shock = shocked(lab, data, activation="tanh")
     if exchange:
         call = parse_call(exchange)
@@ -52,7 +54,8 @@ def test_pre_activations_are_scaled_and_nothing_else_until_it_is_over(
     assert not torch.allclose(outputs(model), plain)
     first, act, second, again, head = mlp
     (x,) = model.learner.probe()
-    hidden = again.forward(2 * second(act.forward(2 * first(x.flatten(2)))))
+    norm = partial(layer_norm, normalized_shape=(100,)) if exchange == "nap" else Tensor.clone
+    hidden = again.forward(2 * norm(second(act.forward(2 * norm(first(x.flatten(2)))))))
     assert_close(mlp(x.flatten(2)), head(hidden))
     shock.set(41)
     assert torch.equal(outputs(model), plain)
