@@ -82,10 +82,11 @@ class NormalizeProject(Intervention):
 
     def attach(self, learner: Learner) -> None:
         check_optimizer(learner.optimizer)
-        if self.normalize and not learner.units:
-            raise ValueError(f"nap: '{learner.name}' has no hidden units to normalise; use normalize=false to project")
         for unit in learner.units if self.normalize else ():
             check_module(learner, unit, "nap")
+        # a deep linear network has names of hidden units only: normalised, it would compute no linear map
+        if self.normalize and all(type(learner.module.get_submodule(unit)) is nn.Identity for unit in learner.units):
+            raise ValueError(f"nap: '{learner.name}' has no hidden units with a nonlinearity; use normalize=false")
         for layer in self._layers(learner) if self.project else ():
             if not self._initial_norm(learner, layer).all():
                 raise ValueError(f"nap: '{layer.name}' starts at zero and has no norm to keep; exclude it with scope=")

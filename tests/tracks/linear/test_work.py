@@ -25,7 +25,7 @@ from supple.tracks.linear import (
     semantic_hierarchy,
 )
 from supple.tracks.linear.settings import LinearSettings
-from tests.tracks.logs import read_log
+from tests.tracks.logs import read_log, refusal
 
 pytestmark = pytest.mark.slow
 
@@ -48,6 +48,12 @@ def made(**changes: Any) -> Any:
 
 def weights(work: Any) -> list[np.ndarray]:
     return [parameter.detach().numpy().copy() for parameter in work.network.parameters()]
+
+
+def test_what_would_make_the_network_nonlinear_is_refused(tmp_path: Path) -> None:
+    refused = refusal(dispatch, words(tmp_path / "run", "--hook", "nap"))
+    assert "'model' has no hidden units with a nonlinearity; use normalize=false" in refused
+    dispatch(words(tmp_path / "run", "--hook", "nap(normalize=false)"))
 
 
 def test_the_loop_is_gradient_descent_on_whitened_inputs(tmp_path: Path) -> None:
