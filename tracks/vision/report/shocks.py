@@ -88,13 +88,9 @@ def find_windows(run: RunData) -> list[Window]:
 
 
 def _epochs(rows: Sequence[Row], task: Segment, batch_size: int) -> list[Row]:
-    """Return, for each epoch, the row of the first test after its last update."""
-    ends: dict[int, Row] = {}
-    for row in rows:
-        passes = (row["step"] - task.start) * batch_size // task.size
-        if passes > 0:
-            ends.setdefault(passes, row)
-    return list(ends.values())
+    """Return, for each epoch, the row of the last test in it; whole updates may not fill the last epoch of a task."""
+    learned = [row for row in rows if row["step"] > task.start]
+    return list({(row["step"] - task.start - 1) * batch_size // task.size: row for row in learned}.values())
 
 
 def score_shocks(by_seed: Mapping[int, Sequence[Window]]) -> ShockScores:

@@ -112,16 +112,15 @@ def test_retention_is_left_out_if_earlier_tasks_are_not_tested_again(tmp_path):
     assert not re.search("ACC|BWT|FWT|SFE|fork", printed_report(run))
 
 
-def write_shocked_run(folder, gammas, saturation, accuracy, finished=1):
-    """One task of 5 updates an epoch; the last epoch of a finished task is not tested within it."""
-    epochs = len(gammas)
+def write_shocked_run(folder, gammas, saturation, accuracy, finished=1, end=50):
+    """One task of 5 updates an epoch, tested at the end of each."""
     rows = [
-        {"step": 5 * (e + 1), "task": 0, "seed": 0, "test_accuracy": accuracy[e], "gamma": gammas[e],
+        {"step": min(5 * (e + 1), end), "task": 0, "seed": 0, "test_accuracy": accuracy[e], "gamma": gammas[e],
          "saturated_fraction": saturation[e]}
-        for e in range(epochs - finished)
+        for e in range(len(gammas))
     ]  # fmt: skip
     return write_run(
-        folder, [[0.5] * finished], updates=(5 * epochs,), metrics=rows, eval_epochs=1.0, shock_every=3, stream="split"
+        folder, [[0.5] * finished], updates=(end,), metrics=rows, eval_epochs=1.0, shock_every=3, stream="split"
     )
 
 
@@ -144,6 +143,12 @@ def test_shocks_are_scored_by_factor_over_the_epochs_up_to_the_next(tmp_path):
     assert (soft["tau_95"], soft["tau_95_non_recovery_rate"]) == (None, 1)
     assert "shocks.png" in {figure.name for figure in paths.figures}
     assert "not halved" in printed_report(tmp_path / "r")
+
+
+def test_the_last_epoch_of_a_task_counts_even_if_updates_do_not_fill_it(tmp_path):
+    run = write_shocked_run(tmp_path / "r", GAMMAS, SATURATION, ACCURACY, end=48)
+    shocks = arms_of(run, benchmark="split mnist, shocks")["relu"]["shocks"]
+    assert shocks["0.5"]["area"]["mean"] == pytest.approx(saturation_area(SATURATION[6:]))
 
 
 def test_an_unfinished_shock_is_not_scored(tmp_path):
