@@ -41,7 +41,7 @@ class Shifted(gym.Wrapper, gym.utils.RecordConstructorArgs):
         self.shifts = parse_shifts(shifts) if isinstance(shifts, str) else shifts
         self.shifts.check(env)
         self.seed = seed
-        self.parts = [copy.copy(part) for part in self.shifts.parts]  # each wrapper has its own values
+        self.parts = copy.deepcopy(self.shifts.parts)  # each wrapper has its own state, from the constructor on
         self._sliding = [part for part in self.parts if part.over and part.gradual == "numbers"]
         self._observation = [bind_method(part, "observation") for part in self.parts if part.has("observation")]
         self._action = [bind_method(part, "action") for part in reversed(self.parts) if part.has("action")]

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from supple.agents.tasks import make_tasks, shift_tasks
-from supple.envs import Shifted, make_env, parse_shifts
+from supple.envs import Shift, Shifted, Shifts, make_env, parse_shifts
 from supple.envs.shifts.physics import model_of
 from supple.scripts import train
 from tests.envs.worlds import Toy
@@ -60,6 +60,33 @@ def test_wrappers_with_the_same_shifts_do_not_share_state() -> None:
     np.testing.assert_array_equal(seen[0], envs[0].unwrapped.shown)
     np.testing.assert_array_equal(seen[1], seen[2])
     assert not np.array_equal(seen[0], seen[1])
+
+
+class Lag(Shift):
+    """Observations are shown a step late. What it remembers is made in the constructor."""
+
+    name, params = "lag", {}  # which `parse_shifts` sets
+
+    def __init__(self) -> None:
+        super().__init__(from_task=0)
+        self.seen: list[np.ndarray] = []
+
+    def begin_episode(self, random: np.random.Generator) -> None:
+        self.seen.clear()
+
+    def observation(self, observation: np.ndarray) -> np.ndarray:
+        self.seen.append(observation)
+        return self.seen[-2:][0]
+
+
+def test_what_a_shift_makes_in_its_constructor_is_not_shared_by_copies() -> None:
+    asked = Shifts([Lag()])
+    copies, alone = ([Shifted(gym.make("CartPole-v1"), asked) for _ in range(2)] for _ in range(2))
+    together = [np.stack([env.reset(seed=i)[0] for i, env in enumerate(copies)])]
+    together += [np.stack([env.step(1)[0] for env in copies]) for _ in range(3)]
+    for i, env in enumerate(alone):
+        apart = [env.reset(seed=i)[0], *(env.step(1)[0] for _ in range(3))]
+        np.testing.assert_array_equal([shown[i] for shown in together], apart)
 
 
 @pytest.mark.filterwarnings("ignore:.*(different from the unwrapped version|infinity):UserWarning")
