@@ -37,7 +37,10 @@ class GameSettings(ImageSettings):
         if self.observations not in ("auto", "image") and self.plays_games():
             yield f"--observations {self.observations}: Atari games are read as images: use --observations auto"
         if self.env_workers and self.sticky_per == "step":
-            yield "--sticky-per step draws one number for all copies of a game, in one process: use --env-workers 0"
+            yield "--sticky-per step draws for all copies of a game from one generator: use --env-workers 0"
+        if self.environments() and not self.plays_games():
+            others = """environments that are no Atari games (MinAtar's: --env-kwargs '{"sticky_action_prob": 0}')"""
+            yield from self.without_effect(("sticky", "sticky_per", "max_frames"), others)
 
 
 def is_game(env: str) -> bool:
@@ -53,7 +56,7 @@ def make_games(settings: GameSettings, env: str, worlds: Sequence[Mapping[str, A
 
     s = settings
     share = max(len(worlds) // len(s.members), 1)  # the copies of a member
-    # with --sticky-per step, all copies of a vector repeat an action together, which members must not
+    # with --sticky-per step, all copies of a vector draw from one generator, which members must not
     kinds = [(world, row // share if s.sticky_per == "step" else 0) for row, world in enumerate(worlds)]
     alike = [(world, len(list(copies))) for (world, _), copies in groupby(kinds)]
     vectors = [

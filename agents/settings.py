@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -399,3 +399,9 @@ class AgentSettings(RunSettings):
             )
         if self.eval_tasks in ("past", "all") and not self.eval_episodes:
             yield f"--eval-tasks {self.eval_tasks} needs evaluations: use --eval-episodes 5"
+
+    def without_effect(self, names: Iterable[str], chosen: str) -> Iterator[str]:
+        """Yield a problem if settings with these names are not at their defaults."""
+        if given := [f"--{name}" for name in names if getattr(self, name) != getattr(type(self), name)]:
+            have = "has" if len(given) == 1 else "have"
+            yield f"{', '.join(given).replace('_', '-')} {have} no effect with {chosen}"

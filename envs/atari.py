@@ -112,9 +112,6 @@ class AtariVector:
             raise ValueError(f"{self.num_envs} environments need as many actions, got shape {actions.shape}")
         if actions.min() < 0 or actions.max() >= self._actions:  # ALE would wait forever
             raise ValueError(f"actions must be from 0 to {self._actions - 1}, got {actions.tolist()}")
-        if len(self._running.frozen) == self.num_envs:
-            still, shown = np.zeros(self.num_envs, bool), self._running.shown
-            return StepResult(shown.copy(), np.zeros(self.num_envs), still, still.copy(), shown.copy(), [])
         if self._sticky:
             repeat = self._generator.random(self.num_envs) < self._sticky
             self._previous = actions = np.where(repeat, self._previous, actions)

@@ -1,6 +1,6 @@
 """The settings of agents that learn from a replay memory."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from math import ceil
 from typing import TYPE_CHECKING, ClassVar, Literal
@@ -129,12 +129,6 @@ class ReplaySettings(ImageSettings):
             yield from self.without_effect(("atoms",), head)
         elif bounded and self.atoms == 1:
             yield f"--atoms must be 2 or more with {head}, got 1"
-
-    def without_effect(self, names: Iterable[str], chosen: str) -> Iterator[str]:
-        """Yield a problem if settings with these names are not at their defaults."""
-        if given := [f"--{name}" for name in names if getattr(self, name) != getattr(type(self), name)]:
-            have = "has" if len(given) == 1 else "have"
-            yield f"{', '.join(given).replace('_', '-')} {have} no effect with {chosen}"
 
     def resolve(self) -> str | None:
         self.device, self.learning_starts = device_here(self.device), self.first_decisions

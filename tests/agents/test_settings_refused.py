@@ -73,6 +73,7 @@ WRONG: list[tuple[str, dict[str, Any], str]] = [
     ("ppo", {"env_kwargs": "[1]"}, "--env-kwargs must be a JSON object such as"),
     ("ppo", {"env_workers": 9}, "--num-envs (8) at most, got 9"),
     ("dqn", {"env_workers": 1, "sticky_per": "step"}, "--sticky-per step"),
+    ("ppo", {"sticky": 0.0, "max_frames": 9}, "--sticky, --max-frames have no effect with environments"),
     # images
     ("ppo", {"env": "Column-v0", "encoder": "nature"}, "images of 6 × 6 pixels are too small for --encoder nature"),
     ("sac", {"env": "Images-v0", "encoder": "nature"}, "images of 8 × 8 pixels are too small for --encoder nature"),
