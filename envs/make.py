@@ -18,6 +18,7 @@ import warnings
 from collections.abc import Mapping
 from contextlib import closing
 from functools import cache
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -75,10 +76,11 @@ def environment_names() -> tuple[str, ...]:
 def resolve_env(name: str) -> str:
     """Return the Gymnasium id for a name: a short name (`hopper`), an Atari game, or a registered id.
 
-    For `module:id`, the module must already be imported. It is not imported here, because the name may come from a
-    file; but those of `PACKAGED` are: `minatar:breakout`, `minigrid:DoorKey-5x5`. Short names may have any case, and
-    games any separators (`beam_rider`, `BeamRider`). Of Atari's ids, only `ALE/<Game>-v5` are supported, because the
-    older ones differ in settings that are chosen here. ale-py is only imported for names that nothing else matches.
+    For `module:id` or `file.py:id`, the module must already be imported. It is not imported here, because the name may
+    come from a file; but those of `PACKAGED` are: `minatar:breakout`, `minigrid:DoorKey-5x5`. Short names may have any
+    case, and games any separators (`beam_rider`, `BeamRider`). Of Atari's ids, only `ALE/<Game>-v5` are supported,
+    because the older ones differ in settings that are chosen here. ale-py is only imported for names that nothing else
+    matches.
 
     Raises:
         ValueError: The name is unknown. The message has its successor if it is an old id, the package that it comes
@@ -90,7 +92,7 @@ def resolve_env(name: str) -> str:
         return packaged
     module, colon, env_id = name.rpartition(":")
     if colon:
-        if module not in sys.modules:
+        if Path(module.removesuffix(".py")).name not in sys.modules:
             hint = package_hint(module) or f"add --plugin {module}"
             raise ValueError(f"environment {name!r}: its module is not loaded: {hint}")
         name = env_id

@@ -146,8 +146,8 @@ def _first_word(args: Sequence[str]) -> str:
 def load_plugins(args: Sequence[str]) -> None:
     """Import the plug-ins of a command line: those named by --plugin, own networks, and modules of environments.
 
-    A module is named as in `module:Id-v0`. Those of `envs.PACKAGED` are imported where they are needed. The other
-    options may depend on what the plug-ins register.
+    A module or file is named as in `module:Id-v0` or `file.py:Id-v0`. Modules of `envs.PACKAGED` are imported where
+    they are needed. The other options may depend on what the plug-ins register.
 
     Raises:
         UsageError: A plug-in cannot be imported.
@@ -162,7 +162,7 @@ def load_plugins(args: Sequence[str]) -> None:
     for option in ("--env", "--sequence", *of_agents):
         for name in ",".join(_find_values(args, option)).split(","):
             module, colon, _ = name.strip().partition(":")
-            if colon and not {module, f"{module}.py"} & {plugin.name for plugin in plugins.loaded()}:
+            if colon and not {Path(module).name, f"{module}.py"} & {plugin.name for plugin in plugins.loaded()}:
                 from supple.envs.packaged import PACKAGED, package_hint
 
                 if module.lower() in PACKAGED:  # imported where it is needed

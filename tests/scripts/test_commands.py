@@ -8,9 +8,11 @@ import textwrap
 from pathlib import Path
 from typing import Any
 
+import gymnasium
 import pytest
 
 from supple.engine.spec import read_spec
+from supple.engine.user_code import plugins
 from supple.registry.errors import UsageError
 from supple.scripts import compare
 from supple.scripts.cli.console import run
@@ -90,6 +92,20 @@ def test_the_tasks_of_an_agent_are_its_sequence_and_may_be_of_a_module() -> None
     named = ("reasoning-gym:a", "b", "c")
     for words in (["reasoning-gym:a,b,c"], ["reasoning-gym:a", "b, c"]):
         assert settings("continual", "--model", "m", "--tasks", *words).tasks == named
+
+
+def test_a_file_is_named_before_its_environment_with_or_without_plugin(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "wooden.py"
+    file.write_text("import gymnasium; gymnasium.register('Wooden-v0', entry_point='a:B')")
+    words = ["ppo", "--env", f"{file}:Wooden-v0", "--steps", "8", "--out", "x"]
+    for more in ([], ["--plugin", str(file)]):
+        monkeypatch.setattr(plugins, "_loaded", {})
+        settings = compare.parse_options(parse_request("compare", [*words, *more])).settings
+        assert [plugin.name for plugin in plugins.loaded()] == ["wooden.py"]
+        assert settings.environments() == ("Wooden-v0",)
+    del gymnasium.registry["Wooden-v0"], sys.modules["wooden"]
 
 
 @pytest.mark.slow
