@@ -267,7 +267,8 @@ class Run:
                 raise
             where = error.filename or path
             raise DiskError(
-                f"{where}: {error.strerror or error}; `supple resume {quoted(path)}` continues from the last checkpoint"
+                f"{where}: {error.strerror or error}; `supple resume {quoted(path)}{plugins.options()}` continues from "
+                "the last checkpoint"
             ) from error
 
     def _take_over(self) -> tuple[Work, HookDriver]:

@@ -108,6 +108,8 @@ def test_the_other_arms_of_a_comparison_finish(ask: Ask, here: Callable[[], obje
     assert reason.startswith("after step 40: plug-in bad.py: hook bad@40: apply on 'model': ZeroDivisionError")
     assert reason.endswith("its traceback is in out/seed-0/bad_40-2834cd/traceback.txt")
     assert "return eval(" in Path("out/seed-0/bad_40-2834cd/traceback.txt").read_text()
+    code, said = ask("worker out --plugin bad.py")
+    assert (code, "1 of 3 runs failed; `supple resume out --plugin " in said) == (1, True), said
 
 
 @pytest.mark.slow
