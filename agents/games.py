@@ -39,8 +39,10 @@ class GameSettings(ImageSettings):
         if self.env_workers and self.sticky_per == "step":
             yield "--sticky-per step draws for all copies of a game from one generator: use --env-workers 0"
         if self.environments() and not self.plays_games():
-            others = """environments that are no Atari games (MinAtar's: --env-kwargs '{"sticky_action_prob": 0}')"""
-            yield from self.without_effect(("sticky", "sticky_per", "max_frames"), others)
+            yield from self.without_effect(
+                ("sticky", "sticky_per", "max_frames"),
+                """environments that are no Atari games (MinAtar's: --env-kwargs '{"sticky_action_prob": 0}')""",
+            )
 
 
 def is_game(env: str) -> bool:
