@@ -17,6 +17,7 @@ from .spec import read_spec
 from .storage import checkpoint
 from .storage.restoring import restoring
 from .storage.run_directory import CHECKPOINTS, RunDirectory
+from .user_code import plugins
 from .work import Work
 
 HUB = "hf:"  # begins the name of a folder on the Hugging Face hub
@@ -67,7 +68,8 @@ def steps_of(path: Path) -> dict[int, Path]:
     if not folders:
         read_spec(path)  # raises if this is no run
         raise RunError(
-            f"{path} has no checkpoint yet: `supple resume {quoted(path)}` continues the run to its first one"
+            f"{path} has no checkpoint yet: `supple resume {quoted(path)}{plugins.options()}` continues the run to its "
+            "first one"
         )
     return dict(sorted(folders.items()))
 

@@ -267,8 +267,9 @@ def _add_plasticity(scores: AgentScores, data: ComparisonData) -> None:
             "means broken physics in MuJoCo tasks. Where it is normal, compare the returns instead"
         )
     exploded = {label: arm.exploded[:, -1] & arm.finished[:, None] for label, arm in arms}
-    result = {}
-    for labels in group_by(finals, _environments(data, len(scores.environments)).__getitem__).values():
+    result: dict[str, Score] = {}
+    count = len(scores.environments)
+    for labels in group_by(finals, lambda label: _environments(data.arms[label], count)).values():
         result |= plasticity_score({label: finals[label] for label in labels}, exploded, floor)
     scaled = np.isfinite(np.concatenate([of_arm.normalized for of_arm in result.values()])).any(axis=0)
     if not scaled.all():
@@ -279,7 +280,8 @@ def _add_plasticity(scores: AgentScores, data: ComparisonData) -> None:
 
 
 def _add_human(scores: AgentScores, data: ComparisonData) -> None:
-    arms, games = scores.arms, _environments(data, len(scores.environments))
+    arms, count = scores.arms, len(scores.environments)
+    games = {label: _environments(runs, count) for label, runs in data.arms.items()}
     known = [human_normalized(game, 0.0) is not None for game in chain.from_iterable(games.values())]
     if not all(known) or not any(arm.finished.any() for arm in arms.values()):
         return
@@ -291,9 +293,9 @@ def _add_human(scores: AgentScores, data: ComparisonData) -> None:
             arm.human = human_normalized_score(returns, games[label])
 
 
-def _environments(data: ComparisonData, count: int) -> dict[str, tuple[str, ...]]:
-    """Return the first `count` environments of each arm, by label. Variants may have their own."""
-    return {label: tuple(task.env for task in runs[0].tasks[:count]) for label, runs in data.arms.items()}
+def _environments(runs: Sequence[RunData], count: int) -> tuple[str, ...]:
+    """Return the first `count` environments of an arm. Variants may have their own."""
+    return tuple(task.env for task in runs[0].tasks[:count])
 
 
 def interval(score: Score | None) -> tuple[float, float] | None:

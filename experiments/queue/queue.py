@@ -20,6 +20,7 @@ from supple.engine.storage.lock import Held, Lock, removal_error
 from supple.engine.storage.names import TRUNK
 from supple.engine.storage.signed_json import read_json, write_json
 from supple.engine.user_code import plugins
+from supple.registry import quoted
 from supple.registry.errors import CheckpointError, DiskError, describe_error
 
 OUTCOME = "outcome.json"
@@ -191,7 +192,8 @@ class QueuedRun:
             self.record(outcome, **more)
         except OSError as error:
             where = error.filename or self.folder
-            raise DiskError(f"{where}: {error.strerror}; `supple resume {self.path}` continues") from error
+            again = f"`supple resume {quoted(self.path)}{plugins.options()}` continues"
+            raise DiskError(f"{where}: {error.strerror}; {again}") from error
 
 
 def read_outcome(folder: Path) -> dict[str, Any]:

@@ -7,7 +7,7 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from supple.reports.tables.cells import Number
-from supple.reports.tables.differences import Measure, baseline_name
+from supple.reports.tables.differences import Measure, name_baselines
 
 from .style import FEW_SEEDS, FORK, INK, WIDTH, Plot, arm_styles, new_panels, seeds_phrase, shorten, slug, tidy
 
@@ -20,13 +20,12 @@ def plot_measures(measures: Sequence[Measure], folded: bool = False) -> Plot | N
 
     Return None if there is nothing to compare: one arm, no numbers, or more arms or panels than can be read.
     """
-    panels = {", ".join(filter(None, [m.place, m.variant])): _rows_of(m) for m in measures}
-    panels = {title: rows for title, rows in panels.items() if rows}
+    titles = {", ".join(filter(None, [m.place, m.variant])): m for m in measures}
+    panels = {title: rows for title, measure in titles.items() if (rows := _rows_of(measure))}
     arms = list(dict.fromkeys(arm for measure in measures for arm in measure.arms))
     if not panels or len(panels) > MOST_PANELS or not 1 < len(arms) <= MOST_ROWS:
         return None
     first = measures[0]
-    baseline = first.baselines[0]
     columns = 2 if len(panels) == 4 else min(3, len(panels))
     height = 0.75 + 0.3 * max(map(len, panels.values()))
     shared = len({tuple(rows) for rows in panels.values()}) == 1  # the names of arms then stand at the left alone
@@ -35,11 +34,11 @@ def plot_measures(measures: Sequence[Measure], folded: bool = False) -> Plot | N
     for axes, (title, rows) in zip(grid, panels.items(), strict=True):
         draw_rows(axes, rows, styles, title if len(panels) > 1 else "")
         axes.set_xlabel(first.axis, fontsize=9.5, color=INK)
-        if baseline in rows:
+        if (baseline := titles[title].baselines[0]) in rows:
             axes.axvline(first.scale * rows[baseline].mean, zorder=0, **FORK)
     seeds = max(len(cell.by_seed) for rows in panels.values() for cell in rows.values())
     better = "Lower is better. " * first.lower_is_better
-    caption = f"{seeds_phrase(seeds)} {better}Dashed line: the mean of {baseline_name(baseline)}."
+    caption = f"{seeds_phrase(seeds)} {better}Dashed line: the mean of {name_baselines(measures)}."
     title = first.axis[0].upper() + first.axis[1:]
     return Plot(f"measure_{slug(first.group)}", title, caption, figure, folded)
 

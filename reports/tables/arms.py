@@ -13,7 +13,7 @@ from supple.metrics import Array, bootstrap_coverage, plasticity_score, probabil
 from supple.metrics.scores import aggregate
 
 from .cells import SETTING, Label, Number, Value
-from .differences import Measure, group_by
+from .differences import Measure, group_by, name_baselines
 from .table import Columns, Table, over_seeds
 
 MOST_PAIRS = 12  # arms in the table of pairs: with more it is unreadable
@@ -48,19 +48,18 @@ def arms_table(measures: Sequence[Measure], published: Published | None = None) 
     spreads = [measure.spread(arm) for measure, arm in cells]
     varied = dict.fromkeys(chain.from_iterable(variant for _, variant in points))
     first = measures[0]
+    baselines = name_baselines(measures)
     columns: Columns = {
         "arm": [arm for arm, _ in points],
         **{name.replace("_", " "): setting_cells(points, name) for name in varied},
         "seeds": [spread.known.size for spread in spreads],
         _with_level("mean"): [Number.of(spread, first.form) for spread in spreads],
         _with_level("IQM"): [_iqm(measure, spread.known) for (measure, _), spread in zip(cells, spreads, strict=True)],
-        _with_level(f"P(better than {first.baselines[0]})"): [
-            _improvement([m], arm, m.baselines[0]) for m, arm in cells
-        ],
+        _with_level(f"P(better than {baselines})"): [_improvement([m], arm, m.baselines[0]) for m, arm in cells],
         "share of a fresh agent": [measure.shares.get(arm) for measure, arm in cells],
         "published": [published.rows.get(point.key) if published else None for point in points],
     }
-    words = _explanation(first, [spread.known.size for spread in spreads])
+    words = _explanation(first, baselines, [spread.known.size for spread in spreads])
     return Table.from_columns(str(first.heading), columns, words, turns=False, about=_about(published))
 
 
@@ -166,7 +165,7 @@ def setting_cells(points: Sequence[Point], name: str) -> list[Value]:
     ]  # fmt: skip
 
 
-def _explanation(measure: Measure, seeds: Sequence[int]) -> str:
+def _explanation(measure: Measure, baselines: str, seeds: Sequence[int]) -> str:
     """Return a text about the columns and the coverage of intervals from so few seeds."""
     least = min((n for n in seeds if n > 1), default=1)
     if least == 1:
@@ -175,6 +174,6 @@ def _explanation(measure: Measure, seeds: Sequence[int]) -> str:
     return (
         "Mean: with Student's 95 % interval over seeds. IQM: interquartile mean with a stratified bootstrap interval, "
         f"which with {least} seeds contains the true value in about {100 * bootstrap_coverage(least, 1):.0f} % of "
-        f"cases. P: probability that a run ends better than a run of {measure.baselines[0]}; a tie counts as one half "
+        f"cases. P: probability that a run ends better than a run of {baselines}; a tie counts as one half "
         f"(rliable).{less}"
     )

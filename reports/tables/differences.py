@@ -333,3 +333,8 @@ def differences_json(compared: Sequence[Difference]) -> dict[str, Any]:
 def baseline_name(baseline: str) -> str:
     """Return the name of a baseline in sentences."""
     return "the fresh agent" if baseline == FRESH else baseline
+
+
+def name_baselines(measures: Sequence[Measure]) -> str:
+    """Return the names of the arms with which others are compared, for sentences. Tuned ones differ by variant."""
+    return " or ".join(dict.fromkeys(baseline_name(measure.baselines[0]) for measure in measures))

@@ -53,6 +53,14 @@ def test_environments_have_a_panel_each() -> None:
     assert [axes.get_title("left") for axes in plot.figure.axes] == ["A", "B"]
 
 
+def test_each_panel_has_the_line_of_its_own_baseline() -> None:
+    plot = plot_measures([measure(place=f"{x}", **{f"none + tau={x}": [x], "fire": [9.0]}) for x in (1.0, 2.0)])
+    assert plot is not None
+    lines = [axes.get_lines()[-1].get_xdata() for axes in plot.figure.axes]
+    assert [set(np.asarray(line, dtype=float)) for line in lines] == [{1.0}, {2.0}]
+    assert plot.caption.endswith("the mean of none + tau=1.0 or none + tau=2.0.")
+
+
 @pytest.mark.parametrize("arms", [{}, {"none": [1.0]}, {"none": [np.nan], "fire": [np.nan]}])
 def test_there_is_no_figure_if_there_is_nothing_to_compare(arms: dict[str, list[float]]) -> None:
     assert plot_measures([measure(**arms)] if arms else []) is None

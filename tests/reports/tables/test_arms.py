@@ -46,6 +46,12 @@ def test_better_is_higher_but_of_losses_lower(name: str, sign: float) -> None:
     assert row(table, "fire")["P(better than none) [95 %]"].startswith(f"{expected:.2f} [")
 
 
+def test_a_baseline_that_tuning_chose_for_each_variant_has_both_names() -> None:
+    tuned = {"relu": "none + learning_rate=0.001", "tanh": "none + learning_rate=0.01"}
+    table = arms_table([measure(variant=f"activation {name}", **{arm: NONE}, fire=FIRE) for name, arm in tuned.items()])
+    assert f"P(better than {' or '.join(tuned.values())}) [95 %]" in table.texts[0]
+
+
 def test_published_numbers_and_shares_of_a_fresh_agent_stand_in_the_row_of_their_arm() -> None:
     beside = Published("Table 2", "final return", {"activation=relu/fire": 7.5})
     one = replace(measure(variant="activation relu", none=NONE, fire=FIRE), shares={"fire": Number(0.5)})
