@@ -397,7 +397,7 @@ SUITES = {
     "permuted-mnist": classifiers("permuted-mnist.json"),
     "random-label-mnist": classifiers("random-label-mnist.json"),
     "minatar-ppo": Suite(games),
-    "slippery-ant": Suite(by_part(4, FEATURES)),
+    "slippery-ant": Suite(by_part(4, {**FEATURES, "entropy": "policy/entropy"})),
     "ppo-epochs": Suite(by_part(6, FEATURES)),
     "sac-networks": Suite(networks, from_files(NETWORKS, RETURNS), "^(?!part )"),
 }
