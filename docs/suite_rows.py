@@ -197,7 +197,8 @@ def games(results: Results) -> Iterator[Row]:
 def by_part(count: int, metrics: dict[str, str]) -> Callable[[Results], Iterator[Row]]:
     """Return a function that yields the mean return in each part of the tasks, and the last value of each metric.
 
-    Each task has `count` parts, and parts are counted through all tasks.
+    Each task has `count` parts, and parts are counted through all tasks. With several, it also yields the mean return
+    of all parts after the first task.
     """
 
     def rows(results: Results) -> Iterator[Row]:
@@ -205,6 +206,8 @@ def by_part(count: int, metrics: dict[str, str]) -> Callable[[Results], Iterator
         for (study, arm, seed), own in _groups(results.parts(count, list(metrics.values()))):
             for name, column in columns.items():
                 yield from ((study, arm, seed, f"part {at} {name}", x) for at, x in enumerate(own[column], 1))
+            if len(own) > count:
+                yield study, arm, seed, "return after the first task", own["return"][count:].mean()
 
     return rows
 
