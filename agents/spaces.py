@@ -56,7 +56,7 @@ class RowSpace(NamedTuple):
 def row_space(
     name: str,
     agent: str,
-    kwargs: Kwargs = None,
+    kwargs: Kwargs | None = None,
     actions: tuple[type[spaces.Space], ...] | None = None,
     observations: Observations = "auto",
     images: bool = False,
@@ -100,7 +100,8 @@ def row_space(
     supported = ACTIONS[agent] if actions is None else actions
     needs = hint = ""
     if not isinstance(action, supported):
-        needs = f"{' or '.join(kind.__name__ for kind in supported)} actions"
+        *most, last = (kind.__name__ for kind in supported)
+        needs = f"{', '.join(most)} or {last} actions" if most else f"{last} actions"
         others = [other for other, kinds in ACTIONS.items() if isinstance(action, kinds)]
         hint = f": use {' or '.join(others)}" if others else ""
     elif isinstance(action, spaces.Box) and not np.issubdtype(action.dtype, np.floating):
@@ -119,7 +120,7 @@ def row_space(
 
 
 @contextmanager
-def blaming_arguments(kwargs: Kwargs) -> Iterator[None]:
+def blaming_arguments(kwargs: Kwargs | None) -> Iterator[None]:
     """Turn a fault of an environment that is given keyword arguments into ValueError, which names these."""
     try:
         yield
@@ -130,7 +131,7 @@ def blaming_arguments(kwargs: Kwargs) -> Iterator[None]:
 
 
 def unite_environments(
-    names: Iterable[str], kwargs: Kwargs = None, observations: Observations = "auto"
+    names: Iterable[str], kwargs: Kwargs | None = None, observations: Observations = "auto"
 ) -> United | None:
     """Return what the environments of a run have in common (see `envs.unite`), or None if there is only one.
 
@@ -143,7 +144,7 @@ def unite_environments(
         return unite(envs, observations)
 
 
-def describe_united(names: Iterable[str], kwargs: Kwargs, observations: Observations) -> str:
+def describe_united(names: Iterable[str], kwargs: Kwargs | None, observations: Observations) -> str:
     """Return a line that says what the environments of a run are shown with in common, or ""."""
     try:
         united = unite_environments(names, kwargs, observations)
@@ -168,7 +169,7 @@ def only_space(agent: str, spaces: Mapping[str, AgentSpace]) -> AgentSpace:
     return common
 
 
-def describe_rows(name: str, kwargs: Kwargs, observations: Observations) -> str:
+def describe_rows(name: str, kwargs: Kwargs | None, observations: Observations) -> str:
     """Return a line that says how an environment's observations are read if one might expect otherwise, else ""."""
     with closing(make_env(name, kwargs=kwargs)) as env:
         shown = env.observation_space

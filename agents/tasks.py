@@ -51,7 +51,7 @@ def make_tasks(
 
 
 def shift_tasks(
-    tasks: tuple[EnvTask, ...], shifts: Shifts | None, seeds: Sequence[int], kwargs: Kwargs = None
+    tasks: tuple[EnvTask, ...], shifts: Shifts | None, seeds: Sequence[int], kwargs: Kwargs | None = None
 ) -> tuple[EnvTask, ...]:
     """Return the tasks with the values of their shifts, which depend only on the seed and the index of the task.
 

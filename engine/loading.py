@@ -7,7 +7,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from supple.registry import one_line, quoted
+from supple.registry import one_line
 from supple.registry.errors import RunError
 
 from .loop import BEST, KEPT, Loop, Warn
@@ -68,8 +68,7 @@ def steps_of(path: Path) -> dict[int, Path]:
     if not folders:
         read_spec(path)  # raises if this is no run
         raise RunError(
-            f"{path} has no checkpoint yet: `supple resume {quoted(path)}{plugins.options()}` continues the run to its "
-            "first one"
+            f"{path} has no checkpoint yet: `{plugins.command('resume', path)}` continues the run to its first one"
         )
     return dict(sorted(folders.items()))
 

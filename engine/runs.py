@@ -10,7 +10,7 @@ from pathlib import Path
 
 import torch
 
-from supple.registry import owner_of, quoted
+from supple.registry import owner_of
 from supple.registry.errors import DiskError, Diverged, RunError, UsageError, is_of_user, is_out_of_memory
 
 from .divergence import Divergence, find_not_finite, in_words
@@ -267,8 +267,8 @@ class Run:
                 raise
             where = error.filename or path
             raise DiskError(
-                f"{where}: {error.strerror or error}; `supple resume {quoted(path)}{plugins.options()}` continues from "
-                "the last checkpoint"
+                f"{where}: {error.strerror or error}; `{plugins.command('resume', path)}` continues from the last "
+                "checkpoint"
             ) from error
 
     def _take_over(self) -> tuple[Work, HookDriver]:

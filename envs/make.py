@@ -58,7 +58,7 @@ SHORT_NAMES = {
     **{f"h1-{task}": f"h1-{task}-v0" for task in H1_TASKS},
 }
 
-Kwargs = Mapping[str, Any] | None  # the keyword arguments of an environment
+Kwargs = Mapping[str, Any]  # the keyword arguments of an environment
 CREATOR = "was raised from the environment creator"
 OTHERS = "(games: `supple list games`; your own: --plugin FILE)"
 
@@ -162,7 +162,7 @@ def make_env(
     task: int = 0,
     max_episode_steps: int | None = None,
     render_mode: str | None = None,
-    kwargs: Kwargs = None,
+    kwargs: Kwargs | None = None,
     united: United | None = None,
 ) -> gym.Env:
     """Return an environment with the wrappers that agents need.
@@ -248,7 +248,7 @@ def _has_render_mode(env_id: str, mode: str) -> bool:
     return metadata is None or mode in metadata.get("render_modes", ())
 
 
-def has_friction(name: str, kwargs: Kwargs = None) -> bool:
+def has_friction(name: str, kwargs: Kwargs | None = None) -> bool:
     """Return whether `make_env` can vary the friction of an environment. The environment is made to find out."""
     env = make_env(name, kwargs=kwargs)
     env.close()

@@ -37,7 +37,7 @@ def vectorize(
     return together
 
 
-def is_batched(name: str, copies: int = 2, shifts: Shifts | None = None, kwargs: Kwargs = None) -> bool:
+def is_batched(name: str, copies: int = 2, shifts: Shifts | None = None, kwargs: Kwargs | None = None) -> bool:
     """Return whether `vectorize` steps copies of an environment in one batch, with these shifts and arguments.
 
     If the task is a candidate, two copies are made to find out. Raises ValueError if the name is unknown."""

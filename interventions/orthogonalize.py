@@ -11,7 +11,7 @@ import math
 import torch
 from torch import Tensor
 
-from supple.registry import unknown
+from supple.registry import describe_unknown
 
 Polynomial = tuple[float, float, float]  # (a, b, c) of as + bs³ + cs⁵
 
@@ -57,7 +57,7 @@ class MatrixError(ValueError):
 def check_method(method: str, steps: int, tolerance: float | None) -> None:
     """Raise ValueError, in one line, for an unknown method or for settings that it cannot meet."""
     if method not in METHODS:
-        raise ValueError(unknown("method", method, METHODS))
+        raise ValueError(describe_unknown("method", method, METHODS))
     if steps < 1:
         raise ValueError(f"steps must be at least 1, got {steps}")
     if tolerance is not None and not tolerance > 0:

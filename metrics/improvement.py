@@ -11,10 +11,6 @@ from numpy.typing import ArrayLike
 
 from .arrays import Array, as_array
 
-REPS = 2000  # draws of the bootstrap
-TAIL = 50 * (1 - 0.95)  # % of them beyond each end of an interval
-ENDS = TAIL, 100 - TAIL
-
 
 @dataclass(frozen=True)
 class Improvement:
@@ -37,7 +33,9 @@ class Profile:
     high: Array
 
 
-def probability_of_improvement(x: ArrayLike, y: ArrayLike) -> Improvement:
+def probability_of_improvement(
+    x: ArrayLike, y: ArrayLike, reps: int = 2000, confidence: float = 0.95, seed: int = 0
+) -> Improvement:
     """Return the probability that a run of X scores above one of Y on the same task, averaged over tasks.
 
     A tie counts half. .5: neither is better; 1: every run of X beats every run of Y. It says how often, not by how
@@ -46,21 +44,26 @@ def probability_of_improvement(x: ArrayLike, y: ArrayLike) -> Improvement:
 
     Args:
         x, y: (runs, tasks) scores, larger is better. The numbers of runs may differ. NaN is left out.
+        reps: Number of draws, at least 1.
+        confidence: Of the interval, in (0, 1).
+        seed: Seed of the draws.
     """
     first, second = _columns(x), _columns(y)
-    draw = np.random.default_rng(0)
-    means, drawn = np.empty(len(first)), np.zeros(REPS)
+    draw = np.random.default_rng(seed)
+    means, drawn = np.empty(len(first)), np.zeros(reps)
     for task, (a, b) in enumerate(zip(first, second, strict=True)):
         wins = (np.sign(a[:, None] - b[None, :]) + 1) / 2  # (runs of X, runs of Y): 1, .5 or 0
         means[task] = wins.mean()
-        drawn += ((_shares(draw, len(a)) @ wins) * _shares(draw, len(b))).sum(axis=1) / len(first)
-    low, high = np.percentile(drawn, ENDS)
+        drawn += ((_shares(draw, len(a), reps) @ wins) * _shares(draw, len(b), reps)).sum(axis=1) / len(first)
+    low, high = np.percentile(drawn, _tails(confidence))
     if low == high or any(len(column) < 2 for column in (*first, *second)):
         return Improvement(float(means.mean()))
     return Improvement(float(means.mean()), float(low), float(high))
 
 
-def performance_profile(scores: ArrayLike, thresholds: ArrayLike) -> Profile:
+def performance_profile(
+    scores: ArrayLike, thresholds: ArrayLike, reps: int = 2000, confidence: float = 0.95, seed: int = 0
+) -> Profile:
     """Return the share of all scores above each threshold, averaged over tasks, with its point-wise interval.
 
     If one curve is above another everywhere, its method is better by any score. The interval is that of a stratified
@@ -69,15 +72,18 @@ def performance_profile(scores: ArrayLike, thresholds: ArrayLike) -> Profile:
     Args:
         scores: (runs, tasks), NaN left out; several tasks must share one scale.
         thresholds: (thresholds,), in the unit of the scores.
+        reps: Number of draws, at least 1.
+        confidence: Of the interval, in (0, 1).
+        seed: Seed of the draws.
     """
     columns, at = _columns(scores), as_array(thresholds)
-    draw = np.random.default_rng(0)
-    share, drawn = np.zeros(len(at)), np.zeros((REPS, len(at)))
+    draw = np.random.default_rng(seed)
+    share, drawn = np.zeros(len(at)), np.zeros((reps, len(at)))
     for column in columns:
         above = (column[:, None] > at[None, :]).astype(np.float64)  # (runs, thresholds)
         share += above.mean(axis=0) / len(columns)
-        drawn += _shares(draw, len(column)) @ above / len(columns)
-    low, high = np.percentile(drawn, ENDS, axis=0)
+        drawn += _shares(draw, len(column), reps) @ above / len(columns)
+    low, high = np.percentile(drawn, _tails(confidence), axis=0)
     return Profile(share, low, high)
 
 
@@ -87,6 +93,11 @@ def _columns(scores: ArrayLike) -> list[Array]:
     return [column[np.isfinite(column)] for column in values.T]
 
 
-def _shares(draw: np.random.Generator, runs: int) -> Array:
-    """Return the share of each run in draws of as many runs with replacement, (REPS, runs)."""
-    return draw.multinomial(runs, np.full(runs, 1 / runs), REPS) / runs
+def _shares(draw: np.random.Generator, runs: int, reps: int) -> Array:
+    """Return the share of each run in a draw of as many runs with replacement, (reps, runs)."""
+    return draw.multinomial(runs, np.full(runs, 1 / runs), reps) / runs
+
+
+def _tails(confidence: float) -> tuple[float, float]:
+    tail = 50 * (1 - confidence)
+    return tail, 100 - tail

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.distributions import Distribution
 
-from supple.registry import did_you_mean, unknown
+from supple.registry import describe_unknown, did_you_mean
 
 from .activation_calls import parse_call_name
 from .forward import Forward, runner
@@ -354,7 +354,7 @@ class Learner:
         known += [part for part in dict.fromkeys(layer.part for layer in self.layers) if part and part not in known]
         for word in words:
             if word not in known:
-                raise ValueError(unknown("scope", word, known))
+                raise ValueError(describe_unknown("scope", word, known))
         chosen = [layer for layer in self.layers if not layer.words().isdisjoint(words)]
         if not chosen:
             raise ValueError(f"scope '{'+'.join(words)}' names no layer of '{self.name}'")

@@ -13,7 +13,7 @@ from torch.overrides import TorchFunctionMode
 
 from .activation_calls import ActivationCall, function_name, parse_call_name
 from .modules import CONV, LINEAR, STACKED, is_activation
-from .unchanged import Run, copy_inputs, unchanged
+from .unchanged import Runner, copy_inputs, unchanged
 from .wiring import Wiring
 
 
@@ -29,7 +29,9 @@ class Called:
 See = Callable[[Called], object]
 
 
-def run_watched(module: nn.Module, inputs: Sequence[Any], watch: Mapping[str, See], forward: Run = None) -> Any:
+def run_watched(
+    module: nn.Module, inputs: Sequence[Any], watch: Mapping[str, See], forward: Runner | None = None
+) -> Any:
     """Return `module(*inputs)` in evaluation mode, and pass calls of the given names to functions.
 
     activation_calls.py has the names. The network does not change (see `unchanged`). Nothing happens for a call that it
@@ -52,7 +54,7 @@ def run_watched(module: nn.Module, inputs: Sequence[Any], watch: Mapping[str, Se
         return (forward or module)(*copies)
 
 
-def find_called_units(module: nn.Module, inputs: Sequence[Any], forward: Run = None) -> tuple[str, ...]:
+def find_called_units(module: nn.Module, inputs: Sequence[Any], forward: Runner | None = None) -> tuple[str, ...]:
     """Return the names of the activations that are called before the last Linear or Conv layer, in forward order."""
     met: list[str] = []
     hidden = 0
@@ -149,7 +151,9 @@ class _Functions(TorchFunctionMode):
 
 
 @torch.no_grad()
-def record(module: nn.Module, names: Sequence[str], inputs: Sequence[Any], forward: Run = None) -> dict[str, Called]:
+def record(
+    module: nn.Module, names: Sequence[str], inputs: Sequence[Any], forward: Runner | None = None
+) -> dict[str, Called]:
     """Run `module(*inputs)` in evaluation mode, and return calls with copies of their tensors, by name.
 
     activation_calls.py has the names. The network does not change.
@@ -180,7 +184,7 @@ def record(module: nn.Module, names: Sequence[str], inputs: Sequence[Any], forwa
 
 @torch.no_grad()
 def find_misread_units(
-    module: nn.Module, wiring: Mapping[str, Wiring], inputs: Sequence[Any], forward: Run = None
+    module: nn.Module, wiring: Mapping[str, Wiring], inputs: Sequence[Any], forward: Runner | None = None
 ) -> dict[str, str]:
     """Return the units whose columns in a layer after them are not where the wiring implies, with the reasons.
 

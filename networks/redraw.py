@@ -91,8 +91,8 @@ def is_constant(values: Tensor) -> bool:
 def may_be_alike(drawn: Tensor, initial: Tensor) -> bool:
     """Return whether the distribution of new values can be that of the values at step 0.
 
-    A network may give its layers an initialisation of its own. It cannot be for a constant, which a parameter keeps,
-    nor if the mean squares differ by more than sampling explains.
+    It cannot if the network gives its layers an initialisation of its own: if all values at step 0 are equal, or if the
+    mean squares differ by more than sampling explains.
     """
     count = initial.numel()
     if count == 1:

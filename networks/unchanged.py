@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_map
 
-Run = Callable[..., Any] | None  # what runs a network in place of its own call
+Runner = Callable[..., Any]  # what runs a network in place of its own call
 Undos = list[Callable[[], object]]  # each puts a part of a state back
 LARGE = 2**20  # arrays of more numbers, such as a replay memory, are no state of a forward pass
 MANY = 1000  # items of a container; those of longer ones are not looked into
@@ -43,7 +43,7 @@ def evaluating(module: nn.Module) -> Iterator[None]:
 
 
 @contextmanager
-def unchanged(module: nn.Module, forward: Run = None) -> Iterator[None]:
+def unchanged(module: nn.Module, forward: Runner | None = None) -> Iterator[None]:
     """Put a module into evaluation mode temporarily, and restore everything that a forward pass may change.
 
     Even in evaluation mode a forward pass may count its calls, store features, update buffers of its own, renormalise
@@ -213,7 +213,9 @@ def copy_inputs(module: nn.Module, inputs: Iterable[Any]) -> tuple[Any, ...]:
     return tuple(tree_map(lambda x: x.clone() if isinstance(x, Tensor) else x, list(inputs)))
 
 
-def outputs_with(module: nn.Module, values: Mapping[str, Tensor], inputs: Iterable[Any], forward: Run = None) -> Any:
+def outputs_with(
+    module: nn.Module, values: Mapping[str, Tensor], inputs: Iterable[Any], forward: Runner | None = None
+) -> Any:
     """Return `module(*inputs)` in evaluation mode, with the given parameters and buffers instead of its own, by name.
 
     The module does not change. The result is differentiable with respect to the given parameters. A tensor that the

@@ -6,7 +6,7 @@ Only the standard library is imported here, so that help, lists and error messag
 from .calls import Call, CallSyntaxError, Value, format_value, parse_call
 from .faults import OWN, naming, notes_of, owner_of
 from .messages import one_line, quoted, summary
-from .names import BrokenPackage, Registry, UnknownName, did_you_mean, near_names, unknown
+from .names import BrokenPackage, Registry, UnknownName, describe_unknown, did_you_mean, near_names
 from .schema import bind
 
 __all__ = [
@@ -18,6 +18,7 @@ __all__ = [
     "UnknownName",
     "Value",
     "bind",
+    "describe_unknown",
     "did_you_mean",
     "format_value",
     "naming",
@@ -28,5 +29,4 @@ __all__ = [
     "parse_call",
     "quoted",
     "summary",
-    "unknown",
 ]

@@ -51,7 +51,7 @@ class Registry(Generic[T]):
     def get(self, name: str) -> T:
         """Return the entry called `name`; raises UnknownName."""
         if name not in (known := self.loaded()):
-            raise UnknownName(unknown(self.kind, name, self.names()))
+            raise UnknownName(describe_unknown(self.kind, name, self.names()))
         return known[name]
 
     def loaded(self) -> dict[str, T]:
@@ -88,7 +88,7 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     return f": did you mean {near[0]!r}?" if near else ""
 
 
-def unknown(what: str, name: str, known: Collection[str]) -> str:
+def describe_unknown(what: str, name: str, known: Collection[str]) -> str:
     """Return `"unknown metric 'srnk': did you mean 'srank'? (known: srank, …)"` for a name that is not in a table."""
     return f"unknown {what} {name!r}{did_you_mean(name, known)} (known: {', '.join(known)})"
 

@@ -15,7 +15,7 @@ from .figures.style import Plot, new_figure, shorten, tidy
 from .pages import exports
 from .pages.page import template
 from .tables.cells import Form, Pair, number
-from .tables.table import Rows, Table
+from .tables.table import Table, TableRows
 
 if TYPE_CHECKING:
     from rich.console import Group
@@ -170,7 +170,7 @@ def _trial_sentences(stage: Stage) -> list[str]:
 def _metrics_table(stage: Stage) -> Table:
     diagnosis = stage.diagnosis
     now, new = diagnosis.now, diagnosis.new
-    rows: Rows = [["error on random targets", diagnosis.loss, diagnosis.new_loss]]
+    rows: TableRows = [["error on random targets", diagnosis.loss, diagnosis.new_loss]]
     known = [name for name in NUMBERS if name in now.numbers]
     rows += [[name.replace("_", " "), now.numbers.get(name), new.numbers.get(name)] for name in known]
     if now.entropy is not None:
@@ -180,7 +180,7 @@ def _metrics_table(stage: Stage) -> Table:
 
 
 def _layers_table(diagnosis: Diagnosis) -> Table:
-    rows: Rows = [
+    rows: TableRows = [
         [
             now.name,
             now.count,

@@ -21,7 +21,7 @@ from .pages.run_list import RunLine, outcomes, run_lines
 from .tables.arms import arms_table, group_by_family, overall_table, pairs_table
 from .tables.differences import group_by
 from .tables.published import tuning_tables
-from .tables.table import Rows, Table
+from .tables.table import Table, TableRows
 
 if TYPE_CHECKING:
     from rich.console import Group
@@ -88,7 +88,7 @@ def write_study_report(name: str, folder: Path, published: Published | None) -> 
 
 def count_runs(path: Path, planned: Mapping[str, int]) -> Table:
     """Return a table of how many runs of each study have ended. `planned` has their total numbers, by study."""
-    rows: Rows = []
+    rows: TableRows = []
     for name, runs in planned.items():
         ended = Counter(outcomes(path / name))
         rows.append([name, runs, ended[FINISHED], ended[FAILED], runs - ended[FINISHED] - ended[FAILED]])

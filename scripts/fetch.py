@@ -30,7 +30,7 @@ import tyro
 
 from supple.engine.storage.files import replace
 from supple.envs.humanoid_assets import NAME, manifest
-from supple.registry import quoted, unknown
+from supple.registry import describe_unknown, quoted
 from supple.registry.cache import cache_folder
 from supple.registry.errors import RunError, UsageError
 from supple.scripts.cli.console import explain, parse, say, screen
@@ -133,10 +133,7 @@ def fetch(name: str, cache: Path, source: str | None = None) -> tuple[Path, int]
     """
     collection, folder = COLLECTIONS[name], cache / name
     files = collection.files()
-    missing = {
-        path: digest for path, digest in files.items()
-        if not (file := folder / path).is_file() or hashlib.sha256(file.read_bytes()).hexdigest() != digest
-    }  # fmt: skip
+    missing = {path: digest for path, digest in files.items() if not _is_intact(folder / path, digest)}
     public, package, refused = source or collection.source, None if source else collection.package, ""
     try:
         if public is not None and missing:
@@ -197,6 +194,10 @@ def _run_program(command: Sequence[str], place: Path) -> None:
         raise RunError(f"`{line}` failed: {reason}")
 
 
+def _is_intact(file: Path, digest: str) -> bool:
+    return file.is_file() and hashlib.sha256(file.read_bytes()).hexdigest() == digest
+
+
 def _download(source: str, path: str, suffix: str) -> bytes:
     """Return a file's uncompressed content from a URL or a folder. A folder may also hold it uncompressed."""
     plain = Path(source).expanduser() / path
@@ -228,7 +229,7 @@ def main(args: Sequence[str]) -> None:
         return
     options = parse(Options, args, "supple fetch", __doc__)
     if options.name not in COLLECTIONS:
-        raise UsageError(unknown("collection", options.name, COLLECTIONS))
+        raise UsageError(describe_unknown("collection", options.name, COLLECTIONS))
     cache = options.cache or cache_folder()
     folder, fetched = fetch(options.name, cache, options.source)
     say(f"done: {folder} ({fetched} files fetched)")

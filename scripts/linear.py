@@ -15,7 +15,7 @@ from typing import Any
 
 from supple.engine.storage import files
 from supple.engine.storage.versions import versions
-from supple.registry import unknown
+from supple.registry import describe_unknown
 from supple.registry.errors import UsageError
 from supple.registry.schema import NotNegative
 from supple.scripts.cli.console import indent_commands, join_command, parse, say
@@ -48,7 +48,7 @@ def main(args: Sequence[str]) -> None:
         say(*indent_commands(__doc__).split("\n"), "", *(f"  {name:9}{about}" for name, about in COMMANDS.items()))
         return
     if args[0] not in COMMANDS:
-        raise UsageError(unknown("command", args[0], COMMANDS))
+        raise UsageError(describe_unknown("command", args[0], COMMANDS))
     about = f"{COMMANDS[args[0]]}\n\n  supple linear {args[0]} --seed 1 --out runs/linear"
     options = parse(Options, args[1:], f"supple linear {args[0]}", about)
     options.out.mkdir(parents=True, exist_ok=True)

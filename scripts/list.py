@@ -23,7 +23,7 @@ from rich.text import Text
 
 from supple.engine.kinds import all_kinds, presets_of
 from supple.engine.user_code import plugins
-from supple.registry import Registry, unknown
+from supple.registry import Registry, describe_unknown
 from supple.registry.errors import UsageError
 from supple.scripts.cli.console import join_command, parse, say, screen
 from supple.scripts.cli.options import Plugins, load_plugins
@@ -179,9 +179,9 @@ def main(args: Sequence[str]) -> None:
     topics = [ALSO.get(topic, topic) for topic in options.topics]
     for topic in topics:
         if topic not in TOPICS:
-            raise UsageError(unknown("topic", topic, TOPICS))
+            raise UsageError(describe_unknown("topic", topic, TOPICS))
     if options.kind is not None and options.kind not in all_kinds():
-        raise UsageError(f"--kind: {unknown('kind of run', options.kind, all_kinds())}")
+        raise UsageError(f"--kind: {describe_unknown('kind of run', options.kind, all_kinds())}")
     if not (topics or options.match or options.kind):
         _print_overview()
         return

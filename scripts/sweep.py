@@ -159,7 +159,8 @@ def print_estimates(queue: "Queue", processes: int) -> None:
     for estimate in estimates(queue, say):
         study_hours = estimate.steps / estimate.speed / 3600 / processes  # if runs do not slow each other
         hours += study_hours
-        runs = f"{estimate.runs:,}" + (f" and {estimate.trunks:,} trunks" if estimate.trunks else "")
+        plural = "s" * (estimate.trunks > 1)
+        runs = f"{estimate.runs:,}" + (f" and {estimate.trunks:,} trunk{plural}" if estimate.trunks else "")
         table.add_row(estimate.study, runs, f"{estimate.steps:,}", f"{estimate.speed:,.0f}", _format_hours(study_hours))
     table.add_row("total", "", "", "", _format_hours(hours), style="bold")
     screen.print(table)

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from supple.engine.user_code import plugins
-from supple.registry import quoted
 from supple.registry.errors import RunError, UsageError
 from supple.scripts.cli import training
 from supple.scripts.cli.console import say, warn
@@ -36,7 +35,7 @@ def main(args: Sequence[str]) -> None:
     options = parse_or_explain(Options, args, "supple worker", __doc__)
     path = options.directory
     if training.identify_folder(path) == "a run":
-        raise UsageError(f"{path} is a single run: `supple resume {quoted(path)}{plugins.options()}` continues it")
+        raise UsageError(f"{path} is a single run: `{plugins.command('resume', path)}` continues it")
 
     from supple.engine.machine.denormals import flushing_denormals  # imports PyTorch, which help does not need
 
@@ -61,6 +60,6 @@ def work(path: Path) -> None:
     say(f"all {len(queue)} runs of {path} have ended, {failed} of them failed")
     if failed:
         raise RunError(
-            f"{failed} of {len(queue)} runs failed; `supple resume {quoted(path)}{plugins.options()} --retry-failed` "
+            f"{failed} of {len(queue)} runs failed; `{plugins.command('resume', path)} --retry-failed` "
             "trains them again"
         )

@@ -15,7 +15,7 @@ from supple.reports.tables.cells import MISSING, Form, Number, some_of
 from supple.reports.tables.differences import variants_of
 from supple.reports.tables.old_tasks import logged_returns
 from supple.reports.tables.statistics import NAN, Spread
-from supple.reports.tables.table import Rows, Table
+from supple.reports.tables.table import Table, TableRows
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,7 +103,7 @@ def share_table(share_of_arm: Mapping[str, ArmShares]) -> Table:
     """Return the table of the shares of a fresh agent, with tasks as rows and arms as columns."""
     shares = list(share_of_arm.values())
     tasks = shares[0].tasks
-    rows: Rows = [["in all", *(share.in_all for share in shares)]]
+    rows: TableRows = [["in all", *(share.in_all for share in shares)]]
     for i, task in enumerate(tasks):
         rows.append([f"{task.index + 1}: {task.name or task.env}", *(share.by_task[i] for share in shares)])
     note = (

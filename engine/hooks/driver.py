@@ -11,7 +11,7 @@ from supple.interventions import Hook, Learner, Moment, UnknownName, When
 from supple.interventions.schedule import AtUpdate
 from supple.metrics import METRICS, TRAINABILITY, Measured, cheap_metrics
 from supple.networks.ranks import average, begin_alike, world
-from supple.registry import did_you_mean, unknown
+from supple.registry import describe_unknown, did_you_mean
 
 from .event import NO_EXTRAS, ExtraMeasurements, Recorder
 from .moments import calling
@@ -188,7 +188,7 @@ class HookDriver:
         """Attach a hook to the learners that it names, or to those of all on which it acts."""
         names = [learner.name for learner in self.learners.values()]
         if hook.learner not in (None, *names):
-            raise UnknownName(f"{hook.text}: {unknown('learner', str(hook.learner), names)}")
+            raise UnknownName(f"{hook.text}: {describe_unknown('learner', str(hook.learner), names)}")
         named = [learner for learner in self.learners.values() if hook.learner in (None, learner.name)]
         for learner in [learner for learner in named if hook.concerns(learner)] or named:
             try:

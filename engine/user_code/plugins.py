@@ -136,9 +136,9 @@ def describe_all() -> str:
     return ", ".join(f"{plugin.name} ({describe(plugin)})" for plugin in loaded())
 
 
-def options() -> str:
-    """Return the options that name this process's plug-ins, such as " --plugin my_method.py", for messages."""
-    return "".join(f" --plugin {quoted(plugin.source)}" for plugin in loaded())
+def command(name: str, path: Path) -> str:
+    """Return the command line `supple NAME PATH`, with the --plugin options of this process, for messages."""
+    return "".join([f"supple {name} {quoted(path)}", *(f" --plugin {quoted(plugin.source)}" for plugin in loaded())])
 
 
 def sums() -> dict[str, str]:

@@ -20,7 +20,6 @@ from supple.engine.storage.lock import Held, Lock, removal_error
 from supple.engine.storage.names import TRUNK
 from supple.engine.storage.signed_json import read_json, write_json
 from supple.engine.user_code import plugins
-from supple.registry import quoted
 from supple.registry.errors import CheckpointError, DiskError, describe_error
 
 OUTCOME = "outcome.json"
@@ -192,7 +191,7 @@ class QueuedRun:
             self.record(outcome, **more)
         except OSError as error:
             where = error.filename or self.folder
-            again = f"`supple resume {quoted(self.path)}{plugins.options()}` continues"
+            again = f"`{plugins.command('resume', self.path)}` continues"
             raise DiskError(f"{where}: {error.strerror}; {again}") from error
 
 

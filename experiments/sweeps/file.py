@@ -29,7 +29,7 @@ import msgspec
 
 from supple.engine.kinds import as_json, find_kind, value_of
 from supple.engine.settings import SeedsOption
-from supple.registry import schema, unknown
+from supple.registry import describe_unknown, schema
 from supple.registry.errors import UsageError, refusing
 
 from .search import GRID, Method, Search
@@ -96,7 +96,7 @@ def read_sweep(
             raise UsageError("there is no study: begin one with a line such as [rates]")
         for name in studies:
             if name not in data:
-                raise UsageError(unknown("study", name, data))
+                raise UsageError(describe_unknown("study", name, data))
         tables = {name: _merged(defaults, _table(name, data[name])) for name in studies or data}
         if scale == "small":
             # published numbers are for the full scale, and cannot be compared with a smaller one
@@ -118,7 +118,7 @@ def _table(name: str, table: Mapping[str, Any]) -> dict[str, Any]:
         raise UsageError(f"[{name}]: the name of a study has letters, digits, and . _ -")
     for entry in table:
         if entry not in STUDY:
-            raise UsageError(f"[{name}]: {unknown('entry', entry, STUDY)}")
+            raise UsageError(f"[{name}]: {describe_unknown('entry', entry, STUDY)}")
     own = schema.convert_entries(table, STUDY, f"[{name}]")
     if small := own.get("small"):
         own["small"] = _table(name, {key: value for key, value in small.items() if key != "small"})

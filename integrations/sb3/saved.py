@@ -17,7 +17,7 @@ from stable_baselines3.common.vec_env import VecEnv
 
 from supple.interventions import Learner
 from supple.networks.state_dicts import bare_name, fit_state
-from supple.registry import one_line, unknown
+from supple.registry import describe_unknown, one_line
 
 from .learners import learners_of
 
@@ -47,7 +47,7 @@ def learners_of_saved(
             weights do not fit, or the model cannot act in the environment; in one line.
     """
     if algorithm not in ALGORITHMS:
-        raise ValueError(unknown("algorithm", algorithm, ALGORITHMS))
+        raise ValueError(describe_unknown("algorithm", algorithm, ALGORITHMS))
     weights, kind = _read_weights(file), ALGORITHMS[algorithm]
     settings = copy.deepcopy(settings)  # SB3 writes into them
     if any(weights[name].ndim == 2 for name in ("log_std", "actor.log_std") if name in weights):

@@ -9,10 +9,10 @@ import numpy as np
 from markupsafe import Markup
 
 from supple.engine.forks import NONE
+from supple.engine.user_code import plugins
 from supple.experiments.comparisons.grid import variant_text
 from supple.experiments.history.data import Row, RunData, Series
 from supple.metrics.arrays import Array
-from supple.registry import quoted
 from supple.reports.figures.sketch import draw_curves, draw_marks
 from supple.reports.tables.cells import number
 
@@ -116,7 +116,7 @@ def _value_text(value: Any) -> str:
 def _commands(run: RunData) -> list[tuple[str, str]]:
     """Return (description, command) to resume this run, to repeat it alone, and the command that started it."""
     commands = {
-        "Resume this run, if it is unfinished": f"supple resume {quoted(run.path)}",
+        "Resume this run, if it is unfinished": plugins.command("resume", run.path),
         "Repeat this run alone": command_alone(run),
         "Command that started it": run.spec.command,
     }

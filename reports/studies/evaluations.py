@@ -133,10 +133,14 @@ def _cell_json(cell: Cell) -> dict[str, Any]:
         "updates": [run.total_steps for run in cell.runs],
         "start_step": [run.spec.start.step for run in cell.runs],
         "finished": [run.last_step >= run.total_steps for run in cell.runs],
-        **{name: dict(zip(own, map(spread_json, own.values()), strict=True)) for name, own in cell.numbers.items()},
+        **{name: _number_json(number) for name, number in cell.numbers.items()},
         "interventions": sum(len(run.of_kind("intervention")) for run in cell.runs),
         "at_interventions": cell.at_events,
     }
+
+
+def _number_json(number: Evaluated) -> dict[str, Any]:
+    return {which: spread_json(spread) for which, spread in number.items()}
 
 
 def _number(name: str, runs: Sequence[RunData], plain: dict[int, RunData], arm: str) -> Evaluated:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from rich.table import Table as RichTable
 
 Columns = dict[Heading, list[Value]]  # heading → cells
-Rows = list[list[Value]]
+TableRows = list[list[Value]]
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,7 @@ def contracts(arms: Mapping[str, Sequence[RunData]]) -> tuple[Contracts, list[st
     return distinct, idle
 
 
-def event_rows(datas: Iterable[ComparisonData]) -> Rows:
+def event_rows(datas: Iterable[ComparisonData]) -> TableRows:
     """Return one row per intervention or explosion.
 
     The columns are arm, seed, step, event, learner, SFE, feature covariance distance, DfI and seconds.

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 import tyro
 
 from supple.engine.kinds import Kind, all_kinds, presets_of
-from supple.registry import unknown
+from supple.registry import describe_unknown
 from supple.registry.errors import UsageError
 
 SHELLS = ("bash", "zsh")
@@ -27,7 +27,7 @@ def write_completion(args: Sequence[str], scripts: Mapping[str, Any]) -> None:
     """
     option, shell, *rest = (*args, "")
     if shell not in SHELLS:
-        raise UsageError(f"{option}: {unknown('shell', shell, SHELLS)}")
+        raise UsageError(f"{option}: {describe_unknown('shell', shell, SHELLS)}")
     if "write" in option and not rest[0]:
         raise UsageError(f"{option} {shell} needs the FILE to write to")
     words = [word for word in args if word]

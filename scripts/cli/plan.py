@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from supple.engine.user_code import plugins
-from supple.registry import quoted
 
 if TYPE_CHECKING:
     from supple.engine.spec import RunSpec
@@ -60,14 +59,14 @@ def plan_of_queue(path: Path, queue: "Queue", processes: int) -> Iterator[str]:
 
 def next_of_run(path: Path) -> Iterator[str]:
     """Yield the commands that follow a finished run."""
-    yield f"next: supple report {quoted(path)}{plugins.options()}  (tables and figures)"
-    yield f"      supple doctor {quoted(path)}{plugins.options()}  (how much plasticity was lost)"
+    yield f"next: {plugins.command('report', path)}  (tables and figures)"
+    yield f"      {plugins.command('doctor', path)}  (how much plasticity was lost)"
 
 
 def next_of_queue(queue: "Queue") -> str:
     """Return the command that follows a report on several runs."""
     first = next(run for run in queue if run.spec.labels.arm is not None)  # of the first arm, which is often `none`
-    return f"next: supple doctor {quoted(first.folder)}{plugins.options()}  (how much plasticity a run has lost)"
+    return f"next: {plugins.command('doctor', first.folder)}  (how much plasticity a run has lost)"
 
 
 def _list(names: Sequence[object]) -> str:

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from supple.engine.user_code import plugins
-from supple.registry import quoted
 from supple.registry.errors import RunError, UsageError, is_of_user
 from supple.registry.interruption import at_interruption
 from supple.scripts.cli import reporting
@@ -70,7 +69,7 @@ def finish_run(path: Path, run: "Run") -> None:
     def explain_continuing() -> str:
         step = newest_step(run.path / CHECKPOINTS)
         without = "".join(f", without seed {seed}, which {how}" for seed, how in run.diverged.items())
-        return f"`supple resume {quoted(path)}{plugins.options()}` continues from step {step:,}{without}"
+        return f"`{plugins.command('resume', path)}` continues from step {step:,}{without}"
 
     def watch(step: int) -> None:
         nonlocal announced
@@ -155,7 +154,7 @@ def watching(path: Path, queue: "Queue", processes: int, command: str, what: str
     """
 
     def explain_continuing() -> str:
-        again = f"`supple {command} {quoted(path)}{plugins.options()}` continues {what}".strip()
+        again = f"`{plugins.command(command, path)}` continues {what}".strip()
         return f"{queue.ended} of {len(queue)} runs ended; {again}"
 
     def watch(run: "QueuedRun", step: int, end: int) -> None:
@@ -197,5 +196,5 @@ def report_queue(path: Path, queue: "Queue", video: bool = False) -> None:
         waiting = f", and {left} that depend on them did not start" if left else ""
         raise RunError(
             f"{len(failed)} of {len(queue)} runs failed{waiting}; "
-            f"`supple resume {quoted(path)}{plugins.options()} --retry-failed` trains them again"
+            f"`{plugins.command('resume', path)} --retry-failed` trains them again"
         )

@@ -3,7 +3,7 @@
 import numpy as np
 
 from supple.engine.seeding import derive
-from supple.registry import unknown
+from supple.registry import describe_unknown
 from supple.registry.errors import UsageError
 
 from . import tasks
@@ -24,7 +24,7 @@ def names_of(text: str) -> tuple[str, ...]:
     names = tuple(name.strip() for name in text.split(","))
     for name in names:
         if name not in STREAM:
-            raise UsageError(f"--tasks {text}: {unknown('task', name, STREAM)}")
+            raise UsageError(f"--tasks {text}: {describe_unknown('task', name, STREAM)}")
     if names[0] not in FRESH:
         raise UsageError(f"--tasks {text}: {names[0]} changes the task before it: begin with {' or '.join(FRESH)}")
     return names

@@ -57,10 +57,8 @@ class VisionWork(Work[ImageTask]):
 
     def _zeros(self) -> dict[str, Tensor]:
         """Return sums over this task so far, (members,) each: hits and losses."""
-        return {
-            name: torch.zeros(self.model.members, dtype=torch.float64, device=self.model.device)
-            for name in ("loss", "hits")
-        }
+        members, device = self.model.members, self.model.device
+        return {name: torch.zeros(members, dtype=torch.float64, device=device) for name in ("loss", "hits")}
 
     # -- learning -----------------------------------------------------------------------------------------------
 
@@ -193,8 +191,9 @@ def build(settings: VisionSettings) -> VisionWork:
     data = load(settings.dataset, settings.data)
     stream = Stream(settings, data)
     if settings.compile == "auto":
+        long = stream.tasks[-1].end >= COMPILE_PAYS_AFTER
         plain = settings.stacked and not settings.shock_every and settings.device == "cpu"
-        settings.compile = "on" if plain and stream.tasks[-1].end >= COMPILE_PAYS_AFTER and can_compile() else "off"
+        settings.compile = "on" if long and plain and can_compile() else "off"
     if settings.compile == "on":
         if settings.shock_every:
             raise UsageError("--compile on does not go with --shock-every: the factor is not part of the graph")

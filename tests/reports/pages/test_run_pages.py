@@ -3,10 +3,13 @@
 import json
 import shlex
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import pytest
 
+from supple.engine.user_code import plugins
 from supple.experiments.history.collect import load_runs
 from supple.experiments.history.data import RunData
 from supple.reports.figures.sketch import POINTS, draw_curves, thin
@@ -61,6 +64,14 @@ def test_no_command_trains_a_forked_run_alone(tmp_path: Path) -> None:
     text = render_run("name", [run(tmp_path / "seed-3/a", start=1_000)])
     assert "supple train" not in text
     assert f"supple resume {tmp_path}/seed-3/a" in text
+
+
+def test_the_command_that_resumes_names_the_plug_ins_of_the_report(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(plugins, "loaded", lambda: (SimpleNamespace(source="mine.py"),))
+    text = render_run("name", [run(tmp_path / "seed-3/a")])
+    assert f"supple resume {tmp_path}/seed-3/a --plugin mine.py" in text
 
 
 def test_page_names_come_from_folders_and_are_unique(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from supple.engine.seeding import generator
-from supple.registry import unknown
+from supple.registry import describe_unknown
 from supple.registry.cache import cache_folder
 from supple.registry.errors import UsageError
 from supple.tracks.vision.data import NAMES, DataSet, load
@@ -129,7 +129,7 @@ def class_names(domains: Sequence[Domain]) -> tuple[str, ...]:
 
 def _require_known(text: str, what: str, name: str, known: Collection[str]) -> None:
     if name not in known:
-        raise UsageError(f"domain {text!r}: {unknown(what, name, known)}")
+        raise UsageError(f"domain {text!r}: {describe_unknown(what, name, known)}")
 
 
 def _split_transforms(text: str) -> tuple[str, list[str]]:

@@ -103,7 +103,7 @@ class ImageStream:
         The prompts of all candidate classes are encoded at every call, once for all images. Adapters may have changed
         the text encoder too, and a fused optimizer leaves no trace of its steps."""
         domain = self.domains[task]
-        images, labels = domain.test_subset(examples or self.settings.test_examples)
+        images, labels = domain.test_subset(self.settings.test_examples if examples is None else examples)
         classes = self.classes if self.settings.protocol == "x-tail" else domain.classes
         places = torch.tensor([classes.index(name) for name in domain.classes])
         with evaluating(self.model):

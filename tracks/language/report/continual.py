@@ -22,7 +22,7 @@ from supple.reports.studies.evaluations import Cell
 from supple.reports.tables.cells import PERCENT, Number, percent
 from supple.reports.tables.differences import Measure, measures_of
 from supple.reports.tables.statistics import NAN, Spread, mean, spread_json
-from supple.reports.tables.table import Columns, Rows, Table
+from supple.reports.tables.table import Columns, Table, TableRows
 
 BY_TASK: dict[str, Callable[[Array], Array]] = {
     "transfer": domain_transfer,
@@ -125,7 +125,7 @@ def summary_table(study: ComparisonData, learned: Sequence[Learned]) -> Table:
 def tasks_table(learned: Sequence[Learned]) -> Table:
     """Return a table of Transfer, Average and Last of every task (MoRAM, Table 1)."""
     tasks = list(dict.fromkeys(task for scores in learned for task in scores.tasks))
-    rows: Rows = []
+    rows: TableRows = []
     for scores in learned:
         label = scores.cell.label
         for name, values in scores.by_task().items():

@@ -11,7 +11,7 @@ from supple.reports.figures.style import INK, Plot, arm_styles, new_figure, shor
 from supple.reports.studies.evaluations import Cell
 from supple.reports.tables.cells import Form, Heading, Label, Number, percent
 from supple.reports.tables.statistics import Spread
-from supple.reports.tables.table import Rows, Table, over_seeds
+from supple.reports.tables.table import Table, TableRows, over_seeds
 
 LEARN, RETAIN = "learn_", "retain_"
 
@@ -125,7 +125,7 @@ def draw_fronts(trade_off: TradeOff) -> Plot:
 
 def fronts_table(trade_off: TradeOff) -> Table:
     """Return a table of all points, whether each is on its arm's front, and the area under that front."""
-    rows: Rows = []
+    rows: TableRows = []
     for arm, points in trade_off.points.items():
         means = [point.mean for point in points]
         area = hypervolume(means) if trade_off.shares else None

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from supple.registry import unknown
+from supple.registry import describe_unknown
 from supple.registry.cache import cache_folder
 from supple.registry.errors import UsageError
 
@@ -35,7 +35,7 @@ def load(name: str, folder: str | Path | None = None) -> DataSet:
     names the file.
     """
     if name not in READERS:
-        raise UsageError(unknown("data set", name, NAMES))
+        raise UsageError(describe_unknown("data set", name, NAMES))
     if folder is None and name == "folder":
         raise UsageError("data set 'folder' needs --data: the folder with train/<class>/ and test/<class>/")
     place = cache_folder() / name if folder is None else Path(folder).expanduser()

@@ -7,7 +7,7 @@ from supple.reports.studies.content import Description
 from supple.reports.tables.cells import PERCENT, Form, Heading, Number, Value, percent
 from supple.reports.tables.metrics import before_and_after, intervention_columns, intervention_words
 from supple.reports.tables.statistics import NAN, Spread
-from supple.reports.tables.table import Columns, Rows, Table, over_seeds
+from supple.reports.tables.table import Columns, Table, TableRows, over_seeds
 
 from .scores import ClassifierArm, measure_name
 
@@ -55,7 +55,7 @@ def benchmark_grid(parts: Mapping[str, Description]) -> Table:
     """Return total average online accuracy, with arms as rows and benchmarks as columns (Lillo & Cheney, Table 2)."""
     labels = list(dict.fromkeys(label for part in parts.values() for label in part.data.labels))
     found = {name: part.scores["arms"] for name, part in parts.items()}
-    rows: Rows = []
+    rows: TableRows = []
     for label in labels:
         row: list[Value] = [label]
         for arms in found.values():
@@ -69,7 +69,7 @@ def benchmark_grid(parts: Mapping[str, Description]) -> Table:
 
 def shock_table(arms: Mapping[str, ClassifierArm]) -> Table:
     """Return a table with one row per arm and factor."""
-    rows: Rows = [
+    rows: TableRows = [
         [
             label,
             gamma,
