@@ -56,7 +56,7 @@ WRONG: list[tuple[str, dict[str, Any], str]] = [
     ("ppo", {"env": "Idle-v0"}, "ppo needs at least one action"),
     ("dqn", {"env": "Entries-v0"}, "dqn needs Discrete actions"),
     ("dqn", {"env": "Pendulum-v1"}, "but they are Box(-2.0, 2.0, (1,), float32): use ppo or sac"),
-    ("ppo", {"env": "Words-v0"}, "Box or Discrete or MultiBinary or MultiDiscrete actions, but they are Text("),
+    ("ppo", {"env": "Words-v0"}, "Box, Discrete, MultiBinary or MultiDiscrete actions, but they are Text("),
     ("dqn", {"env": "Later-v0"}, "dqn needs actions numbered from 0, but they are Discrete(2, start=1)"),
     ("sac", {"env": "Grid-v0"}, "sac needs actions that are vectors, but they are Box(-1.0, 1.0, (2, 2), float32)"),
     ("ppo", {"env": "Pair-v0"}, "Pair-v0: observations of Dict("),
