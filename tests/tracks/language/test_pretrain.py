@@ -124,7 +124,7 @@ PRETRAIN = find_kind("pretrain")
 def test_states_are_kept_of_the_first_phase_and_the_untrained_network_is_no_best_one(
     bench: Any, tmp_path: Path
 ) -> None:
-    words = ("--start", "6", "--keep-at", "6", "10", "--keep-best", "True", "--learning-rate", "3")
+    words = ("--start", "6", "--keep-at", "6", "--keep-best", "True", "--learning-rate", "3")
     dispatch(bench.command(tmp_path / "run", *words, "--second-warmup", "0.5"))
     losses = losses_of(bench, tmp_path / "run")
     assert losses[0] < losses[5], "it learned something after all"

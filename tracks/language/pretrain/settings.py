@@ -80,6 +80,8 @@ class PretrainSettings(LanguageSettings):
     def check_single(self) -> None:
         if self.start == BEST_START:
             raise UsageError("--start best is known in comparisons only: `supple compare pretrain … --start best`")
+        if self.start.isdecimal() and (step := max(self.keep_at, default=0)) > int(self.start):
+            raise UsageError(f"--keep-at {step}: with --start {self.start} the first phase ends at update {self.start}")
 
     def problems(self) -> Iterator[str]:
         yield from super().problems()
