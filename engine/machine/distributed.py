@@ -1,7 +1,7 @@
 """Training in several processes, started by `torchrun`: gradients are averaged, and the first process writes.
 
 All processes have the same weights, draw the same random numbers and run the same hooks. They differ only in their
-micro-batches.
+micro-batches, and in the dropout masks of these.
 """
 
 from collections.abc import Iterator

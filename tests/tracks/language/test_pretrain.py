@@ -2,6 +2,7 @@
 
 import os
 from functools import partial
+from itertools import combinations, product
 from pathlib import Path
 from socket import socket
 from typing import Any
@@ -143,6 +144,21 @@ def test_interventions_see_the_same_data_in_every_process(bench: Any, monkeypatc
         seen.append((tokens, learner.loss().detach(), torch.stack([losses.detach() for losses in learner.batches(3)])))
     for other in seen[1:]:
         torch.testing.assert_close(seen[0], other, rtol=0, atol=0)
+
+
+def test_dropout_masks_are_those_of_a_process_and_micro_batch(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    seen: list[torch.Tensor] = []
+    places = list(product((0, 1), (0, 1), (0, 1)))  # rank, update, part
+    for rank, update, part in places * 2:
+        monkeypatch.setenv("RANK", str(rank))
+        work = build(PRETRAIN, tiny(bench, dropout=0.5, batch_size=16))
+        work.model.dropout.register_forward_hook(lambda _, __, out: seen.append(out == 0))
+        shared = torch.get_rng_state()
+        work.loss(work.tasks[0], update, part)
+        assert torch.equal(torch.get_rng_state(), shared), "which random activations draw from"
+    for one, other in combinations(range(len(seen)), 2):
+        assert torch.equal(seen[one], seen[other]) == (other - one == len(places))
 
 
 def test_batches_of_a_task_are_different_ones(bench: Any) -> None:

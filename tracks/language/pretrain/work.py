@@ -12,7 +12,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from supple.engine.compile import can_compile
 from supple.engine.machine import distributed
-from supple.engine.seeding import generator
+from supple.engine.seeding import derive, generator
 from supple.engine.work import Numbers, Task
 from supple.interventions import Learner
 from supple.registry.errors import UsageError
@@ -73,9 +73,12 @@ class PretrainWork(SupervisedWork):
         self._batch(self.tasks[0], 0)
 
     def loss(self, task: Task, update: int, part: int) -> Tensor:
-        size = self.settings.micro_batch
+        s, size, several = self.settings, self.settings.micro_batch, distributed.world() > 1
         tokens, targets = (side[part * size : (part + 1) * size] for side in self._batch(task, update))
-        with self.settings.autocast():
+        gpus = [self.device] if self.device.type == "cuda" else []
+        with s.autocast(), torch.random.fork_rng(gpus, enabled=several):
+            if several:  # dropout masks of its own; all else that is drawn is the same in all processes
+                torch.manual_seed(derive(s.seed, "dropout", task.index, update, part, distributed.rank()))
             return self.objective(tokens, targets)
 
     def rate(self, task: Task, update: int) -> float:
