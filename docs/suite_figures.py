@@ -108,6 +108,7 @@ def half_millions(name: str) -> Callable[[pd.DataFrame], None]:
         panels: dict[str, dict[str, Curves]] = {}
         for (what, label), own in frame.assign(**found, arm=arm).groupby(["what", "arm"], sort=False):
             table = own.assign(part=own["part"].astype(int)).pivot(index="seed", columns="part", values="value")
+            table = table.reindex(columns=range(min(table), max(table) + 1))  # gaps where an arm was not trained
             scale = 100 if what.endswith("%") else 1
             panels.setdefault(what, {})[label] = (table.columns.to_numpy() - 0.5) / 2, scale * table.to_numpy()
         draw(IMAGES / f"{name}.png", panels, "million environment steps", "")
@@ -134,7 +135,7 @@ def draw(path: Path, panels: Mapping[str, Mapping[str, Curves]], x: str, y: str,
     for axes, (title, lines) in zip(grid[0], panels.items(), strict=True):
         for (label, (at, values)), colour in zip(lines.items(), COLOURS, strict=False):
             axes.plot(at, values.T, color=colour, alpha=0.3, linewidth=0.8)
-            axes.plot(at, np.nanmean(values, axis=0), color=colour, linewidth=2, label=label)
+            axes.plot(at, pd.DataFrame(values).mean(), color=colour, linewidth=2, label=label)
         axes.set(title=title, xlabel=x)
     grid[0][0].set_ylabel(y)
     figure.legend(*grid[0][0].get_legend_handles_labels(), frameon=False, fontsize=8, loc="outside right upper")
