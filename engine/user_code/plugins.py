@@ -138,7 +138,8 @@ def describe_all() -> str:
 
 def command(name: str, path: Path) -> str:
     """Return the command line `supple NAME PATH`, with the --plugin options of this process, for messages."""
-    return "".join([f"supple {name} {quoted(path)}", *(f" --plugin {quoted(plugin.source)}" for plugin in loaded())])
+    options = "".join(f" --plugin {quoted(plugin.source)}" for plugin in loaded())
+    return f"supple {name} {quoted(path)}{options}"
 
 
 def sums() -> dict[str, str]:
